@@ -21,7 +21,7 @@ from ringfence.fencing.topics.status import LeaderRecord, State, WorkerRecord
 from ringfence.projection.health_reasons import reason
 from ringfence.projection.known_health import KnownHealth
 from ringfence.projection.minutes import EVERYTHING, ITSELF, minute_of
-from ringfence.projection.models import Connector, Event, HangingTransaction, Minute, Task
+from ringfence.projection.models import ActiveTopic, Connector, Event, HangingTransaction, Minute, Task
 from ringfence.web.lists import pages as lists
 from ringfence.web.lists.overview import overview
 from ringfence.web.lists.rows import rows_of
@@ -288,6 +288,32 @@ def test_the_palette_finds_connectors(client: Client, many: FakeLeader) -> None:
     found = text(client.get("/ui/find?q=oo", headers=FRAGMENT))
     assert re.findall(r'role="option" id="found-1" tabindex="-1" href="([^"]+)"', found) == ["/ui/connectors/good"]
     assert client.get("/ui/find?q=%00").status_code == 200
+
+
+def _found(client: Client, query: str, **headers: Any) -> list[str]:
+    page = text(client.get(f"/ui/find?q={query}", headers={**FRAGMENT, **headers}))
+    return re.findall(r'role="option" id="found-\d+" tabindex="-1" href="([^"]+)"', page)
+
+
+def test_the_palette_acts_and_asks_first(client: Client, many: FakeLeader) -> None:
+    assert _found(client, "pause oo") == ["/ui/connectors/good/actions/pause"]
+    assert "/console/connectors/good/fence/" in _found(client, "FENCE goo")
+    assert _found(client, "restart goo") == [
+        f"/ui/connectors/good/actions/{act}" for act in ("restart", "restart-failed")
+    ]
+    page = text(client.get("/ui/connectors/good/actions/pause"))
+    assert "Its tasks commit what they have and rest." in page
+    assert '<a class="button" autofocus href="/ui/connectors/good">Cancel</a>' in page
+    assert [name for name, _, _ in many.asked if name == "pause"] == [], "nothing was done yet"
+    assert client.post("/ui/connectors/good/actions/pause")["location"] == "/ui/connectors/good"
+    assert [on for name, on, _ in many.asked if name == "pause"] == ["good"]
+    assert client.get("/ui/connectors/nobody/actions/pause").status_code == 404
+
+
+def test_connectors_are_found_by_their_topics(client: Client, many: FakeLeader) -> None:
+    ActiveTopic.objects.create(connector="good", topic="payments.eu", since_ms=5)
+    assert _found(client, "payments") == ["/ui/connectors/good", "/ui/topics/payments.eu"]
+    assert names_of(client.get("/ui/connectors?q=nts.e")) == ["good"]
 
 
 def test_hanging_transactions_that_nobody_ended_stand_on_the_overview(client: Client, many: FakeLeader) -> None:

@@ -219,7 +219,8 @@ def test_a_refusal_stands_beside_the_buttons(client: Client, flights: FakeLeader
 
 def test_actions_are_posts_with_a_csrf_token(flights: FakeLeader) -> None:
     strict = Client(enforce_csrf_checks=True, headers={"host": "localhost"})
-    assert strict.get("/ui/connectors/flights/actions/stop").status_code == 405
+    assert "Stop?" in text(strict.get("/ui/connectors/flights/actions/stop")), "a GET asks"
+    assert flights.asked == []
     assert strict.post("/ui/connectors/flights/actions/stop").status_code == 403
     assert flights.asked == []
     strict.get("/ui/connectors/flights")

@@ -6,7 +6,8 @@ from urllib.parse import quote
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
-from django.views.decorators.http import require_POST
+from django.views.decorators.csrf import ensure_csrf_cookie
+from django.views.decorators.http import require_http_methods, require_POST
 
 from ringfence import dispatch
 from ringfence.access.authorise import principal_of
@@ -16,34 +17,69 @@ from ringfence.audit.trail import note
 from ringfence.dispatch import Refused
 from ringfence.requests import commands
 from ringfence.requests.commands import Command
-from ringfence.web.views import is_fragment
+from ringfence.web.connector.frame import ask, find_connector
+from ringfence.web.views import is_fragment, render_gone
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A button: its name in the path, the leader's command, the verb it needs, what to say once it is written."""
+    """A button: its name in the path, the leader's command, the verb it needs, what to say once it is written.
+
+    word, effect: what the page that asks says of it.
+    """
 
     name: str
     command: Callable[[str], Command[None]]
     verb: Verb
     told: str
+    word: str = ""
+    effect: str = ""
+
+    @property
+    def question(self) -> str:
+        return f"{self.word}?"
 
 
 ACTIONS = (
-    Action("pause", commands.Pause, Verb.OPERATE, "Pause requested. Tasks commit what they have, then rest."),
-    Action("resume", commands.Resume, Verb.OPERATE, "Resume requested."),
-    Action("stop", commands.Stop, Verb.OPERATE, "Stop requested. Tasks commit what they have, then end."),
+    Action(
+        "pause",
+        commands.Pause,
+        Verb.OPERATE,
+        "Pause requested. Tasks commit what they have, then rest.",
+        "Pause",
+        "Its tasks commit what they have and rest. They keep their slots.",
+    ),
+    Action(
+        "resume",
+        commands.Resume,
+        Verb.OPERATE,
+        "Resume requested.",
+        "Resume",
+        "Its tasks go on from their committed offsets.",
+    ),
+    Action(
+        "stop",
+        commands.Stop,
+        Verb.OPERATE,
+        "Stop requested. Tasks commit what they have, then end.",
+        "Stop",
+        "Its tasks commit what they have and end. Their slots become free.",
+    ),
     Action(
         "restart",
         lambda name: commands.Restart(name, include_tasks=True, only_failed=False),
         Verb.OPERATE,
         "Restart of all tasks requested.",
+        "Restart",
+        "It and its tasks commit or abort what is open, end, and begin again from their committed offsets.",
     ),
     Action(
         "restart-failed",
         lambda name: commands.Restart(name, include_tasks=True, only_failed=True),
         Verb.OPERATE,
         "Restart of the failed tasks requested.",
+        "Restart what has failed",
+        "Its failed tasks begin again from their committed offsets. The others go on.",
     ),
 )
 
@@ -51,9 +87,14 @@ ACTIONS = (
 def view_of(chosen: Action) -> Callable[[HttpRequest, str], HttpResponse]:
     """The view of one action, with a route of its own since each needs its own verb."""
 
-    @requires(POST=on_connector(chosen.verb).writing())
-    @require_POST
+    @requires(GET=on_connector(chosen.verb), POST=on_connector(chosen.verb).writing())
+    @require_http_methods(["GET", "HEAD", "POST"])
+    @ensure_csrf_cookie
     def act(request: HttpRequest, name: str) -> HttpResponse:
+        """GET asks first, for the palette."""
+        if request.method != "POST":
+            row = find_connector(name)
+            return render_gone(request, name) if row is None else ask(request, row, "act", {"action": chosen})
         return _carry_out(request, name, chosen.command(name), chosen.told)
 
     return act

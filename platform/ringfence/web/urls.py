@@ -16,7 +16,7 @@ from ringfence.web.connector import proof as connector_proof
 from ringfence.web.connector import repairs, tabs
 from ringfence.web.connector import tasks as connector_tasks
 from ringfence.web.connector import topics as connector_topics
-from ringfence.web.lists import bulk
+from ringfence.web.lists import bulk, palette
 from ringfence.web.lists import pages as lists
 from ringfence.web.live.events_view import events
 from ringfence.web.new import beside, create, preflight, review
@@ -29,7 +29,7 @@ urlpatterns = [
     path("", lists.first),
     path("/connectors", lists.connectors),
     path("/connectors.csv", lists.table),
-    path("/find", lists.find),
+    path("/find", palette.find),
     *(path(f"/bulk/{action.name}", bulk.view_of(action)) for action in bulk.BULK),
     path("/connectors/<name:name>", connector_overview.overview),
     path("/connectors/<name:name>/transactions", tabs.transactions),

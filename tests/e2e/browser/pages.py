@@ -25,6 +25,7 @@ PAGES = {
     "rollback": f"{_ONE}/versions/1/rollback",
     "edit": f"{_ONE}/edit",
     "edit, form": f"{_ONE}/edit?mode=form",
+    "act": f"{_ONE}/actions/pause",
     "topics": f"{_ONE}/topics",
     "dead letters": f"{_ONE}/dead-letters",
     "delete": f"{_ONE}/delete",
@@ -93,6 +94,7 @@ NO_PAGES = frozenset(
         "ui/connectors/<name:name>/repairs/rollback",
         # The same form or sheet, made by the same template as those that are listed.
         "ui/connectors/<name:name>/repairs/setting",
+        *(f"ui/connectors/<name:name>/actions/{act}" for act in ("resume", "stop", "restart", "restart-failed")),
         "ui/alerts/rules/<int:number>",
         "ui/alerts/destinations/<int:number>",
         "console/sessions/<int:number>/end/",

@@ -1,12 +1,18 @@
 """Pages without a mouse."""
 
 import re
+from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.browser import axe
 from tests.e2e.browser.scene import Scene
-from tests.e2e.browser.visitor import Visitor
+from tests.e2e.browser.visitor import NARROW, Visitor
+from tests.e2e.flow import Flow
+from tests.e2e.up import Up
+
+Make = Callable[..., Flow]
 
 
 def test_the_first_key_skips_to_the_content(visitor: Visitor, scene: Scene) -> None:
@@ -92,3 +98,25 @@ def test_the_palette_finds_a_connector_and_opens_it(visitor: Visitor, scene: Sce
     assert axe.all_rules(page) == []
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text(scene.names["stopped"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1440, NARROW])
+def test_the_palette_pauses_a_connector_once_it_was_confirmed(
+    visitor: Visitor, platform: Up, flow: Make, width: int
+) -> None:
+    flown = flow()
+    page = visitor.go("/ui/workers")
+    page.set_viewport_size({"width": width, "height": 900})
+    page.keyboard.press("Control+k")
+    page.get_by_role("combobox").press_sequentially(f"pau {flown.name}")
+    expect(page.get_by_role("option", selected=True)).to_contain_text(f"pause {flown.name}")
+    assert visitor.overflow() == 0
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Pause?")).to_be_visible()
+    expect(page.get_by_role("link", name="Cancel")).to_be_focused()
+    assert platform.rest.status(flown.name)["connector"]["state"] == "RUNNING", "it asks first"
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text(flown.name)
+    flown.await_states("PAUSED")

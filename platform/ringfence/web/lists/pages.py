@@ -1,4 +1,4 @@
-"""The pages about all connectors: overview, list, its rows, and what the palette finds.
+"""The pages about all connectors: overview, list and its rows.
 
 Parts are made without the request: others get them, too, so nothing of who asked first may get into them.
 """
@@ -27,7 +27,6 @@ from ringfence.web.lists.rows import rows_of
 from ringfence.web.live.fragment_cache import Fragment, FragmentResponse, parts, since_of
 from ringfence.web.views import is_fragment, with_token
 
-FOUND = 12
 _CSV_COLUMNS = (
     "name", "class", "health", "reason", "state", "target", "tasks", "tasks_running", "tasks_failed",
     "records_per_second", "records", "records_reported", "dead_letters", "skipped", "aborted_records_reported",
@@ -114,12 +113,3 @@ def table(request: HttpRequest) -> HttpResponse:
 def _harmless(text: str) -> str:
     """A spreadsheet takes some strings for formulas."""
     return f"'{text}" if text.startswith(_FORMULA) else text
-
-
-@requires(GET=somewhere(Verb.VIEW))
-@require_safe
-def find(request: HttpRequest) -> HttpResponse:
-    """What the palette shows of connectors: `?q=`."""
-    asked = choose({"q": request.GET.get("q", "")}, principal_of(request), int(time.time() * 1000))
-    found = asked.shown.only("name", "class_name", "health")[:FOUND]
-    return render(request, "ringfence/parts/found.html", {"found": found})

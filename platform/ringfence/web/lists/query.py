@@ -15,7 +15,7 @@ from django.db.models.functions import Coalesce
 from ringfence.access.principal import EVERYBODY_HERE, Principal
 from ringfence.projection.health import Health
 from ringfence.projection.known_health import known_health
-from ringfence.projection.models import Connector, Task
+from ringfence.projection.models import ActiveTopic, Connector, Task
 from ringfence.web.lists.rows import LIVE_MS, rate_of, rows_of
 from ringfence.web.state_badges import GROUPS, HEALTH
 
@@ -86,12 +86,16 @@ class ListQuery:
 
 
 def choose(query: Mapping[str, str], who: Principal, now_ms: int) -> ListQuery:
-    """Of what may be seen. `query`: q (text), state (a filter's key or a health), plugin (a class), sort."""
+    """Of what may be seen. `query`: q (text of its name, class or a topic that it writes to), state (a filter's key or
+    a health), plugin (a class), sort."""
     search, state = query.get("q", "").strip()[:200].replace("\x00", ""), query.get("state", "")
     plugin, sort = query.get("plugin", "")[:400].replace("\x00", ""), query.get("sort", "")
     sort = sort if sort in ORDERS else ""
     known = Connector.objects.filter(who.query(), known=True).annotate(now_health=known_health().column)
-    found = known.filter(Q(name__icontains=search) | Q(class_name__icontains=search)) if search else known
+    found = known
+    if search:
+        writers = ActiveTopic.objects.filter(topic__icontains=search).values("connector")
+        found = known.filter(Q(name__icontains=search) | Q(class_name__icontains=search) | Q(name__in=writers))
     if plugin:
         found = found.filter(class_name=plugin)
     shown, word = found, ""

@@ -1,0 +1,96 @@
+"""What the palette finds: acts on connectors ("pause orders"), connectors, and the topics that they write to.
+
+An act is a link to the page that asks first. Only what may be done, and only what may be seen.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from ringfence.access.authorise import principal_of
+from ringfence.access.principal import Principal
+from ringfence.access.routes import requires, somewhere
+from ringfence.access.verbs import Verb
+from ringfence.projection.models import ActiveTopic, Connector
+from ringfence.web.lists.query import choose
+
+FOUND: Final = 12
+_TOPICS: Final = 6
+_SHORTEST: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """`word`: what one types, or its beginning. `address`: of the page that asks, or shows; {} is the connector."""
+
+    word: str
+    address: str
+    verb: Verb
+    icon: str
+
+
+ACTS: Final = (
+    Act("pause", "/ui/connectors/{}/actions/pause", Verb.OPERATE, "pause"),
+    Act("resume", "/ui/connectors/{}/actions/resume", Verb.OPERATE, "play"),
+    Act("restart", "/ui/connectors/{}/actions/restart", Verb.OPERATE, "rotate-cw"),
+    Act("restart-failed", "/ui/connectors/{}/actions/restart-failed", Verb.OPERATE, "rotate-cw"),
+    Act("stop", "/ui/connectors/{}/actions/stop", Verb.OPERATE, "circle-stop"),
+    Act("edit", "/ui/connectors/{}/edit", Verb.EDIT, "pencil"),
+    Act("fence", "/console/connectors/{}/fence/", Verb.FENCE, "shield"),
+    Act("delete", "/ui/connectors/{}/delete", Verb.DELETE, "trash-2"),
+    Act("offsets", "/ui/connectors/{}/offsets", Verb.VIEW, "list-ordered"),
+    Act("logs", "/ui/connectors/{}/logs", Verb.VIEW, "file-text"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A line of the palette. hint: a muted word behind it."""
+
+    address: str
+    icon: str
+    word: str
+    hint: str = ""
+
+
+@requires(GET=somewhere(Verb.VIEW))
+@require_safe
+def find(request: HttpRequest) -> HttpResponse:
+    """`?q=`."""
+    who, text = principal_of(request), request.GET.get("q", "").strip()[:200].replace("\x00", "")
+    found = [*_find_acts(who, text), *_find_connectors(who, text), *_find_topics(who, text)]
+    return render(request, "ringfence/parts/found.html", {"found": found})
+
+
+def _find_acts(who: Principal, text: str) -> Iterator[Found]:
+    """Where the first word begins like that of an act, the connectors that the rest names."""
+    word, _, rest = text.partition(" ")
+    if len(word) < _SHORTEST:
+        return
+    left = FOUND
+    for act in ACTS:
+        if not act.word.startswith(word.casefold()) or left <= 0:
+            continue
+        rows = Connector.objects.filter(who.query(act.verb), who.query(Verb.VIEW), known=True)
+        for name in rows.filter(name__icontains=rest.strip()).order_by("name").values_list("name", flat=True)[:left]:
+            left -= 1
+            yield Found(act.address.format(quote(name, safe="")), act.icon, f"{act.word} {name}", "act")
+
+
+def _find_connectors(who: Principal, text: str) -> Iterator[Found]:
+    for row in choose({"q": text}, who, int(time.time() * 1000)).shown.only("name", "class_name", "health")[:FOUND]:
+        yield Found(f"/ui/connectors/{row.path}", "plug", row.name, row.class_name.rpartition(".")[2])
+
+
+def _find_topics(who: Principal, text: str) -> Iterator[Found]:
+    if len(text) < _SHORTEST:
+        return
+    rows = ActiveTopic.objects.filter(who.query(Verb.VIEW, "connector"), topic__icontains=text)
+    for topic in rows.order_by("topic").values_list("topic", flat=True).distinct()[:_TOPICS]:
+        yield Found(f"/ui/topics/{quote(topic, safe='')}", "database", topic, "topic")
