@@ -11,8 +11,9 @@ from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError
 from ringfence.fencing.kafka.consumer_groups import ConsumerMember, ListedGroup, Where, consumer_group_admin
-from ringfence.fencing.kafka.partition_ends import Ends, Holder, ends_of, find_holders
+from ringfence.fencing.kafka.partition_ends import Ends, ends_of
 from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.stable_holders import Holder, find_holders
 from ringfence.requests.group_questions import DescribeConsumerGroup, ListConsumerGroups
 from ringfence.requests.refused import Refused
 from ringfence.worker_config import WorkerConfig

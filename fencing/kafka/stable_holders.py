@@ -1,0 +1,50 @@
+"""Which open transaction holds the last stable offset of a partition."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.hanging import Hanging, HangingProber
+from ringfence.fencing.kafka.partition_ends import Ends
+
+_Where = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The transaction that holds a last stable offset. transactional_id: "" where no coordinator knows the producer.
+
+    since_ms: when it began, -1 where nobody knows.
+    """
+
+    producer_id: int
+    epoch: int
+    first_offset: int
+    transactional_id: str
+    since_ms: int
+
+
+def find_holders(prober: HangingProber, ends: Mapping[_Where, Ends], deadline: Deadline) -> dict[_Where, Holder]:
+    """Of partitions whose last stable offset is held: the open transaction that begins there.
+
+    None for one whose transaction has ended since.
+    """
+    held = {place: each.stable for place, each in ends.items() if each.stable < each.end}
+    first = _first_of(prober.open_in(held)) if held else {}
+    first = {place: one for place, one in first.items() if one.start_offset <= held[place]}
+    owners = prober.owners({one.producer_id for one in first.values()}, deadline) if first else {}
+    found = {}
+    for place, one in first.items():
+        owner = owners.get(one.producer_id)
+        name, since = (owner.transactional_id, owner.started_ms) if owner is not None else ("", -1)
+        found[place] = Holder(one.producer_id, one.epoch, one.start_offset, name, since)
+    return found
+
+
+def _first_of(opened: Iterable[Hanging]) -> dict[_Where, Hanging]:
+    first: dict[_Where, Hanging] = {}
+    for one in opened:
+        place = (one.topic, one.partition)
+        if place not in first or one.start_offset < first[place].start_offset:
+            first[place] = one
+    return first
