@@ -18,35 +18,12 @@ from ringfence.access.principal import Principal
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.projection.models import ActiveTopic, Connector
+from ringfence.web.lists.palette_acts import ACTS
 from ringfence.web.lists.query import choose
 
 FOUND: Final = 12
 _TOPICS: Final = 6
 _SHORTEST: Final = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Act:
-    """`word`: what one types, or its beginning. `address`: of the page that asks, or shows; {} is the connector."""
-
-    word: str
-    address: str
-    verb: Verb
-    icon: str
-
-
-ACTS: Final = (
-    Act("pause", "/ui/connectors/{}/actions/pause", Verb.OPERATE, "pause"),
-    Act("resume", "/ui/connectors/{}/actions/resume", Verb.OPERATE, "play"),
-    Act("restart", "/ui/connectors/{}/actions/restart", Verb.OPERATE, "rotate-cw"),
-    Act("restart-failed", "/ui/connectors/{}/actions/restart-failed", Verb.OPERATE, "rotate-cw"),
-    Act("stop", "/ui/connectors/{}/actions/stop", Verb.OPERATE, "circle-stop"),
-    Act("edit", "/ui/connectors/{}/edit", Verb.EDIT, "pencil"),
-    Act("fence", "/console/connectors/{}/fence/", Verb.FENCE, "shield"),
-    Act("delete", "/ui/connectors/{}/delete", Verb.DELETE, "trash-2"),
-    Act("offsets", "/ui/connectors/{}/offsets", Verb.VIEW, "list-ordered"),
-    Act("logs", "/ui/connectors/{}/logs", Verb.VIEW, "file-text"),
-)
 
 
 @dataclass(frozen=True, slots=True)
