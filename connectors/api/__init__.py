@@ -38,6 +38,7 @@ from ringfence.connectors.api.offsets import OffsetReader, SourceOffset, SourceP
 from ringfence.connectors.api.positions import PositionPaths
 from ringfence.connectors.api.records import OffsetRecord, RecordBatch, SourceRecord
 from ringfence.connectors.api.schemas import Field, Schema, SchemaType
+from ringfence.connectors.api.signals import Signal
 from ringfence.connectors.api.structs import SchemaAndValue, Struct
 from ringfence.connectors.api.task import (
     GroupInput,
@@ -89,6 +90,7 @@ __all__ = [
     "SchemaType",
     "ShareInput",
     "ShareRecord",
+    "Signal",
     "SourceConnector",
     "SourceConnectorContext",
     "SourceMetrics",

@@ -7,6 +7,7 @@ from typing import ClassVar, Protocol
 from ringfence.connectors.api.metrics import SourceMetrics
 from ringfence.connectors.api.offsets import OffsetReader
 from ringfence.connectors.api.records import RecordBatch, SourceRecord
+from ringfence.connectors.api.signals import Signal
 
 
 class TransactionContext(Protocol):
@@ -141,6 +142,15 @@ class SourceTaskContext(Protocol):
     @property
     def metrics(self) -> SourceMetrics:
         """What the task measures itself, for pages, `/metrics` and alerts."""
+        ...
+
+    @property
+    def signals(self) -> Sequence[Signal]:
+        """The newest signals that people have sent to the connector, oldest first, as they stand now.
+
+        Each stays for a while, so carry out those whose number is larger than the newest that was, and commit that
+        number in a source offset. Only the platform sends any: to PostgresSource, for its incremental snapshots.
+        """
         ...
 
     def join_group(

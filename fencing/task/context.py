@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ringfence.connectors.api import GroupInput, OffsetReader, ShareInput, TransactionContext
+from ringfence.connectors.api import GroupInput, OffsetReader, ShareInput, Signal, TransactionContext
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
 from ringfence.fencing.task.gauges import Gauges
 from ringfence.fencing.task.group_source import no_groups
@@ -58,6 +58,10 @@ class TaskContext:
     @property
     def metrics(self) -> Gauges:
         return self._runtime.report.gauges
+
+    @property
+    def signals(self) -> Sequence[Signal]:
+        return self._runtime.view.signals
 
     def join_group(
         self,

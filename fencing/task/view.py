@@ -8,11 +8,12 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 
 from ringfence.connectors import worker_limits
+from ringfence.connectors.api import Signal
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Retriable, TopicLost, Unreadable
 from ringfence.fencing.kafka.admin import topic_ids
@@ -116,6 +117,11 @@ class TaskView:
     def sweep_request(self) -> SweepRequestRecord | None:
         """What the share group's tasks shall look at now."""
         return self._state.sweep_request
+
+    @property
+    def signals(self) -> Sequence[Signal]:
+        """What people have sent to the connector's tasks."""
+        return self._state.signals
 
     @property
     def topic_access(self) -> TopicAccess:

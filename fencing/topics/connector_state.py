@@ -1,6 +1,6 @@
 """What the config topic says about one connector, as pure data."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -9,6 +9,7 @@ from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId
 from ringfence.fencing.modes import Mode
 
 if TYPE_CHECKING:  # records that are kept as they are; what they change is defined here
+    from ringfence.connectors.api import Signal
     from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
     from ringfence.fencing.topics.sweep_requests import SweepRequestRecord
     from ringfence.fencing.topics.topic_grants import TopicGrantRecord
@@ -93,6 +94,8 @@ class ConnectorState:
     """The topics that it may write to; None: all but internal ones."""
     sweep_request: "SweepRequestRecord | None" = None
     """Offsets of its share group that its tasks shall look at now."""
+    signals: "Sequence[Signal]" = ()
+    """The newest ones that people have sent to its tasks, ascending by number."""
     task_keys: int = 0
     """One more than the largest task number that has a task or placement record in the topic."""
 

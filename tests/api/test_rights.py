@@ -75,6 +75,9 @@ CALLS: list[tuple[Verb, str, str, Any]] = [
     (Verb.OFFSETS, "delete", "/connectors/{}/offsets", None),
     (Verb.OFFSETS, "patch", "/connectors/{}/offsets", {"offsets": [{"partition": {}, "offset": None}]}),
     (Verb.OFFSETS, "post", "/ui/connectors/{}/offsets/move", None),
+    (Verb.VIEW, "get", "/api/v1/connectors/{}/incremental-snapshot", None),
+    (Verb.OFFSETS, "post", "/api/v1/connectors/{}/incremental-snapshot", {"action": "pause"}),
+    (Verb.OFFSETS, "delete", "/api/v1/connectors/{}/incremental-snapshot", None),
     (Verb.DELETE, "delete", "/connectors/{}", None),
     (Verb.DELETE, "post", "/ui/connectors/{}/delete", None),
 ]

@@ -6,6 +6,7 @@ from ringfence.connectors.api import (
     GroupInput,
     RecordBatch,
     ShareInput,
+    Signal,
     SourceOffset,
     SourcePartition,
     SourceTask,
@@ -39,6 +40,7 @@ class FakeContext:
         self.transaction_context: TransactionContext | None = None
         self.raw_batches = raw
         self.metrics = Gauges()
+        self.signals: Sequence[Signal] = ()
         self.waits: list[float] = []
 
     def read_offsets(self) -> FakeOffsets:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ringfence.connectors.api import Signal
 from ringfence.fencing.errors import Unreadable
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from ringfence.fencing.topics.active_topics import TopicsResetRecord
@@ -30,6 +31,7 @@ from ringfence.fencing.topics.config_records import (
 from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.log_levels import LoggerRecord
+from ringfence.fencing.topics.signals import SignalsRecord
 from ringfence.fencing.topics.sweep_requests import SweepRequestRecord
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.fencing.topics.topic_ids import Topic, TopicIds
@@ -38,6 +40,7 @@ names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8
 tasks = st.builds(TaskId, names, st.integers(0, 99))
 configs = st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3)
 numbers = st.integers(0, 2**40)
+signals = st.builds(Signal, numbers, st.text(), st.dictionaries(st.text(), st.text()))
 places = st.lists(st.tuples(st.text(), numbers, numbers, numbers)).map(tuple)
 records: st.SearchStrategy[ConfigRecord] = st.one_of(
     st.builds(ConnectorRecord, names, st.none() | configs),
@@ -61,6 +64,7 @@ records: st.SearchStrategy[ConfigRecord] = st.one_of(
     st.builds(ConnectorLevelRecord, names, st.text(), numbers),
     st.builds(TopicGrantRecord, names, st.none())
     | st.builds(TopicGrantRecord, names, st.lists(st.lists(st.text()).map(tuple)).map(tuple), st.text()),
+    st.builds(SignalsRecord, names, st.none() | st.lists(signals).map(tuple)),
     st.builds(SweepRequestRecord, names, st.none()) | st.builds(SweepRequestRecord, names, places, numbers),
     st.builds(LoggerRecord, st.text(), st.none() | st.text()),
     st.builds(TopicIds, numbers, st.dictionaries(st.text(), st.builds(Topic, st.text(), st.text()))),

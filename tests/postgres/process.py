@@ -1,6 +1,7 @@
 """One attempt of a task in a process of its own, to be killed. It reads its spec from stdin.
 
-Arguments name hooks: `slow` lets a snapshot take its time, `unfiltered` is the control of what the stream leaves out.
+Arguments name hooks: `slow` lets a snapshot take its time, `unfiltered` and `windowless` are controls of what the
+stream leaves out.
 """
 
 import logging
@@ -8,6 +9,7 @@ import sys
 import time
 from typing import Any
 
+from ringfence.connectors.builtin.postgres.incremental.window import Window
 from ringfence.connectors.builtin.postgres.snapshot.contained import Contained
 from ringfence.connectors.builtin.postgres.snapshot.range_reading import RangeReading
 from ringfence.engine.spark.task_process import run_task
@@ -27,7 +29,11 @@ def leave_nothing_out() -> None:
     Contained.remainder = lambda self, change, message, xid: change  # type: ignore[method-assign]
 
 
-HOOKS = {"slow": slow_down, "unfiltered": leave_nothing_out}
+def forget_the_window() -> None:
+    Window.note = lambda self, change, message, xid, records: None  # type: ignore[method-assign]
+
+
+HOOKS = {"windowless": forget_the_window, "slow": slow_down, "unfiltered": leave_nothing_out}
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO)

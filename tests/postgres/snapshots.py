@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ringfence.connectors.builtin.postgres import settings as names
@@ -24,7 +24,6 @@ class SnapshotStand(Stand):
     def __init__(self, postgres: Postgres, bootstrap: str, name: str, root: Any, tasks: int, **settings: str) -> None:
         super().__init__(postgres, bootstrap, name, root, snapshot_mode="initial", **settings)
         self.tasks = tasks
-        self.hooks: Sequence[str] = ()
         self._attempts = 0
         self._running: dict[int, subprocess.Popen[bytes]] = {}
         self._logs: dict[int, Any] = {}

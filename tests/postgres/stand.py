@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,6 +73,7 @@ class Stand:
             **{key.replace("_", "."): value for key, value in settings.items()},
         }
         self._attempt = 0
+        self.hooks: Sequence[str] = ()
         self._process: subprocess.Popen[bytes] | None = None
         self._configured = False
 
@@ -108,7 +109,7 @@ class Stand:
         )
         log = (self.root / f"attempt-{self._attempt}.log").open("wb")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.postgres.process"], stdin=subprocess.PIPE, stdout=log, stderr=log
+            [sys.executable, "-m", "tests.postgres.process", *self.hooks], stdin=subprocess.PIPE, stdout=log, stderr=log
         )
         assert self._process.stdin is not None
         self._process.stdin.write(spec.dumps().encode())

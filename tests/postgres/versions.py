@@ -77,11 +77,12 @@ class Workload:
 def find_wrong(records: Sequence[Seen], rows: dict[int, int], *, preloaded: bool) -> list[tuple[Any, ...]]:
     """What is not as it should be: a version missing, twice or out of order; a transaction in parts; a wrong end.
 
-    preloaded: the stream began after rows 1 to `_ROWS` were written, with version 0.
+    preloaded: the stream began after rows 1 to `_ROWS` were written, with version 0; rows are only read again then.
     """
     state = dict.fromkeys(range(1, _ROWS + 1), 0) if preloaded else {}
     wrong: list[tuple[Any, ...]] = []
     places: dict[int, int] = {}
+    gone: set[int] = set()
     last = None
     for seen in records:
         if seen.value is None:
@@ -95,8 +96,13 @@ def find_wrong(records: Sequence[Seen], rows: dict[int, int], *, preloaded: bool
             wrong.append(("transaction in parts", xid))
         known = state.get(key)
         if op == "d":
+            gone.add(key)
             if state.pop(key, None) is None:
                 wrong.append(("deleted twice", key))
+        elif op == "r" and preloaded:
+            if key in gone or (known is not None and after["v"] < known):
+                wrong.append(("read as it was before", key, known, after["v"]))
+            state[key] = after["v"]
         elif op in "cr":
             if known is not None:
                 wrong.append(("created twice", key, op))

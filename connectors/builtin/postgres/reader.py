@@ -4,12 +4,14 @@ It knows nothing of connections: it is told what arrives, and asks the catalog t
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence, Set
 from typing import Final
 
 from ringfence.connectors.api import ConnectorError, OffsetRecord, SourceOffset, SourceRecord
 from ringfence.connectors.builtin.postgres import offsets
-from ringfence.connectors.builtin.postgres.debezium_offsets import SharedPosition
+from ringfence.connectors.builtin.postgres.already_read import AlreadyRead
+from ringfence.connectors.builtin.postgres.incremental.signal_table import SignalTable
+from ringfence.connectors.builtin.postgres.incremental.window import Window, leave_out
 from ringfence.connectors.builtin.postgres.lsn import lsn_text
 from ringfence.connectors.builtin.postgres.offsets import Position, between, within
 from ringfence.connectors.builtin.postgres.pgoutput import (
@@ -52,9 +54,15 @@ class TransactionReader:
         *,
         batch_size: int,
         contained: Contained | None = None,
+        signals: SignalTable | None = None,
     ) -> None:
-        """contained: what rows of a snapshot have already."""
+        """contained: what rows of a snapshot have already. signals: whose rows are read as signals."""
         self._contained = contained
+        self._window: Window | None = None
+        self._signals = signals
+        self._relations: dict[int, Relation] = {}
+        self.delivered: set[int] | None = None
+        """Transactions that were told of, where somebody wants to know."""
         self._system = system
         self._maker = maker
         self._selection = selection
@@ -63,8 +71,7 @@ class TransactionReader:
         self._batch_size = batch_size
         self._decoders: dict[int, Reading] = {}
         self._tables: dict[int, Table | None] = {}
-        self._skip = (start.xid, start.seq)
-        self._debezium = SharedPosition(start.debezium) if start.debezium is not None else None
+        self._already_read = AlreadyRead(start)
         self._transaction: SourceTransaction | None = None
         self._begins_at: SourceOffset = {offsets.LSN: start.lsn, offsets.SYSTEM: system}
         self._before = "null"
@@ -80,6 +87,16 @@ class TransactionReader:
     def inside(self) -> bool:
         """Whether a transaction has begun and not ended."""
         return self._transaction is not None
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether it may still come to what the initial snapshot contains."""
+        return self._contained is not None
+
+    def has_passed(self, lsn: int) -> bool:
+        """Whether everything was read that was committed before this position."""
+        transaction = self._transaction
+        return self.end >= lsn or (transaction is not None and transaction.begin.commit_lsn >= lsn)
 
     @property
     def xid(self) -> int:
@@ -114,20 +131,43 @@ class TransactionReader:
             self._open_outside = True
         return records
 
+    def add(self, records: Sequence[SourceRecord]) -> None:
+        """Records of their own source partition, behind the last transaction. Not within one."""
+        assert self._transaction is None
+        self.records.extend(records)
+        self.whole = len(self.records)
+
+    def put_before(self, start: int, records: Sequence[SourceRecord], contained: Set[int]) -> None:
+        """Records of their own source partition, before those from `start` on, between two transactions. Of those that
+        they contain, by `id`, the offset remains."""
+        self.records[start:] = [*records, *leave_out(self.records[start:], contained)]
+        self.whole += len(records)
+
+    def open_window(self, window: Window | None) -> None:
+        """Have it note what comes of its table; None ends that."""
+        self._window = window
+        if window is not None and (known := self._relations.get(window.oid)) is not None:
+            window.relate(known)
+
     def restart(self) -> int:
         """The stream begins again at the position that is returned; what was read of a transaction is skipped."""
         if self._transaction is not None:
-            self._skip = (self._transaction.begin.xid, self._transaction.changes)
+            self._already_read.restart(self._transaction.begin.xid, self._transaction.changes)
             self._transaction = None
         self._decoders.clear()
         self._tables.clear()
+        self._relations.clear()
         return self.end
 
     def _row(self, lsn: int, message: bytes) -> None:
         transaction = self._transaction
         assert transaction is not None
-        table = self._tables[int.from_bytes(message[1:5], "big")]
+        oid = int.from_bytes(message[1:5], "big")
+        table = self._tables[oid]
         out = self._out(transaction, lsn)
+        if self._signals is not None and out is self.records and self._signals.has(oid, message):
+            # Behind the one that commits it comes one of the stream's: the last of a transaction tells where it ends.
+            out += [self._signals.add(message), OffsetRecord(self._partition, transaction.offset)]
         if table is not None:
             change = decode(message, self._decoders)
             assert isinstance(change, Change)
@@ -136,22 +176,23 @@ class TransactionReader:
                 if remainder is None:
                     return
                 change = remainder
+            before = len(out)
             self._maker.change(out, table, change, lsn, transaction)
+            if self._window is not None and self._window.oid == oid:
+                self._window.note(change, message, transaction.begin.xid, out[before:])
 
     def _out(self, transaction: SourceTransaction, lsn: int) -> list[SourceRecord]:
         """Count a change of the transaction. Where its records go: away, if they were handed over before."""
         transaction.changes += 1
-        xid, seq = self._skip
-        if xid == transaction.begin.xid and transaction.changes <= seq:
-            return []
-        if self._debezium is not None and self._debezium.skips(transaction.begin.xid, lsn, transaction.changes):
-            return []
-        return self.records
+        again = self._already_read.skips(transaction.begin.xid, lsn, transaction.changes)
+        return [] if again else self.records
 
     def _other(self, lsn: int, event: object) -> None:
         match event:
             case Begin():
                 self._pass(event.commit_lsn)
+                if self.delivered is not None:
+                    self.delivered.add(event.xid)
                 self._transaction = SourceTransaction(event, self._begins_at, self._before)
             case Commit():
                 self._commit(event)
@@ -172,6 +213,9 @@ class TransactionReader:
 
     def _relation(self, relation: Relation) -> None:
         oid = relation.oid
+        self._relations[oid] = relation
+        if self._signals is not None:
+            self._signals.relate(relation)
         if not self._selection.has_table(relation.schema, relation.name):
             self._tables[oid], self._decoders[oid] = None, _Ignored()
             return
@@ -184,6 +228,8 @@ class TransactionReader:
         self._tables[oid] = self._decoders[oid] = table
         if self._contained is not None:
             self._contained.relate(relation)
+        if self._window is not None and self._window.oid == oid:
+            self._window.relate(relation)
 
     def _truncate(self, lsn: int, event: Truncate) -> None:
         transaction = self._transaction
@@ -193,6 +239,8 @@ class TransactionReader:
             table = self._tables[oid]
             if table is None:
                 continue
+            if self._window is not None and self._window.oid == oid:
+                self._window.truncate()
             if self._contained is not None:
                 skipped = self._maker.skips("t")
                 forgotten = self._contained.truncate(oid, transaction.begin.xid, skipped=skipped)
@@ -225,10 +273,8 @@ class TransactionReader:
         xid = transaction.begin.xid
         self._maker.end(self._out(transaction, commit.end_lsn), transaction)
         self._transaction = None
-        self._debezium = None if self._debezium is not None and self._debezium.is_over(xid) else self._debezium
         self._before = f'"{commit.end_lsn}"'
-        if xid == self._skip[0]:
-            self._skip = (0, 0)
+        self._already_read.end(xid)
         self._finish(commit.end_lsn, xid, commit.time_us)
 
     def _finish(self, lsn: int, xid: int, time_us: int) -> None:

@@ -43,6 +43,8 @@ COLUMNS: Final = "column.include.list"
 COLUMNS_EXCLUDE: Final = "column.exclude.list"
 KEY_COLUMNS: Final = "message.key.columns"
 SNAPSHOT: Final = "snapshot.mode"
+SIGNALS: Final = "signal.data.collection"
+CHUNK_SIZE: Final = "incremental.snapshot.chunk.size"
 RANGE_ROWS: Final = "snapshot.range.rows"
 DECIMALS: Final = "decimal.handling.mode"
 TIMES: Final = "time.precision.mode"
@@ -245,6 +247,14 @@ def _definition() -> ConfigDef:
         100_000,
         1,
     )
+    text(
+        SIGNALS,
+        _STREAM,
+        "A table, schema.table, whose rows are read as signals: columns id, type and data, as Debezium has it. It must "
+        "be in the publication.",
+        importance=Importance.LOW,
+    )
+    number(CHUNK_SIZE, _STREAM, "Rows of an incremental snapshot that are read at a time.", 1024, 1, 100_000)
     choice(
         TRANSACTIONS,
         _STREAM,

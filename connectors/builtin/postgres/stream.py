@@ -111,10 +111,18 @@ class Stream:
             self._confirmed = max(self._confirmed, lsn)
             self._send()
 
-    def _send(self) -> None:
+    def request_position(self) -> None:
+        """Have the server say how far it has read its log: `server_end`, once `receive` has met the answer."""
+        with self._lock:
+            try:
+                self._send(answer=True)
+            except psycopg.OperationalError as error:
+                raise RetriableError(f"The replication stream has ended: {one_line(error)}.") from error
+
+    def _send(self, *, answer: bool = False) -> None:
         now = int((time.time() - _EPOCH_S) * 1_000_000)
         lsn = self._confirmed
-        self._pg.put_copy_data(_STATUS(b"r", lsn, lsn, lsn, now, 0))
+        self._pg.put_copy_data(_STATUS(b"r", lsn, lsn, lsn, now, answer))
         self._pg.flush()
 
     def _stay(self) -> None:

@@ -17,6 +17,8 @@ from ringfence.connectors.api import (
 )
 from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.builtin.postgres import slots
+from ringfence.connectors.builtin.postgres.incremental.signal_table import SignalTable
+from ringfence.connectors.builtin.postgres.incremental.snapshots import IncrementalSnapshots
 from ringfence.connectors.builtin.postgres.lsn import lsn_text
 from ringfence.connectors.builtin.postgres.offsets import LSN
 from ringfence.connectors.builtin.postgres.opening import Opened
@@ -80,6 +82,7 @@ class Streaming:
         self._confirmable = 0
         slots.free_slot(setup.session, setup.slot, setup.server.application, context.wait)
         self._maker = setup.new_maker()
+        signals = SignalTable.of(setup.parsed, setup.prefix)
         self._reader = TransactionReader(
             opened.start,
             opened.system,
@@ -89,7 +92,9 @@ class Streaming:
             setup.partition,
             batch_size=setup.batch_size,
             contained=contained,
+            signals=signals,
         )
+        self._incremental = IncrementalSnapshots(setup, context, self._reader, signals)
         self._stream = self._new_stream(opened.start.lsn)
         logger.info("Streaming from %s on, with the slot %s", lsn_text(opened.start.lsn), setup.slot)
 
@@ -103,7 +108,12 @@ class Streaming:
         reader = self._reader
         try:
             stream = self._stream or self._reconnect(reader)
-            dry = stream.receive(reader.take, _WAIT_SECONDS)
+            snapshots = self._incremental
+            dry = stream.receive(reader.take, 0.0 if snapshots.busy else _WAIT_SECONDS)
+            snapshots.carry_out_requests()
+            if dry and snapshots.busy:
+                snapshots.read_chunk(stream)
+                snapshots.carry_out_requests()
         except RetriableError:
             self.close()
             raise
@@ -146,7 +156,7 @@ class Streaming:
             return records
         if self._opened_at is None:
             self._opened_at = now
-        due = dry or now - self._opened_at >= _GROUP_SECONDS
+        due = (dry and not self._incremental.busy) or now - self._opened_at >= _GROUP_SECONDS
         if not self._torn:
             if due:
                 self._request_commit()
@@ -198,7 +208,8 @@ class Streaming:
 
     def commit_record(self, record: SourceRecord) -> None:
         """See `SourceTask`."""
-        self._delivered = record
+        if record.source_offset is not None and LSN in record.source_offset:
+            self._delivered = record
 
     def commit(self) -> None:
         """Only now may the server forget changes.
@@ -220,6 +231,7 @@ class Streaming:
 
     def close(self) -> None:
         """End the stream. `poll` begins it again."""
+        self._incremental.close()
         if self._stream is not None:
             self._stream.close()
             self._stream = None

@@ -23,6 +23,7 @@ from ringfence.fencing.topics.config_records.task_count import TaskCountRecord
 from ringfence.fencing.topics.config_records.unknown import UnknownKey
 from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
 from ringfence.fencing.topics.log_levels import LOGGER, LoggerRecord
+from ringfence.fencing.topics.signals import SignalsRecord
 from ringfence.fencing.topics.sweep_requests import SweepRequestRecord
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.fencing.topics.topic_ids import TopicIds
@@ -60,6 +61,7 @@ RECORD_TYPES: Final[tuple[type[ConfigRecord], ...]] = (
     TopicsResetRecord,
     ConnectorLevelRecord,
     TopicGrantRecord,
+    SignalsRecord,
     SweepRequestRecord,
     LoggerRecord,
     SessionKeyRecord,

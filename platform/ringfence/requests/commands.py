@@ -254,6 +254,15 @@ class SweepNow(OnConnector[None]):
 
 
 @dataclass(frozen=True)
+class SendSignal(OnConnector[None]):
+    """Have the connector's tasks do something: kind and data as its plugin takes them."""
+
+    name = "send_signal"
+    kind: str
+    data: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class ActOnShareGroup(Command[Json]):
     """act: `kind` and what belongs to it (`engine.leader.share_group_acts`); owners: the connectors for which the
     sender has looked at the permissions.
@@ -274,7 +283,7 @@ class ActOnShareGroup(Command[Json]):
 COMMANDS: Final[tuple[type[Command[Any]], ...]] = (
     Ping, SetLogLevel, HandOver, DrainWorker, Create, Configure, Pause, Resume, Stop, Delete, Restart, RestartTask,
     ResetTopics, SetConnectorLogLevel, AlterOffsets, ResetOffsets, Fence, FenceNow, FenceId, EndHanging, RetryRound,
-    ActOnShareGroup, SweepNow,
+    ActOnShareGroup, SweepNow, SendSignal,
 )  # fmt: skip
 _BY_NAME: Final = {kind.name: kind for kind in COMMANDS}
 

@@ -13,6 +13,7 @@ from ringfence.connectors.api import (
     RecordBatch,
     RetriableError,
     ShareInput,
+    Signal,
     SourceOffset,
     SourcePartition,
     SourceRecord,
@@ -38,6 +39,7 @@ class MemoryContext:
         self.raw_batches = False
         self.transaction_context = None
         self.metrics = Gauges()
+        self.signals: Sequence[Signal] = ()
         self._ends_at = ends_at
         self._never = threading.Event()
 

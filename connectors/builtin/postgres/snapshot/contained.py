@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from ringfence.connectors.api import ConnectorError, OffsetRecord
-from ringfence.connectors.builtin.postgres.pgoutput import UNCHANGED, Change, Relation, Row, decode
+from ringfence.connectors.builtin.postgres.pgoutput import Change, Relation
+from ringfence.connectors.builtin.postgres.snapshot.change_keys import ChangeKeys
 from ringfence.connectors.builtin.postgres.snapshot.key_order import KeyOrder
 from ringfence.connectors.builtin.postgres.snapshot.plan import Key, Plan, PlannedTable, range_partition
 from ringfence.connectors.builtin.postgres.snapshot.range_offsets import RangeProgress
@@ -20,13 +21,6 @@ from ringfence.connectors.builtin.postgres.snapshot.visibility import Visibility
 logger = logging.getLogger(__name__)
 
 Order = Callable[[PlannedTable, Sequence[Key]], KeyOrder]
-
-
-class _Raw:
-    """Values as the server wrote them."""
-
-    def __init__(self, columns: int) -> None:
-        self.readers = [bytes] * columns
 
 
 class ReadTable:
@@ -46,23 +40,18 @@ class ReadTable:
                 self.views.append(Visibility.parse(segment.snapshot))
         self.until = max((segment.until for one in ranges for segment in one.segments), default=0)
         self._order = order(table, starts) if starts else None
-        self._places: list[int] = []
-        self._raw: dict[int, _Raw] = {}
+        self._change_keys = ChangeKeys(table.key)
 
     def relate(self, relation: Relation) -> None:
         """The table's columns, as the stream has them from here on. Raises `ConnectorError`."""
         if self._order is None:
             return
-        columns = [column.name for column in relation.columns]
-        missing = [name for name in self.table.key if name not in columns]
-        if missing:
+        if missing := self._change_keys.relate(relation):
             raise ConnectorError(
-                f"{relation.schema}.{relation.name} has no column {missing[0]} any more, by which its rows were read. "
+                f"{relation.schema}.{relation.name} has no column {missing} any more, by which its rows were read. "
                 "Which of its changes the snapshot contains cannot be told. Stop the connector, reset its offsets and "
                 "resume it: the tables are read again."
             )
-        self._places = [columns.index(name) for name in self.table.key]
-        self._raw = {relation.oid: _Raw(len(columns))}
 
     def sees(self, key: Key, xid: int) -> bool:
         """Whether the row that was read under the key, or its absence, has what the transaction did."""
@@ -72,13 +61,7 @@ class ReadTable:
         """What of a change the rows do not contain."""
         if self._order is None:
             return None if self.views[0].has(xid) else change
-        raw = decode(message, dict(self._raw))
-        assert isinstance(raw, Change)
-        new = self._key(raw.after, raw.before) if raw.after is not None else None
-        old = self._key(raw.before, None) if raw.before is not None else new
-        new = new or old
-        assert new is not None
-        assert old is not None
+        old, new = self._change_keys.find(change, message)
         if old == new:
             return None if self.sees(new, xid) else change
         gone, come = self.sees(old, xid), self.sees(new, xid)
@@ -89,17 +72,6 @@ class ReadTable:
         if come:
             return Change("d", change.relation, change.before, None, key_only=change.key_only)
         return change
-
-    def _key(self, row: Row | None, other: Row | None) -> Key:
-        assert row is not None
-        values = []
-        for place in self._places:
-            value = row[place]
-            if value is UNCHANGED and other is not None:
-                value = other[place]  # the key, where it is stored out of line
-            assert isinstance(value, bytes)
-            values.append(value.decode())
-        return tuple(values)
 
 
 class Contained:

@@ -1,16 +1,14 @@
 """How far a snapshot is, for the connector's page, the API and alerts: what is committed, by all tasks together."""
 
-import time
-from collections import deque
 from typing import Final
 
 from ringfence.connectors.api import Gauge, SourceMetrics
 from ringfence.connectors.builtin.postgres.snapshot.plan import PlannedTable
 from ringfence.connectors.builtin.postgres.snapshot.progress import SnapshotState
+from ringfence.connectors.builtin.postgres.snapshot.rate import Rate
 
 _MOST_TABLES: Final = 20
 """That are told of one by one: the first ones that are not finished."""
-_RATE_SECONDS: Final = 60.0
 
 
 class SnapshotGauges:
@@ -25,7 +23,7 @@ class SnapshotGauges:
         self._estimate = gauge("snapshot_rows_estimated", "Rows that the snapshot has, as the database estimates")
         self._rate = gauge("snapshot_rows_per_second", "Rows of the snapshot a second, over the last minute")
         self._seconds = gauge("snapshot_left", "Time until the snapshot is read, at this rate", unit="seconds")
-        self._seen: deque[tuple[float, int]] = deque()
+        self._speed = Rate()
         self._by_table: dict[str, Gauge] = {}
 
     def show(self, state: SnapshotState) -> None:
@@ -39,7 +37,7 @@ class SnapshotGauges:
         self._ranges.set(sum(not progress.done for progress in state.ranges.values()))
         self._rows.set(rows)
         self._estimate.set(rows + remaining)
-        rate = self._measure_rate(rows)
+        rate = self._speed.measure(rows)
         self._rate.set(rate if left else None)
         self._seconds.set(None if not left else remaining / rate if rate else None)
         self._show_tables(state, left)
@@ -63,11 +61,3 @@ class SnapshotGauges:
     @staticmethod
     def _count_rows(state: SnapshotState, table: PlannedTable) -> int:
         return sum(state.ranges[table.oid, number].rows for number in range(table.ranges))
-
-    def _measure_rate(self, rows: int) -> float | None:
-        now = time.monotonic()
-        self._seen.append((now, rows))
-        while now - self._seen[0][0] > _RATE_SECONDS:
-            self._seen.popleft()
-        since, before = self._seen[0]
-        return (rows - before) / (now - since) if now > since else None

@@ -33,6 +33,9 @@ SELECT coalesce(sum(CASE WHEN c.reltuples >= 0 THEN c.reltuples
 FROM (SELECT relid AS oid FROM pg_partition_tree(%s::oid) WHERE isleaf UNION SELECT %s::oid) t
 JOIN pg_class c ON c.oid = t.oid AND c.relkind = 'r'
 """
+_NAMES: Final = """
+SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = %s
+"""
 _KEY: Final = """
 SELECT array_agg(a.attname::text ORDER BY k.place)
 FROM pg_class c
@@ -69,6 +72,16 @@ def measure(session: Session, oid: int, schema: str, name: str) -> TableSize:
     ((rows, size),) = session.query(_SIZE, [oid, oid])
     ((key,),) = session.query(_KEY, [oid])
     return TableSize(oid, schema, name, tuple(key or ()), rows, size)
+
+
+def find_keyed(session: Session, oid: int) -> TableSize | None:
+    """One table's names and key, without its size, which waits for locks; None where it was dropped."""
+    rows = session.query(_NAMES, [oid])
+    if not rows:
+        return None
+    ((key,),) = session.query(_KEY, [oid])
+    schema, name = rows[0]
+    return TableSize(oid, schema, name, tuple(key or ()), 0, 0)
 
 
 def make_plan(session: Session, tables: Sequence[TableSize], range_rows: int) -> Plan:

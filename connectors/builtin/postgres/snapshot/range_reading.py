@@ -22,6 +22,9 @@ _ESCAPES: Final = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\
 _NULL: Final = b"\\N"
 _LOCK_MS: Final = 2000
 _FLUSH_SECONDS: Final = 1.0
+_NAMES: Final = """
+SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = %s
+"""
 _BEGIN: Final = """
 SELECT pg_current_snapshot()::text, (pg_current_wal_insert_lsn() - '0/0')::int8,
        (extract(epoch FROM clock_timestamp()) * 1000000)::int8
@@ -54,10 +57,18 @@ class RangeReading:
         number: int,
         after: Key | None,
         selection: Selection,
+        *,
+        connection: "psycopg.Connection[tuple[Any, ...]] | None" = None,
+        limit: int | None = None,
+        lock_ms: int = _LOCK_MS,
     ) -> None:
-        """session: for the catalog. after: the last key that was read. Raises `ConnectorError` and psycopg's errors."""
-        self._connection = server.connect()
+        """session: for the catalog. after: the last key that was read. connection: one that is kept (`finish`). limit:
+        the first rows only. Raises `ConnectorError` and psycopg's errors.
+        """
+        self._connection = connection or server.connect()
         self._selection = selection
+        self._limit = limit
+        self._lock_ms = lock_ms
         try:
             self._open(session, publication, table, number, after)
         except BaseException:
@@ -68,12 +79,13 @@ class RangeReading:
         self.relation: Relation | None = None
         self.finished = False
         connection = self._connection
-        found = find_relation(session.query, table.oid)
+        names = session.query(_NAMES, [table.oid])
+        found = None
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        if found is not None:
+        if names:
             # Before the snapshot is taken: TRUNCATE and what else rewrites a table does not heed older snapshots.
-            name = sql.Identifier(found[0].schema, found[0].name)
-            connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(_LOCK_MS)))
+            name = sql.Identifier(*names[0])
+            connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(self._lock_ms)))
             try:
                 connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(name))
             except psycopg.errors.LockNotAvailable as error:
@@ -124,6 +136,8 @@ class RangeReading:
         order: sql.Composable = sql.SQL("")
         if table.key:
             order = sql.SQL(" ORDER BY {}").format(sql.SQL(", ").join(map(sql.Identifier, table.key)))
+        if self._limit is not None:
+            order = sql.SQL("{} LIMIT {}").format(order, sql.Literal(self._limit))
         return sql.SQL("COPY (SELECT {} FROM {}{} WHERE {}{}) TO STDOUT").format(
             sql.SQL(", ").join(sql.Identifier(column.name) for column in self.relation.columns),
             sql.SQL("" if partitioned else "ONLY "),
@@ -188,6 +202,10 @@ class RangeReading:
     def _failure(self, result: Any) -> ConnectorError:
         words = " ".join(result.get_error_message().split()) if result is not None else "the server ended it"
         return RetriableError(f"The rows of a range cannot be read: {words}.")
+
+    def finish(self) -> None:
+        """All was read: the connection is free for another range."""
+        self._connection.execute("ROLLBACK")
 
     def close(self) -> None:
         self._connection.close()

@@ -23,16 +23,12 @@ from ringfence.connectors.builtin.postgres.snapshot.plan import Plan, plan_recor
 from ringfence.connectors.builtin.postgres.snapshot.planner import find_tables, make_plan
 from ringfence.connectors.builtin.postgres.snapshot.progress import SnapshotState, find_state
 from ringfence.connectors.builtin.postgres.snapshot.reading_phase import Limits, ReadingPhase, Source
+from ringfence.connectors.builtin.postgres.snapshot.visibility import find_running
 
 logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS: Final = 0.5
 _SHOW_SECONDS: Final = 5.0
-_RUNNING: Final = """
-SELECT transactionid::text FROM pg_locks
-WHERE locktype = 'transactionid' AND mode = 'ExclusiveLock' AND granted AND pid IS DISTINCT FROM pg_backend_pid()
-"""
-"""A transaction holds the lock on its own id until snapshots see what it did."""
 
 
 class SnapshotRun:
@@ -117,7 +113,7 @@ class SnapshotRun:
         """
         if self._mode == names.INITIAL_ONLY:
             return True
-        now = {int(xid) for (xid,) in self._setup.session.query(_RUNNING)}
+        now = find_running(self._setup.session.query)
         if self._running is None:
             self._running = now
         left = self._running & now

@@ -3,8 +3,19 @@
 from typing import Final, NamedTuple
 
 from ringfence.connectors.api import ConnectorError
+from ringfence.connectors.builtin.postgres.catalog import Query
 
 _WRAP: Final = 1 << 32
+_RUNNING: Final = """
+SELECT transactionid::text FROM pg_locks
+WHERE locktype = 'transactionid' AND mode = 'ExclusiveLock' AND granted AND pid IS DISTINCT FROM pg_backend_pid()
+"""
+"""A transaction holds the lock on its own id until snapshots see what it did."""
+
+
+def find_running(query: Query) -> set[int]:
+    """The ids of transactions that have changed something and that no snapshot sees yet."""
+    return {int(xid) for (xid,) in query(_RUNNING, ())}
 
 
 class Visibility(NamedTuple):

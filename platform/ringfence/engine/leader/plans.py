@@ -24,6 +24,7 @@ from ringfence.fencing.topics.config_records import (
 from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.fencing.topics.log_levels import LoggerRecord
+from ringfence.fencing.topics.signals import SignalsRecord
 from ringfence.fencing.topics.sweep_requests import SweepRequestRecord
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.requests.refused import Refused
@@ -210,23 +211,9 @@ def delete(name: ConnectorName) -> Plan:
             gone.append(TopicsResetRecord(name, None))
         if connector.sweep_request is not None:
             gone.append(SweepRequestRecord(name, None))
+        if connector.signals:
+            gone.append(SignalsRecord(name, None))
         return [*gone, ConnectorLevelRecord(name, None)] if connector.log_level is not None else gone
-
-    return plan
-
-
-def request_sweep(record: SweepRequestRecord) -> Plan:
-    """Have the tasks of a running connector look at these offsets now, not when their time has come."""
-
-    def plan(state: ClusterState) -> Records:
-        connector = require_existing(state, record.connector, f"Connector {record.connector} not found")
-        if connector.target is not TargetState.RUNNING:
-            raise Refused(
-                409,
-                f"Connector {record.connector} is not running: nothing was done. Resume it and repeat the request; "
-                "its sweep reads what is not done in any case",
-            )
-        return [record]
 
     return plan
 

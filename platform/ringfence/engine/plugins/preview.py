@@ -19,6 +19,7 @@ from ringfence.connectors.api import (
     RecordBatch,
     RetriableError,
     ShareInput,
+    Signal,
     SourceConnector,
     SourceRecord,
     SourceTask,
@@ -63,6 +64,7 @@ class PreviewContext:
         self.raw_batches = raw
         self.transaction_context = transactions
         self.metrics = Gauges()
+        self.signals: Sequence[Signal] = ()
         self.ends_at = float("inf")
         self._never = threading.Event()
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ringfence.engine.leader import plans
+from ringfence.engine.leader import plans, request_plans
 from ringfence.engine.leader.commands.command import WritingCommand, carries_out
 from ringfence.engine.leader.plans import Plan
 from ringfence.engine.leader.written import Written
@@ -69,6 +69,15 @@ class Configure(_Saving):
 class Pause(WritingCommand[commands.Pause]):
     def plan(self) -> Plan:
         return plans.pause(self.name)
+
+
+@carries_out(commands.SendSignal)
+class SendSignal(WritingCommand[commands.SendSignal]):
+    def plan(self) -> Plan:
+        return request_plans.send_signal(self.name, self.request.kind, self.request.data, self.leader.now_ms())
+
+    def note(self) -> str:
+        return f"{self.request.kind} {' '.join(map(str, self.request.data.get('data-collections', ())))}".strip()
 
 
 @carries_out(commands.Resume)

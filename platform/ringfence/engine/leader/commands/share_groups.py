@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ringfence.engine.leader import plans
+from ringfence.engine.leader import request_plans
 from ringfence.engine.leader.commands.command import LeaderCommand, Offsets, Outcome, WritingCommand, carries_out
 from ringfence.engine.leader.plans import Plan
 from ringfence.engine.leader.share_group_acts import Changes, ShareGroupAct
@@ -19,7 +19,7 @@ class SweepNow(WritingCommand[commands.SweepNow]):
         asked = {"places": [list(place) for place in self.request.places], "time_ms": self.leader.now_ms()}
         record = SweepRequestRecord.parse("", self.name, asked)
         assert record is not None
-        return plans.request_sweep(record)
+        return request_plans.request_sweep(record)
 
 
 @carries_out(commands.ActOnShareGroup)

@@ -1,0 +1,1 @@
+"""Incremental snapshots: tables that are read while the stream goes on, chunk by chunk, on request."""

@@ -1,0 +1,117 @@
+"""Reads a chunk: the next rows of a table in the order of its key, with what its snapshot of the database sees."""
+
+import time
+from collections.abc import Set
+from typing import Any, Final, NamedTuple
+
+import psycopg
+from psycopg import sql
+
+from ringfence.connectors.api import ConnectorError, RetriableError
+from ringfence.connectors.builtin.postgres.incremental.state import IncrementalState
+from ringfence.connectors.builtin.postgres.pgoutput import Relation
+from ringfence.connectors.builtin.postgres.setup import Setup
+from ringfence.connectors.builtin.postgres.snapshot.plan import Key, PlannedTable
+from ringfence.connectors.builtin.postgres.snapshot.planner import TableSize
+from ringfence.connectors.builtin.postgres.snapshot.range_reading import RangeReading, RawRow
+from ringfence.connectors.builtin.postgres.snapshot.visibility import Visibility
+
+_LOCK_MS: Final = 50
+_READ_SECONDS: Final = 10.0
+_TRIES: Final = 5
+_PAUSE_SECONDS: Final = 0.01
+
+
+class Chunk(NamedTuple):
+    """`relation`: the table, as the rows are of it; `until`, `time_us`: see `RangeReading`; `keys`: of the rows."""
+
+    table: PlannedTable
+    relation: Relation | None
+    rows: list[RawRow]
+    keys: list[Key]
+    view: Visibility
+    until: int
+    time_us: int
+
+
+class ChunkReader:
+    """Keeps a connection for as long as there is something to read."""
+
+    def __init__(self, setup: Setup, limit: int) -> None:
+        """limit: rows of a chunk."""
+        self._setup = setup
+        self.limit: Final = limit
+        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
+
+    def find_upper(self, size: TableSize) -> Key | None:
+        """The largest key now; None where the table is empty."""
+        columns = [sql.Identifier(column) for column in size.key]
+        # In two steps: to ORDER BY, a column's text of the same name would come before the column.
+        statement = sql.SQL("SELECT {} FROM (SELECT {} FROM {} ORDER BY {} LIMIT 1) s").format(
+            sql.SQL(", ").join(sql.SQL("{}::text").format(column) for column in columns),
+            sql.SQL(", ").join(columns),
+            sql.Identifier(size.schema, size.name),
+            sql.SQL(", ").join(sql.SQL("{} DESC").format(column) for column in columns),
+        )
+        session = self._setup.session
+        rows = session.query(statement.as_string(session.connection).replace("%", "%%"))
+        return tuple(map(str, rows[0])) if rows else None
+
+    def read(self, size: TableSize, state: IncrementalState, delivered: Set[int]) -> Chunk | None:
+        """The next chunk. delivered: transactions that the stream has told of. None where one of them is not seen yet:
+        what was told of its rows would be told again as it was before.
+
+        Raises `ConnectorError`, and `RetriableError` where the table is locked.
+        """
+        assert state.upper is not None
+        table = PlannedTable(size.oid, size.schema, size.name, size.key, (state.upper,), size.rows)
+        for _ in range(_TRIES):
+            reading = self._begin(table, state.last)
+            try:
+                view = Visibility.parse(reading.snapshot)
+                if all(view.has(xid) for xid in delivered):
+                    return self._take(reading, table, view)
+                reading.close()
+            except BaseException:
+                reading.close()
+                raise
+            time.sleep(_PAUSE_SECONDS)
+        return None
+
+    def _begin(self, table: PlannedTable, last: Key | None) -> RangeReading:
+        setup = self._setup
+        connection = self._connection
+        if connection is None or connection.closed:
+            self._connection = connection = setup.server.connect()
+        return RangeReading(
+            *(setup.server, setup.session, setup.publication, table, 0, last, setup.selection),
+            connection=connection,
+            limit=self.limit,
+            lock_ms=_LOCK_MS,
+        )
+
+    def _take(self, reading: RangeReading, table: PlannedTable, view: Visibility) -> Chunk:
+        until = time.monotonic() + _READ_SECONDS
+        rows: list[RawRow] = []
+        while True:
+            rows += reading.take(self.limit + 1 - len(rows), 1.0)
+            if reading.finished:
+                break
+            if time.monotonic() > until:
+                raise RetriableError(f"{table.schema}.{table.name}: its next rows take longer than {_READ_SECONDS} s.")
+        keys = [reading.key_of(row) for row in rows]
+        chunk = Chunk(table, reading.relation, rows, keys, view, reading.until, reading.time_us)
+        reading.finish()
+        return chunk
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def read_error(error: psycopg.Error) -> ConnectorError:
+    """What to do about it: again, where the server is away."""
+    words = " ".join(str(error).split()).rstrip(".")
+    kind = RetriableError if isinstance(error, psycopg.OperationalError) else ConnectorError
+    return kind(f"The rows of a table cannot be read: {words}.")

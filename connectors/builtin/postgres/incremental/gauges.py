@@ -1,0 +1,54 @@
+"""How far an incremental snapshot is, for the connector's page, the API and alerts."""
+
+from typing import Final
+
+from ringfence.connectors.api import Gauge, SourceMetrics
+from ringfence.connectors.builtin.postgres.incremental.state import IncrementalState
+from ringfence.connectors.builtin.postgres.snapshot.rate import Rate
+
+_PREFIX: Final = "incremental_snapshot_"
+
+
+class IncrementalGauges:
+    """Nothing is shown before the first snapshot."""
+
+    def __init__(self, metrics: SourceMetrics) -> None:
+        self._metrics = metrics
+        self._known: dict[str, Gauge] = {}
+        self._rate = Rate()
+        self._table: Gauge | None = None
+
+    def show(self, state: IncrementalState) -> None:
+        """What is handed over now."""
+        if not state.queue and not self._known:
+            return
+        first = state.queue[0] if state.queue else None
+        left = sum(one.rows for one in state.queue[1:]) + (max(0, first.rows - state.rows) if first else 0)
+        rate = self._rate.measure(state.total)
+        reading = rate if state.wanted else None
+        self._set("tables_left", "Tables of the incremental snapshot that are not read yet", len(state.queue))
+        self._set("rows", "Rows of the incremental snapshot that are read", state.total)
+        self._set("rows_estimated", "Rows of the incremental snapshot, as the database estimates", state.total + left)
+        self._set("rows_per_second", "Rows of the incremental snapshot a second, over the last minute", reading)
+        self._set(
+            "left",
+            "Time until the incremental snapshot is read, at this rate",
+            left / reading if reading else None,
+            unit="seconds",
+        )
+        self._set("paused", "Whether the incremental snapshot is paused", float(state.paused))
+        self._show_table(state)
+
+    def _set(self, name: str, description: str, value: float | None, unit: str = "") -> None:
+        gauge = self._known[name] = self._metrics.gauge(_PREFIX + name, description, unit=unit)
+        gauge.set(value)
+
+    def _show_table(self, state: IncrementalState) -> None:
+        if self._table is not None:
+            self._table.set(None)
+            self._table = None
+        if state.queue:
+            first = state.queue[0]
+            of_all = f"Rows of the table that are read again, of about {first.rows}"
+            self._table = self._metrics.gauge(_PREFIX + "table_rows", of_all, labels={"table": first.name})
+            self._table.set(state.rows)

@@ -1,0 +1,59 @@
+"""Debezium's signal table: an inserted row is a request, with its columns id, type and data."""
+
+from typing import Final, NamedTuple
+
+from ringfence.connectors.api import OffsetRecord, ParsedConfig, SourceRecord
+from ringfence.connectors.builtin.postgres import settings as names
+from ringfence.connectors.builtin.postgres.incremental.state import incremental_partition
+from ringfence.connectors.builtin.postgres.pgoutput import Relation, read_row
+
+_INSERT: Final = 73
+
+
+class PendingSignal(NamedTuple):
+    """`record`: gets as its offset what the signal has led to."""
+
+    record: SourceRecord
+    kind: str
+    data: str
+
+
+class SignalTable:
+    """Collects the signals that the stream brings."""
+
+    def __init__(self, table: str, partition: dict[str, object]) -> None:
+        """table: schema.table, as the setting names it."""
+        self._table = table
+        self._partition = partition
+        self._columns: dict[int, list[str]] = {}
+        self._pending: list[PendingSignal] = []
+
+    @classmethod
+    def of(cls, parsed: ParsedConfig, prefix: str) -> "SignalTable | None":
+        """None where there is none."""
+        table = str(parsed[names.SIGNALS] or "").strip()
+        return cls(table, incremental_partition(prefix)) if table else None
+
+    def relate(self, relation: Relation) -> None:
+        """A table as the stream has it from here on."""
+        if f"{relation.schema}.{relation.name}" == self._table:
+            self._columns[relation.oid] = [column.name for column in relation.columns]
+
+    def has(self, oid: int, message: bytes) -> bool:
+        """Whether a row message is a signal."""
+        return message[0] == _INSERT and oid in self._columns
+
+    def add(self, message: bytes) -> SourceRecord:
+        """Keep a signal; returns the record that is to commit it."""
+        columns = self._columns[int.from_bytes(message[1:5], "big")]
+        values, _, _ = read_row(message, 6, [bytes] * len(columns))
+        found = {name: value for name, value in zip(columns, values, strict=True) if isinstance(value, bytes)}
+        record = OffsetRecord(self._partition, {})
+        kind, data = (found.get(name, b"").decode() for name in ("type", "data"))
+        self._pending.append(PendingSignal(record, kind, data))
+        return record
+
+    def take(self) -> list[PendingSignal]:
+        """Those since it was asked last."""
+        taken, self._pending = self._pending, []
+        return taken

@@ -1,0 +1,258 @@
+"""Incremental snapshots of a running stream: what was asked for, and one chunk after another in between.
+
+A chunk is read when the stream has nothing more. Then the stream is read on up to the position behind everything that
+the chunk sees, and both are handed over as one batch, so that they are committed in one Kafka transaction: no consumer
+sees a row without what else its transaction has changed, and nothing but the next key has to be remembered.
+"""
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import psycopg
+
+from ringfence.connectors.api import ConnectorError, OffsetRecord, RetriableError, SourceRecord, SourceTaskContext
+from ringfence.connectors.builtin.postgres import settings as names
+from ringfence.connectors.builtin.postgres.incremental.chunks import Chunk, ChunkReader, read_error
+from ringfence.connectors.builtin.postgres.incremental.gauges import IncrementalGauges
+from ringfence.connectors.builtin.postgres.incremental.requests import EXECUTE, SnapshotRequest, parse_request
+from ringfence.connectors.builtin.postgres.incremental.signal_table import SignalTable
+from ringfence.connectors.builtin.postgres.incremental.state import (
+    IncrementalState,
+    QueuedTable,
+    incremental_partition,
+    state_of,
+)
+from ringfence.connectors.builtin.postgres.incremental.window import Window
+from ringfence.connectors.builtin.postgres.pgoutput import Begin
+from ringfence.connectors.builtin.postgres.reader import TransactionReader
+from ringfence.connectors.builtin.postgres.records import RecordMaker, SourceTransaction
+from ringfence.connectors.builtin.postgres.setup import Setup
+from ringfence.connectors.builtin.postgres.snapshot.planner import TableSize, find_keyed, find_tables
+from ringfence.connectors.builtin.postgres.snapshot.visibility import find_running
+from ringfence.connectors.builtin.postgres.stream import Stream
+
+logger = logging.getLogger(__name__)
+
+_WINDOW_SECONDS: Final = 2.0
+_LOCK_MS: Final = 1000
+_LOOK_SECONDS: Final = 0.5
+_REPLY_SECONDS: Final = 0.02
+_MOST_BATCHES: Final = 2
+"""So many batches of the stream may stand beside a chunk."""
+
+
+class IncrementalSnapshots:
+    """Those of one stream."""
+
+    def __init__(
+        self, setup: Setup, context: SourceTaskContext, reader: TransactionReader, signals: SignalTable | None
+    ) -> None:
+        """Raises `ConnectorError`."""
+        self._setup = setup
+        self._context = context
+        self._reader = reader
+        self._signals = signals
+        self._partition = incremental_partition(setup.prefix)
+        self.state = state_of(context.offset_reader.offset(self._partition))
+        self._maker = RecordMaker(replace(setup.records, partition=self._partition, metadata=False))
+        self._describe = setup.new_describer()
+        self._chunks = ChunkReader(setup, setup.parsed.integer(names.CHUNK_SIZE))
+        self._gauges = IncrementalGauges(context.metrics)
+        self._running: set[int] | None = None
+        self._look_at = 0.0
+        if self.state.queue:
+            self._begin_recording()
+            self._gauges.show(self.state)
+            logger.info("The incremental snapshot goes on with %s", self.state.queue[0].name)
+
+    @property
+    def busy(self) -> bool:
+        """There is something to read as soon as the stream has nothing more."""
+        return self.state.wanted and time.monotonic() >= self._look_at
+
+    def carry_out_requests(self) -> None:
+        """Those of the API, and those that the stream has brought; each commits what it has led to."""
+        for record, kind, data in self._signals.take() if self._signals is not None else ():
+            self._carry_out(kind, data)
+            record.source_offset = self.state.as_offset()
+        if self._reader.inside:
+            return
+        for signal in self._context.signals:
+            if signal.number > self.state.signal:
+                self._carry_out(signal.kind, signal.data)
+                self.state = replace(self.state, signal=signal.number)
+                self._reader.add([OffsetRecord(self._partition, self.state.as_offset())])
+
+    def _carry_out(self, kind: str, data: object) -> None:
+        """A request that cannot be carried out fails nothing: a line of the log, and of the state, says why."""
+        before = self.state
+        try:
+            request = parse_request(kind, data)
+            self.state = self._execute(request) if request.kind == EXECUTE else before.obey(request)
+            logger.info("Signal %s: %s", kind, self.state.note)
+        except ValueError as error:
+            self.state = replace(before, note=f"Refused {kind[:40]}: {error}.")
+            logger.warning("The signal %s is not carried out: %s", kind, error)
+        if self.state.queue and not before.queue:
+            self._begin_recording()
+        if not self.state.queue:
+            self._end_recording()
+        self._gauges.show(self.state)
+
+    def _execute(self, request: SnapshotRequest) -> IncrementalState:
+        setup = self._setup
+        try:
+            setup.session.query(f"SET lock_timeout = {_LOCK_MS}")
+            tables = find_tables(setup.session, setup.publication, setup.selection)
+            setup.session.query("SET lock_timeout = 0")
+        except psycopg.errors.LockNotAvailable as error:
+            setup.session.query("SET lock_timeout = 0")
+            raise ValueError("a table is locked, so what there is to read cannot be told; ask again") from error
+        except psycopg.Error as error:
+            raise read_error(error) from error
+        found = [one for one in tables if request.names(f"{one.schema}.{one.name}")]
+        if not found:
+            raise ValueError(
+                f"no table that is read and published matches {', '.join(request.tables)[:200]}. Check "
+                f"{names.TABLES} and the publication"
+            )
+        if keyless := [one for one in found if not one.key]:
+            raise ValueError(
+                f"{keyless[0].schema}.{keyless[0].name} has no primary key and no index as replica identity, so it "
+                "cannot be read in chunks"
+            )
+        queued = [QueuedTable(one.oid, f"{one.schema}.{one.name}", one.rows) for one in found]
+        shown = ", ".join(one.name for one in queued[:5]) + (f" and {len(queued) - 5} more" if len(queued) > 5 else "")
+        return self.state.execute(queued, f"To be read: {shown}.")
+
+    def _begin_recording(self) -> None:
+        """From here on it is known which transactions the stream has told of. Those that run now are waited for: they
+        may have been told of already, or have begun before their table was published."""
+        self._running = None
+        self._reader.delivered = set()
+
+    def _end_recording(self) -> None:
+        self._reader.delivered = None
+        self._chunks.close()
+
+    def read_chunk(self, stream: Stream) -> None:
+        """Add the next chunk to the reader's records, with what the stream has up to the position behind it.
+
+        Nothing where that is not possible now. Raises `ConnectorError`.
+        """
+        try:
+            self._read_chunk(stream)
+        except psycopg.Error as error:
+            self._chunks.close()
+            raise read_error(error) from error
+
+    def _read_chunk(self, stream: Stream) -> None:
+        reader = self._reader
+        if reader.inside or reader.leaves_out or not self._is_quiet():
+            self._look_at = time.monotonic() + (0 if reader.inside else _LOOK_SECONDS)
+            return
+        queued = self.state.queue[0]
+        size = find_keyed(self._setup.session, queued.oid)
+        if size is None or not size.key:
+            self._finish(f"{queued.name} has no key any more" if size else f"{queued.name} was dropped")
+            return
+        if not self.state.begun:
+            self.state = self.state.begin(self._chunks.find_upper(size))
+        if self.state.upper is None:
+            self._finish(f"{queued.name} is empty")
+            return
+        assert reader.delivered is not None
+        try:
+            chunk = self._chunks.read(size, self.state, reader.delivered)
+        except RetriableError as error:
+            self._put_off(str(error))
+            return
+        except ConnectorError as error:
+            if isinstance(error.__cause__, psycopg.OperationalError):
+                raise RetriableError(str(error)) from error
+            self._finish(str(error).rstrip("."))
+            return
+        if chunk is None:
+            self._put_off("The newest transactions are not visible to snapshots yet.")
+            return
+        reader.delivered.clear()
+        self._join(stream, size, chunk)
+
+    def _put_off(self, why: str) -> None:
+        logger.info("The next chunk of the incremental snapshot waits: %s", why)
+        self._look_at = time.monotonic() + _LOOK_SECONDS
+
+    def _is_quiet(self) -> bool:
+        """Whether every transaction has ended that was running when the snapshot was asked for, or taken up."""
+        if self._running is not None and not self._running:
+            return True
+        now = find_running(self._setup.session.query)
+        self._running = now if self._running is None else self._running & now
+        if self._running:
+            logger.info("The incremental snapshot waits for %d transactions that run since before", len(self._running))
+        return not self._running
+
+    def _join(self, stream: Stream, size: TableSize, chunk: Chunk) -> None:
+        reader, setup = self._reader, self._setup
+        keys = frozenset() if self._maker.skips("r") else frozenset(chunk.keys)
+        counted = setup.records.metadata
+        window = Window(chunk.table, chunk.view, keys, chunk.until, counted=counted)
+        start = len(reader.records)
+        reader.open_window(window)
+        try:
+            reached = self._await(stream, window, start)
+        finally:
+            reader.open_window(None)
+        if not reached:
+            self._put_off(f"{size.schema}.{size.name}: {window.broken or 'the stream is too far behind'}.")
+            return
+        finished = len(chunk.rows) < self._chunks.limit
+        self.state = self.state.advance(chunk.keys[-1] if chunk.keys else self.state.last, len(chunk.rows))
+        if finished:
+            self.state = self.state.finish_table(f"{size.schema}.{size.name}: {self.state.rows} rows.")
+            logger.info("The incremental snapshot has read %s", self.state.note)
+        reader.put_before(start, self._make_records(chunk), window.contained)
+        self._gauges.show(self.state)
+        if not self.state.queue:
+            self._end_recording()
+
+    def _await(self, stream: Stream, window: Window, start: int) -> bool:
+        """Whether the stream was read up to the window's end, and nothing odd has happened."""
+        reader = self._reader
+        most = _MOST_BATCHES * self._setup.batch_size
+        deadline = time.monotonic() + _WINDOW_SECONDS
+        while not (reader.has_passed(window.until) or (not reader.inside and stream.server_end >= window.until)):
+            if window.broken or len(reader.records) - start > most or time.monotonic() > deadline:
+                return False
+            stream.request_position()
+            stream.receive(reader.take, _REPLY_SECONDS)
+        return not window.broken
+
+    def _make_records(self, chunk: Chunk) -> Sequence[SourceRecord]:
+        records: list[SourceRecord] = []
+        offset = self.state.as_offset()
+        if chunk.rows:
+            assert chunk.relation is not None
+            table = self._describe(chunk.relation)
+            at = SourceTransaction(Begin(chunk.until, chunk.time_us, 0), offset, "null", snapshot="incremental")
+            for row in chunk.rows:
+                values = [
+                    None if value is None else read(value) for read, value in zip(table.readers, row, strict=True)
+                ]
+                self._maker.read(records, table, values, chunk.until, at)
+        return records or [OffsetRecord(self._partition, offset)]
+
+    def _finish(self, why: str) -> None:
+        """The first table has nothing to read."""
+        self.state = self.state.finish_table(f"{why}.")
+        logger.info("Incremental snapshot: %s", self.state.note)
+        self._reader.add([OffsetRecord(self._partition, self.state.as_offset())])
+        self._gauges.show(self.state)
+        if not self.state.queue:
+            self._end_recording()
+
+    def close(self) -> None:
+        self._chunks.close()

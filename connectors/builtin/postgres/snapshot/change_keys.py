@@ -1,0 +1,53 @@
+"""The keys of a change in the stream, as PostgreSQL writes them."""
+
+from collections.abc import Sequence
+
+from ringfence.connectors.builtin.postgres.pgoutput import UNCHANGED, Change, Relation, Row, decode
+from ringfence.connectors.builtin.postgres.snapshot.plan import Key
+
+
+class _Raw:
+    """Values as the server wrote them."""
+
+    def __init__(self, columns: int) -> None:
+        self.readers = [bytes] * columns
+
+
+class ChangeKeys:
+    """Of one table's changes."""
+
+    def __init__(self, key: Sequence[str]) -> None:
+        self._key = key
+        self._places: list[int] = []
+        self._raw: dict[int, _Raw] = {}
+
+    def relate(self, relation: Relation) -> str:
+        """The table's columns from here on; the key's first one that it has no more, "" where it has all."""
+        columns = [column.name for column in relation.columns]
+        if missing := [name for name in self._key if name not in columns]:
+            return missing[0]
+        self._places = [columns.index(name) for name in self._key]
+        self._raw = {relation.oid: _Raw(len(columns))}
+        return ""
+
+    def find(self, change: Change, message: bytes) -> tuple[Key, Key]:
+        """The key before and after; one and the same where it has not changed, or where only one is told."""
+        raw = decode(message, dict(self._raw))
+        assert isinstance(raw, Change)
+        new = self._of(raw.after, raw.before) if raw.after is not None else None
+        old = self._of(raw.before, None) if raw.before is not None else new
+        new = new or old
+        assert new is not None
+        assert old is not None
+        return old, new
+
+    def _of(self, row: Row | None, other: Row | None) -> Key:
+        assert row is not None
+        values = []
+        for place in self._places:
+            value = row[place]
+            if value is UNCHANGED and other is not None:
+                value = other[place]  # the key, where it is stored out of line
+            assert isinstance(value, bytes)
+            values.append(value.decode())
+        return tuple(values)

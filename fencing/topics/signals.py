@@ -1,0 +1,68 @@
+"""Signals that people have sent to a connector's running tasks: a config record with the newest ones. Pure.
+
+A task commits the number of the newest one that it has carried out, so the record may hold more than is new.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ringfence.connectors.api import Signal
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.topics.config_record import ConnectorScopedRecord, Fields
+from ringfence.fencing.topics.connector_state import ConnectorState
+
+KEPT = 20
+"""So many, the newest: a task that is not running reads no more than these when it starts."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignalsRecord(ConnectorScopedRecord):
+    """`signals-<c>`: signals None is a tombstone; else ascending by number."""
+
+    connector: ConnectorName
+    signals: Sequence[Signal] | None
+
+    PREFIXES = ("signals-",)
+
+    @classmethod
+    def parse(cls, prefix: str, rest: str, value: Fields | None) -> "SignalsRecord | None":
+        if not rest:
+            return None
+        return cls(ConnectorName(rest), None if value is None else _signals(value["signals"]))
+
+    @property
+    def owner(self) -> ConnectorName:
+        return self.connector
+
+    def to_key(self) -> str:
+        return f"signals-{self.connector}"
+
+    def to_value(self) -> Fields | None:
+        if self.signals is None:
+            return None
+        return {"signals": [[one.number, one.kind, dict(one.data)] for one in self.signals]}
+
+    def apply_to(self, state: ConnectorState, offset: int) -> ConnectorState:
+        return replace(state, signals=tuple(self.signals or ()))
+
+
+def add_signal(known: Sequence[Signal], kind: str, data: Mapping[str, Any], now_ms: int) -> tuple[Signal, ...]:
+    """With a new one behind them. Its number is a time, so that it is larger than those of a deleted connector."""
+    number = max(now_ms, known[-1].number + 1 if known else 0)
+    return (*known, Signal(number, kind, data))[-KEPT:]
+
+
+def _signals(value: object) -> tuple[Signal, ...]:
+    if not isinstance(value, list):
+        raise TypeError("signals must be a list")
+    return tuple(_signal(each) for each in value)
+
+
+def _signal(value: object) -> Signal:
+    if not isinstance(value, list) or len(value) != 3:
+        raise TypeError("a signal must be a number, its kind and its data")
+    number, kind, data = value
+    if type(number) is not int or not isinstance(kind, str) or not isinstance(data, dict):
+        raise TypeError("a signal must be a number, its kind and its data")
+    return Signal(number, kind, data)

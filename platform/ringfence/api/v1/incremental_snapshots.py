@@ -1,0 +1,106 @@
+"""`…/incremental-snapshot`: have PostgresSource read tables again while it streams, and see how far it is."""
+
+from typing import Any, Final
+
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ringfence.access.routes import on_connector
+from ringfence.access.verbs import Verb
+from ringfence.api import incremental_snapshots, reading
+from ringfence.api.v1.base import TEXT, V1View
+from ringfence.connectors.builtin.postgres.incremental.requests import EXECUTE, PAUSE, RESUME, STOP
+from ringfence.http.errors import bad_request
+
+_ACTIONS: Final = {"execute": EXECUTE, "pause": PAUSE, "resume": RESUME}
+
+
+class TableShape(serializers.Serializer[Any]):
+    """`rows_estimated`: as the database has it."""
+
+    table = serializers.CharField(source="name")
+    rows_estimated = serializers.IntegerField(source="rows")
+
+
+class IncrementalSnapshotShape(serializers.Serializer[Any]):
+    """`tables`: those that are left, the first one now, of which `table_rows` are read; `rows`: of all tables; `note`:
+    what became of the newest request; `refusal`: why nothing can be asked for now, empty where it can.
+    """
+
+    connector = serializers.CharField()
+    tables = TableShape(many=True)
+    table_rows = serializers.IntegerField()
+    rows = serializers.IntegerField()
+    paused = serializers.BooleanField()
+    rows_per_second = serializers.FloatField(allow_null=True)
+    seconds_left = serializers.FloatField(allow_null=True)
+    note = serializers.CharField(allow_blank=True)
+    refusal = serializers.CharField(allow_blank=True)
+    updated_ms = serializers.IntegerField()
+
+
+class IncrementalSnapshotRequestShape(serializers.Serializer[Any]):
+    """`tables`: with `execute`, regular expressions for schema.table."""
+
+    action = serializers.ChoiceField(choices=list(_ACTIONS))
+    tables = serializers.ListField(child=serializers.CharField(), required=False)
+
+
+class IncrementalSnapshot(V1View):
+    """Tables that are read again in chunks while changes go on. POST asks for them, pauses or resumes; DELETE stops, or
+    takes `table` out. What is asked for is kept until the connector's task has carried it out, once.
+    """
+
+    access = {
+        "GET": on_connector(Verb.VIEW),
+        "POST": on_connector(Verb.OFFSETS).writing(),
+        "DELETE": on_connector(Verb.OFFSETS).writing(),
+    }
+    shape = IncrementalSnapshotShape
+    takes = {"POST": IncrementalSnapshotRequestShape}
+    codes = {"POST": 202, "DELETE": 202}
+    parameters = {"DELETE": {"table": TEXT}}
+
+    def get(self, request: Request, name: str) -> Response:
+        self.parse_parameters()
+        return Response(self._serialize(name))
+
+    def post(self, request: Request, name: str) -> Response:
+        self.parse_parameters()
+        fields = self.parse_fields("action", "tables")
+        action, tables = fields.get("action"), fields.get("tables", [])
+        if action not in _ACTIONS:
+            raise bad_request(f"action must be one of {', '.join(_ACTIONS)}. DELETE stops.")
+        if not isinstance(tables, list) or not all(isinstance(one, str) for one in tables):
+            raise bad_request("tables must be a list of regular expressions for schema.table.")
+        if tables and action != "execute":
+            raise bad_request(f"{action} is for all tables: leave tables out.")
+        row = reading.connector(name)
+        self.tell_reason(f"{action} {', '.join(tables)}"[:500].strip())
+        incremental_snapshots.send(row, _ACTIONS[action], tables, self.user_name)
+        return Response(self._serialize(name), status=202)
+
+    def delete(self, request: Request, name: str) -> Response:
+        table = self.parse_parameters("table").get("table", "")
+        row = reading.connector(name)
+        self.tell_reason(f"stop {table}"[:500].strip())
+        incremental_snapshots.send(row, STOP, [table] if table else [], self.user_name)
+        return Response(self._serialize(name), status=202)
+
+    def _serialize(self, name: str) -> Any:
+        found = incremental_snapshots.find_progress(reading.connector(name), reading.tasks(name))
+        state, measured = found.state, found.measured
+        shown = {
+            "connector": name,
+            "tables": state.queue,
+            "table_rows": state.rows,
+            "rows": state.total,
+            "paused": state.paused,
+            "rows_per_second": measured.get("rows_per_second"),
+            "seconds_left": measured.get("left"),
+            "note": state.note,
+            "refusal": found.refusal,
+            "updated_ms": found.updated_ms,
+        }
+        return IncrementalSnapshotShape(shown).data

@@ -1,0 +1,38 @@
+"""What people ask running tasks to do, as records of the config topic that the tasks follow."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ringfence.engine.leader.plans import Plan, Records, require_existing
+from ringfence.fencing.ids import ConnectorName
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.connector_state import TargetState
+from ringfence.fencing.topics.signals import SignalsRecord, add_signal
+from ringfence.fencing.topics.sweep_requests import SweepRequestRecord
+from ringfence.requests.refused import Refused
+
+
+def request_sweep(record: SweepRequestRecord) -> Plan:
+    """Have the tasks of a running connector look at these offsets now, not when their time has come."""
+
+    def plan(state: ClusterState) -> Records:
+        connector = require_existing(state, record.connector, f"Connector {record.connector} not found")
+        if connector.target is not TargetState.RUNNING:
+            raise Refused(
+                409,
+                f"Connector {record.connector} is not running: nothing was done. Resume it and repeat the request; "
+                "its sweep reads what is not done in any case",
+            )
+        return [record]
+
+    return plan
+
+
+def send_signal(name: ConnectorName, kind: str, data: Mapping[str, Any], now_ms: int) -> Plan:
+    """Have the connector's tasks do something, now or when they run again."""
+
+    def plan(state: ClusterState) -> Records:
+        connector = require_existing(state, name, f"Connector {name} not found")
+        return [SignalsRecord(name, add_signal(connector.signals, kind, data, now_ms))]
+
+    return plan
