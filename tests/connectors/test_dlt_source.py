@@ -10,7 +10,7 @@ import pytest
 from ringfence.connectors import worker_limits
 from ringfence.connectors.api import ConnectorError, ExactlyOnceSupport, RetriableError, SourceRecord
 from ringfence.connectors.builtin.dlt_source.connector import DltSourceConnector
-from ringfence.connectors.builtin.dlt_source.resources import redact
+from ringfence.connectors.builtin.dlt_source.rest_config import redact
 from ringfence.connectors.builtin.dlt_source.task import DltSourceTask
 from ringfence.connectors.worker_limits import WorkerLimits
 from ringfence.fencing.clock import Deadline
@@ -236,6 +236,9 @@ def test_promises_and_remedies(api: OrdersApi) -> None:
     assert connector.exactly_once_support(config) is ExactlyOnceSupport.SUPPORTED
     assert connector.validate({**config, "exactly.once.support": "required"}) == {}
     assert [choice.description for choice in connector.list_choices(config)["dlt.resources"]] == ["exactly once"]
+    wrong = {**config, "rest.auth": '{"type": "x"}'}
+    assert connector.exactly_once_support(wrong) is ExactlyOnceSupport.SUPPORTED, "hides what is wrong"
+    assert "oauth2" in connector.validate(wrong)["rest.auth"][0]
     plain = configure(api, json.dumps({"client": {"base_url": api.url}, "resources": ["orders"]}), **WHOLE)
     assert connector.exactly_once_support(plain) is ExactlyOnceSupport.UNSUPPORTED
     assert "at least once" in connector.list_choices(plain)["dlt.resources"][0].description

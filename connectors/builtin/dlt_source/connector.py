@@ -85,7 +85,8 @@ class DltSourceConnector(SourceConnector):
                 ]
             }
         try:
-            from ringfence.connectors.builtin.dlt_source.resources import find_doubt, open_resources, why_no_pages
+            from ringfence.connectors.builtin.dlt_source.promises import find_doubt, why_no_pages
+            from ringfence.connectors.builtin.dlt_source.resources import open_resources
         except ModuleNotFoundError:
             return {"connector.class": [_EXTRA]}
         try:
@@ -119,7 +120,8 @@ class DltSourceConnector(SourceConnector):
 
     def list_choices(self, config: Mapping[str, str]) -> Mapping[str, Sequence[Choice]]:
         """The resources, and what each of them promises."""
-        from ringfence.connectors.builtin.dlt_source.resources import find_doubt, open_resources
+        from ringfence.connectors.builtin.dlt_source.promises import find_doubt
+        from ringfence.connectors.builtin.dlt_source.resources import open_resources
 
         opened = open_resources(CONFIG_DEF.parse({**config, names.RESOURCES: ""}))
         found = {name: find_doubt(one, opened.known) for name, one in opened.known.items()}
@@ -130,13 +132,14 @@ class DltSourceConnector(SourceConnector):
         }
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
-        """Not where a resource's incremental gives rows again, or misses some; unknown while the settings are wrong."""
+        """Not where a resource's incremental gives rows again, or misses some."""
         try:
-            from ringfence.connectors.builtin.dlt_source.resources import find_doubt, open_resources
+            from ringfence.connectors.builtin.dlt_source.promises import find_doubt
+            from ringfence.connectors.builtin.dlt_source.resources import open_resources
 
             opened = open_resources(CONFIG_DEF.parse(config))
         except (ModuleNotFoundError, ConfigException, ConnectorError):
-            return None
+            return ExactlyOnceSupport.SUPPORTED  # it cannot run: `validate` says why, and this must not hide it
         doubtful = any(find_doubt(one, opened.known) for one in opened.wanted.values())
         return ExactlyOnceSupport.UNSUPPORTED if doubtful else ExactlyOnceSupport.SUPPORTED
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from ringfence.connectors import egress, worker_limits
-from ringfence.connectors.api import ConnectorError
+from ringfence.connectors.api import ConnectorError, ParsedConfig
 from ringfence.connectors.builtin.dlt_source import settings as names
 
 _FORBIDDEN: Final = {
@@ -66,6 +66,21 @@ def parse_auth(text: str | None) -> dict[str, Any] | None:
 def find_secrets(value: object) -> list[str]:
     """The strings in a JSON value that must not be shown, long ones first."""
     return sorted({text for text in _strings(value) if len(text) > 3}, key=len, reverse=True)
+
+
+def redact(config: ParsedConfig, error: BaseException) -> str:
+    """An error in words, without what signs in and without the queries of addresses."""
+    text = re.sub(r"(https?://[^\s?'\"]*)\?[^\s'\"]*", r"\1?…", f"{type(error).__name__}: {error}")
+    for name in (names.AUTH, names.SECRETS):
+        for secret in find_secrets(parse_object(name, secret_text(config, name))):
+            text = text.replace(secret, "[hidden]")
+    return text
+
+
+def secret_text(config: ParsedConfig, name: str) -> str | None:
+    """A setting that is shown to nobody, in the clear; None where it is not set."""
+    found: Any = config.get(name)
+    return None if found is None else str(getattr(found, "value", found))
 
 
 def _check(value: object, key: str = "") -> None:

@@ -13,8 +13,10 @@ from dlt.common.jsonpath import find_values
 
 from ringfence.connectors.api import ConnectorError, OffsetRecord, RetriableError, SourceRecord, SourceTask
 from ringfence.connectors.builtin.dlt_source import settings as names
+from ringfence.connectors.builtin.dlt_source.promises import find_incremental, primary_key
 from ringfence.connectors.builtin.dlt_source.reading import Reading, State
-from ringfence.connectors.builtin.dlt_source.resources import find_incremental, open_resources, primary_key, redact
+from ringfence.connectors.builtin.dlt_source.resources import open_resources
+from ringfence.connectors.builtin.dlt_source.rest_config import redact
 from ringfence.connectors.builtin.dlt_source.settings import CONFIG_DEF
 
 logger = logging.getLogger(__name__)
