@@ -105,8 +105,9 @@ def captured(url: str, store: redis.Redis) -> dict[str, Any]:
 
 def test_a_message_of_ours_runs_and_an_unsigned_one_does_not(worker: Celery, store: redis.Redis, url: str) -> None:
     assert ask("genuine")["value"] == SECRET
-    arguments = [[], {"command": {"kind": "delete"}, "deadline": time.time() + 60}, {}]
     message = captured(url, store)
+    claimed = {"ringfence_bound": [message["headers"]["task"], message["headers"]["id"]]}  # as a message of ours has it
+    arguments = [[], {"command": {"kind": "delete"}, "deadline": time.time() + 60}, claimed]
     message["content-type"] = "application/json"
     message["body"] = base64.b64encode(json.dumps(arguments).encode()).decode()
     put(store, message)
