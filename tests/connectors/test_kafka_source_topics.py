@@ -2,7 +2,7 @@
 
 import pytest
 
-from ringfence.connectors.api import ConnectorError
+from ringfence.connectors.api import ConfigDef, ConnectorError
 from ringfence.connectors.builtin.kafka_source.cluster import source_settings, target_settings
 from ringfence.connectors.builtin.kafka_source.connector import KafkaSourceConnector
 from ringfence.connectors.builtin.kafka_source.settings import CONFIG_DEF, IDENTITY, PREFIX
@@ -14,6 +14,7 @@ from ringfence.connectors.builtin.kafka_source.topics import (
     divide_partitions,
     starting_offset,
 )
+from ringfence.connectors.builtin.share_group.settings import CONFIG_DEF as SHARE_GROUP
 
 NOTHING = Names([])
 
@@ -105,3 +106,21 @@ def test_the_names_of_mirror_makers_settings_are_understood() -> None:
         assert not [name for name in settings.settings if "alias" in name]
     bad = CONFIG_DEF.validate({**given, "replication.policy.class": "my.Policy"})
     assert [value.name for value in bad if value.errors] == ["replication.policy.class"]
+
+
+@pytest.mark.parametrize("definition", [CONFIG_DEF, SHARE_GROUP])
+@pytest.mark.parametrize(
+    ("given", "called"),
+    [
+        ({}, "source.jobs"),
+        ({"source.cluster.alias": "eu"}, "eu.jobs"),
+        ({"source.cluster.alias": "eu", "replication.policy.separator": "_"}, "eu_jobs"),
+        ({"replication.policy.class": "identity"}, "jobs"),
+        ({"replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"}, "jobs"),
+        ({"replication.policy.class": "org.apache.kafka.connect.mirror.DefaultReplicationPolicy"}, "source.jobs"),
+    ],
+)
+def test_both_readers_call_topics_by_the_policy(definition: ConfigDef, given: dict[str, str], called: str) -> None:
+    servers = {f"{side}.cluster.bootstrap.servers": "k:1" for side in ("source", "target")}
+    parsed = definition.parse({"topics": "jobs", **servers, **given})
+    assert Renaming.parse(parsed).target("jobs") == called

@@ -77,7 +77,7 @@ class KafkaSourceConnector(SourceConnector):
     def start(self, config: Mapping[str, str]) -> None:
         self._config = dict(config)
         self._parsed = self.config_def().parse(config)
-        self._renaming = renaming(self._parsed)
+        self._renaming = Renaming.parse(self._parsed)
         self._source = Cluster(validate(source_settings(config)))
         self._target = Cluster(validate(target_settings(config)))
         self._known: dict[str, int] | None = None
@@ -258,13 +258,6 @@ class KafkaSourceConnector(SourceConnector):
                         f"The {what} {dict(holder)} must have an integer, not negative, under {key!r}."
                     )
         return True
-
-
-def renaming(parsed: ParsedConfig) -> Renaming:
-    """Out of the connector's settings."""
-    return Renaming(
-        names.POLICIES[parsed.string(names.POLICY)], parsed.string(names.SOURCE_ALIAS), parsed.string(names.SEPARATOR)
-    )
 
 
 def _list(parsed: ParsedConfig, key: str) -> list[str]:

@@ -1,6 +1,5 @@
 """Reads its share of the partitions, each from the offset after the last one that is in Kafka."""
 
-import functools
 import json
 import logging
 from collections import deque
@@ -12,7 +11,6 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from ringfence.connectors.api import (
     ConnectorError,
     GroupInput,
-    ParsedConfig,
     RecordBatch,
     RetriableError,
     SourceOffset,
@@ -58,7 +56,7 @@ class KafkaSourceTask(SourceTask):
         self._wait_s = parsed.integer(settings.POLL_MS) / 1000
         self._raw_headers = config.get(HEADER_CONVERTER, "").rpartition(".")[2] == _RAW_HEADERS
         self._ready: deque[tuple[str, RecordBatch | list[SourceRecord]]] = deque()
-        self._rename = functools.partial(target_of, parsed)
+        self._rename = Renaming.parse(parsed).target
         self._targets: dict[str, str] = {}
         self._partitions: dict[tuple[str, int], dict[str, object]] = {}
         assignment = parsed.string(settings.ASSIGNMENT)
@@ -225,12 +223,6 @@ class KafkaSourceTask(SourceTask):
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None
-
-
-def target_of(parsed: ParsedConfig, topic: str) -> str:
-    """The topic's name at the target."""
-    policy = settings.POLICIES[parsed.string(settings.POLICY)]
-    return Renaming(policy, parsed.string(settings.SOURCE_ALIAS), parsed.string(settings.SEPARATOR)).target(topic)
 
 
 def parse_offset(offset: SourceOffset | None) -> int | None:

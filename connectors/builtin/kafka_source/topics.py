@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterable, Mapping
 
-from ringfence.connectors.builtin.kafka_source.settings import GROUP, IDENTITY
+from ringfence.connectors.api import ParsedConfig
+from ringfence.connectors.builtin.kafka_source import settings as names
 
 
 class Names:
@@ -29,7 +30,13 @@ class Renaming:
 
     def __init__(self, policy: str, alias: str, separator: str) -> None:
         """policy: `identity` or `prefix`."""
-        self._prefix = "" if policy == IDENTITY else alias + separator
+        self._prefix = "" if policy == names.IDENTITY else alias + separator
+
+    @classmethod
+    def parse(cls, settings: ParsedConfig) -> "Renaming":
+        """As a connector's settings want it."""
+        policy = names.POLICIES[settings.string(names.POLICY)]
+        return cls(policy, settings.string(names.SOURCE_ALIAS), settings.string(names.SEPARATOR))
 
     def target(self, topic: str) -> str:
         return self._prefix + topic
@@ -88,13 +95,13 @@ def check_other_offsets(
     for one, last in delivered.items():
         following, by_group = -1 if last is None else last + 1, grouped.get(one, -1)
         where = f"Partition {one[1]} of topic {one[0]}"
-        if assignment == GROUP and -1 < by_group < following:
+        if assignment == names.GROUP and -1 < by_group < following:
             raise ValueError(
                 f"{where} was read up to {following} by the connector's source offsets, but consumer group {group} "
                 f"stands at {by_group}: it would be read again from there. Stop the connector; move the group's "
                 "offsets with kafka-consumer-groups, or reset the connector's where the group's are the right ones."
             )
-        if assignment != GROUP and by_group > max(0, following):
+        if assignment != names.GROUP and by_group > max(0, following):
             raise ValueError(
                 f"{where} was read up to {by_group} by consumer group {group}, but the connector's source offsets "
                 f"stand at {max(0, following)}: it would be read again from there. Stop the connector and set its "

@@ -7,7 +7,8 @@ from typing import ClassVar
 from ringfence.connectors.api import ConnectorError, RecordBatch, ShareInput, ShareRecord, SourceRecord, SourceTask
 from ringfence.connectors.builtin.kafka_source import settings
 from ringfence.connectors.builtin.kafka_source.cluster import ReadableTopics, source_settings, validate
-from ringfence.connectors.builtin.kafka_source.task import share_of, target_of
+from ringfence.connectors.builtin.kafka_source.task import share_of
+from ringfence.connectors.builtin.kafka_source.topics import Renaming
 from ringfence.connectors.builtin.share_group.settings import CONFIG_DEF
 from ringfence.connectors.kafka_settings import share_group
 
@@ -24,7 +25,8 @@ class ShareGroupSourceTask(SourceTask):
         self._limit = parsed.integer(settings.BATCH_SIZE)
         self._wait_s = parsed.integer(settings.POLL_MS) / 1000
         topics = sorted({topic for topic, _ in share_of(config)})
-        self._targets = {topic: target_of(parsed, topic) for topic in topics}
+        renaming = Renaming.parse(parsed)
+        self._targets = {topic: renaming.target(topic) for topic in topics}
         self._partitions: dict[tuple[str, int], dict[str, object]] = {}
         cluster = validate(source_settings(config))
         self._readable = ReadableTopics(cluster, config.get(settings.TOPICS, "").split(","), topics)
