@@ -14,6 +14,7 @@ from kafka.protocol.admin import DeleteGroupsRequest, DescribeConfigsRequest
 
 from ringfence.fencing.errors import Conflict, Fatal, FencingError, Retriable
 from ringfence.fencing.kafka.client_pool import ClientPool
+from ringfence.fencing.kafka.coordinator import MOVING, NoCoordinator, await_coordinator
 from ringfence.fencing.kafka.probes import Prober
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.share_messages import (
@@ -30,7 +31,7 @@ _GROUP: Final = 32  # the resource type of a group's settings
 _NOT_THERE: Final = 69
 _INHABITED: Final = 68
 _FREE_GROUP_DENIED: Final = 30
-_PASSING: Final = frozenset({14, 15, 16, 51})
+_CONCURRENT: Final = 51
 _TOO_OLD: Final = "The brokers know no share groups: that takes Kafka 4.2 or newer, with share.version=1"
 
 
@@ -92,6 +93,7 @@ class ShareGroupAdmin(Prober):
         rows = self._ask(self._admin._async_list_groups(types_filter=["share"]), "Listing share groups")
         return {str(row["group_id"]): str(row["group_state"]) for row in rows}
 
+    @await_coordinator
     def describe(self, names: Collection[str]) -> dict[str, ShareGroup]:
         """Those that are there. One request for each coordinator."""
         if not names:
@@ -114,6 +116,7 @@ class ShareGroupAdmin(Prober):
                 found[group.group_id] = ShareGroup(group.group_id, group.group_state, group.group_epoch, members)
         return found
 
+    @await_coordinator
     def starts(self, names: Collection[str]) -> dict[str, list[ShareStart]]:
         """Where each group begins, and its lag.
 
@@ -138,6 +141,7 @@ class ShareGroupAdmin(Prober):
             ]
         return found
 
+    @await_coordinator
     def alter(self, name: str, offsets: Mapping[tuple[str, int], int]) -> None:
         """Begin at these offsets. Raises `Conflict` where somebody is a member."""
         topic_of = AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestTopic
@@ -157,6 +161,7 @@ class ShareGroupAdmin(Prober):
                     each.error_code, each.error_message, f"{doing} in {topic.topic_name}-{each.partition_index}"
                 )
 
+    @await_coordinator
     def delete_offsets(self, name: str, topics: Collection[str]) -> None:
         """Forget where the group is in these topics. Raises `Conflict` where somebody is a member."""
         topic_of = DeleteShareGroupOffsetsRequest.DeleteShareGroupOffsetsRequestTopic
@@ -169,6 +174,7 @@ class ShareGroupAdmin(Prober):
         for topic in answer.responses:
             self._check(topic.error_code, topic.error_message, f"{doing} in topic {topic.topic_name}")
 
+    @await_coordinator
     def delete(self, name: str) -> None:
         """The group itself. Raises `Conflict` where somebody is a member."""
         doing = f"Deleting share group {name}"
@@ -176,6 +182,7 @@ class ShareGroupAdmin(Prober):
         for result in answer.results:
             self._check(result.error_code, None, doing)
 
+    @await_coordinator
     def settings(self, name: str) -> list[GroupSetting]:
         """The group's share settings, those of the broker where it has none of its own."""
         wanted = DescribeConfigsRequest.DescribeConfigsResource(
@@ -231,7 +238,9 @@ class ShareGroupAdmin(Prober):
             raise Conflict(text, error.__name__)
         if code == _FREE_GROUP_DENIED:
             raise Fatal(f"{text}. Grant the worker's principal Read, Describe and Delete on the group", error.__name__)
-        if code in _PASSING or getattr(error, "retriable", False):
+        if code in MOVING:
+            raise NoCoordinator(f"{text}. Ask again", error.__name__)
+        if code == _CONCURRENT or getattr(error, "retriable", False):
             raise Retriable(f"{text}. Ask again", error.__name__)
         raise Fatal(text, error.__name__)
 
