@@ -6,6 +6,7 @@ loader of its own. A plugin that has no manifest (older than Kafka 3.6's KIP-898
 
 import os
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,6 +20,7 @@ _MANIFEST: Final = "META-INF/services/org.apache.kafka.connect.source.SourceConn
 _POM: Final = re.compile(r"META-INF/maven/.*/pom\.properties")
 _IN_NAME: Final = re.compile(r"-(\d[^/]*)\.jar$")
 _IMPLEMENTATION: Final = re.compile(r"^Implementation-Version:\s*(\S+)", re.MULTILINE)
+_MOST: Final = 1024 * 1024
 _ARCHIVES: Final = (".jar", ".zip")
 
 
@@ -125,23 +127,29 @@ def _connectors_of(jar: _Jar) -> tuple[tuple[str, str], ...]:
             names = archive.namelist()
             if _MANIFEST not in names:
                 return ()
-            lines = archive.read(_MANIFEST).decode("utf-8", "replace").splitlines()
+            lines = _read(archive, _MANIFEST).splitlines()
             version = _version(archive, names, jar)
-    except (OSError, BadZipFile):
+    except (OSError, BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError):  # damaged or encrypted
         return ()
     classes = (line.partition("#")[0].strip() for line in lines)
     return tuple((each, version) for each in classes if each)
+
+
+def _read(archive: ZipFile, name: str) -> str:
+    """A small file's text; of a large one its beginning, since a few bytes may unpack to gigabytes."""
+    with archive.open(name) as file:
+        return file.read(_MOST).decode("utf-8", "replace")
 
 
 def _version(archive: ZipFile, names: Sequence[str], jar: _Jar) -> str:
     """Maven's, where the jar holds one artifact; else what its manifest says, or its name."""
     poms = [name for name in names if _POM.fullmatch(name)]
     if len(poms) == 1:
-        found = re.search(r"^version=(\S+)", archive.read(poms[0]).decode("utf-8", "replace"), re.MULTILINE)
+        found = re.search(r"^version=(\S+)", _read(archive, poms[0]), re.MULTILINE)
         if found:
             return found[1]
     if "META-INF/MANIFEST.MF" in names:
-        found = _IMPLEMENTATION.search(archive.read("META-INF/MANIFEST.MF").decode("utf-8", "replace"))
+        found = _IMPLEMENTATION.search(_read(archive, "META-INF/MANIFEST.MF"))
         if found:
             return found[1]
     found = _IN_NAME.search(os.path.basename(jar.path))

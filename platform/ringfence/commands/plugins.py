@@ -19,8 +19,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions.add("get", _get, "show a plugin's settings", output="table json yaml").add_argument(
         "plugin", help="class name, as `list` shows it"
     )
-    fetching = actions.add("install", _install, "fetch a Kafka Connect plugin from Maven Central into a local folder")
-    fetching.add_argument("coordinate", metavar="GROUP:ARTIFACT:VERSION", help="Maven coordinates")
+    fetching = actions.add(
+        "install", _install, "put a Kafka Connect plugin into a local folder, from Maven Central or from a file"
+    )
+    fetching.add_argument("plugin", metavar="GROUP:ARTIFACT:VERSION|FILE", help="Maven coordinates, or a .zip or .jar")
     fetching.add_argument(
         "--into", type=Path, required=True, metavar="DIR", help="a folder that the workers' plugin.path names"
     )
@@ -58,28 +60,32 @@ def _list(rest: Rest, args: argparse.Namespace) -> int:
 def _install(_rest: Rest, args: argparse.Namespace) -> int:
     from ringfence.local.plugins import install, parse
 
-    print(install(parse(args.coordinate), args.into.absolute()))
+    folder, archive = args.into.absolute(), Path(args.plugin)
+    if archive.is_file():
+        print(_load("local.plugin_archive").install_archive(archive, folder))
+    else:
+        print(install(parse(args.plugin), folder))
     return 0
 
 
 def _create(_rest: Rest, args: argparse.Namespace) -> int:
-    folder = _load("scaffold").create_package(args.plugin, args.into)
+    folder = _load("testing.scaffold").create_package(args.plugin, args.into)
     print(f"{folder} is ready. Try it, test it, and install it where the workers run:")
     print(f"  cd {folder}\n  ringfence plugins dev\n  pytest\n  ringfence plugins verify\n  pip install .")
     return 0
 
 
 def _watch(_rest: Rest, args: argparse.Namespace) -> int:
-    return int(_load("development").watch(args.folder, args.config, once=args.once))
+    return int(_load("testing.development").watch(args.folder, args.config, once=args.once))
 
 
 def _verify(_rest: Rest, args: argparse.Namespace) -> int:
-    return int(_load("development").verify(args.folder))
+    return int(_load("testing.development").verify(args.folder))
 
 
 def _load(module: str) -> Any:
-    """For authors only: it loads the kernel and a Kafka client, which the commands over REST do without."""
-    return importlib.import_module(f"ringfence.testing.{module}")
+    """What only commands of this machine need: plugin code, the kernel, a Kafka client; those over REST do without."""
+    return importlib.import_module(f"ringfence.{module}")
 
 
 def _get(rest: Rest, args: argparse.Namespace) -> int:
