@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from asgiref.sync import sync_to_async
 from django.test import override_settings
 
+from ringfence.access.principal import Principal
 from ringfence.web import asgi_handler as handler
 from ringfence.web.asgi_handler import PooledHandler
 from ringfence.web.live import streams as live
@@ -84,6 +86,24 @@ def test_it_ends(end: Callable[[Any, Any], None], query: str) -> None:
         assert heard[0] == b"200"
         await sync_to_async(end)(user, row)
         await stream
+
+    run(watch)
+
+
+def test_it_tells_of_no_more_than_its_reader_may_see_now() -> None:
+    fewer = cast(Principal, SimpleNamespace(filter_names=lambda names: set()))
+
+    async def renew() -> Principal:
+        return fewer
+
+    async def watch(_: PooledHandler) -> None:
+        events = live.stream(None, renew=renew)
+        await anext(events)
+        (listener,) = live.hub()._listeners
+        assert listener.who is not fewer
+        while listener.who is not fewer:  # the patience of `run` ends this
+            await anext(events)
+        await events.aclose()  # type: ignore[attr-defined]
 
     run(watch)
 
