@@ -8,7 +8,7 @@ from django.urls import URLPattern, URLResolver, get_resolver, resolve
 from ringfence.access.routes import declarations
 from tests.e2e.browser.pages import NO_PAGES, PAGES
 
-_NAMES = {"running": "a", "failed": "b", "stopped": "c", "group": "g", "queue": "q", "snapshot": "1"}
+_NAMES = {"running": "a", "failed": "b", "stopped": "c", "group": "g", "queue": "q", "readers": "r", "snapshot": "1"}
 _FOR_PEOPLE = ("ui", "console", "api/docs")
 
 
