@@ -22,6 +22,7 @@ BUILT_FROM = (
     "README.md",
     "LICENSE",
     "connectors",
+    "docs",
     "fencing",
     "platform",
     "static",

@@ -81,6 +81,7 @@ GROUPS = (
         ),
     ),
     Group("Audit", (Link("Audit trail", "/console/audit/auditentry/", "history", _reads),)),
+    Group("Help", (Link("Documentation", "/ui/docs", "file-text", _has_logged_in),)),
 )
 """A page that is new in the navigation is one line here."""
 

@@ -16,6 +16,7 @@ from ringfence.web.connector import proof as connector_proof
 from ringfence.web.connector import repairs, tabs
 from ringfence.web.connector import tasks as connector_tasks
 from ringfence.web.connector import topics as connector_topics
+from ringfence.web.handbook import pages as handbook
 from ringfence.web.lists import bulk, palette
 from ringfence.web.lists import pages as lists
 from ringfence.web.live.events_view import events
@@ -91,6 +92,8 @@ urlpatterns = [
     path("/topics/<name:name>/tail", topic_tail.begin),
     path("/topics/<name:name>/tail/next", topic_tail.go_on),
     path("/workers", views.workers),
+    path("/docs", handbook.contents),
+    path("/docs/<name:name>", handbook.document),
     path("/events", events),
     path("/vital-signs", vital_signs.vital_signs),
     path("/login", login.Login.as_view()),

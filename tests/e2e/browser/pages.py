@@ -48,6 +48,8 @@ PAGES = {
     "share group": "/ui/share-groups/{group}",
     "share group, timeline": "/ui/share-groups/{group}/timeline?topic={queue}&partition=0",
     "workers": "/ui/workers",
+    "documentation": "/ui/docs",
+    "documentation, one document": "/ui/docs/connectors",
     "login": "/ui/login",
     "nothing there": "/ui/nothing/there",
     "console": "/console/",

@@ -1,0 +1,117 @@
+"""The product's documents (docs/*.md, in the wheel as ringfence/docs): their sections, and each as HTML."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+from django.utils.safestring import SafeString, mark_safe
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+import ringfence
+
+FOLDER = Path(ringfence.__file__).parent / "docs"
+ADDRESS = "/ui/docs"
+
+_RENDERER = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading. `level` is 1 for the title of the document, whose address has no anchor."""
+
+    document: str
+    title: str
+    anchor: str
+    level: int
+
+    @property
+    def address(self) -> str:
+        return f"{ADDRESS}/{self.document}" + (f"#{self.anchor}" if self.level > 1 else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """`name` is the file's, without `.md`."""
+
+    name: str
+    title: str
+    sections: tuple[Section, ...]
+    html: SafeString
+
+
+@cache
+def documents() -> dict[str, Document]:
+    """All documents by name. They come with the release, so they are read once."""
+    return {path.stem: _read(path) for path in sorted(FOLDER.glob("*.md"))}
+
+
+def search_headings(words: str) -> list[Section]:
+    """Sections whose heading, with the title of its document, holds every word; titles of documents first."""
+    wanted = words.casefold().split()
+    found = [
+        section
+        for document in documents().values()
+        for section in document.sections
+        if all(word in f"{document.title} {section.title}".casefold() for word in wanted)
+        and any(word in section.title.casefold() for word in wanted)
+    ]
+    return sorted(found, key=lambda section: section.level)
+
+
+def _read(path: Path) -> Document:
+    tokens = _RENDERER.parse(path.read_text(encoding="utf-8"))
+    sections = tuple(_name_headings(path.stem, tokens))
+    for token in tokens:
+        if token.children:
+            token.children = list(_lead_links(token.children))
+    html = str(_RENDERER.renderer.render(tokens, _RENDERER.options, {}))
+    # Wide tables and code scroll by themselves, also by the keyboard. Text holds no such tag: it is escaped.
+    html = html.replace("<table>", '<div class="wide-table" tabindex="0"><table>').replace("</table>", "</table></div>")
+    html = html.replace("<pre>", '<pre tabindex="0">')
+    title = next((section.title for section in sections if section.level == 1), path.stem)
+    return Document(path.stem, title, sections, mark_safe(html))  # noqa: S308 - rendered without raw HTML
+
+
+def _name_headings(document: str, tokens: Sequence[Token]) -> Iterator[Section]:
+    """Gives each heading the anchor that GitHub gives it, so that a link holds in both places."""
+    taken: dict[str, int] = {}
+    for heading, inline in pairwise(tokens):
+        if heading.type != "heading_open":
+            continue
+        title = "".join(child.content for child in inline.children or ())
+        anchor = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+        count = taken.get(anchor, 0)
+        taken[anchor] = count + 1
+        anchor += f"-{count}" if count else ""
+        heading.attrSet("id", anchor)
+        yield Section(document, title, anchor, int(heading.tag[1]))
+
+
+def _lead_links(children: Sequence[Token]) -> Iterator[Token]:
+    """Links between documents lead to their pages. A link to a file that is not served here becomes its text."""
+    dropped: list[bool] = []
+    for token in children:
+        if token.type == "link_open":
+            target = _target(str(token.attrGet("href") or ""))
+            dropped.append(target is None)
+            if target is None:
+                continue
+            token.attrSet("href", target)
+            if not target.startswith(("#", "/")):
+                token.attrSet("rel", "noreferrer")
+        elif token.type == "link_close" and dropped.pop():
+            continue
+        yield token
+
+
+def _target(link: str) -> str | None:
+    if link.startswith(("#", "https://", "http://")):
+        return link
+    page, mark, anchor = link.partition("#")
+    if "/" in page or not page.endswith(".md"):
+        return None
+    return f"{ADDRESS}/{page.removesuffix('.md')}{mark}{anchor}"

@@ -1,0 +1,38 @@
+"""The pages below `/ui/docs`, for anybody who is logged in: they say nothing of this installation."""
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from ringfence.access.routes import ANYONE, requires
+from ringfence.web.handbook.documents import documents, search_headings
+from ringfence.web.views import is_fragment, with_token
+
+
+@requires(GET=ANYONE)
+@require_safe
+@with_token
+def contents(request: HttpRequest) -> HttpResponse:
+    """All documents; with `?search=`, the sections whose headings match."""
+    search = request.GET.get("search", "").strip()[:100]
+    every = documents()
+    shown = {
+        "search": search,
+        "documents": every.values(),
+        "found": [(section, every[section.document].title) for section in search_headings(search)],
+        "section": "docs",
+    }
+    template = "ringfence/docs/list.html" if is_fragment(request) else "ringfence/docs/list_page.html"
+    return render(request, template, shown)
+
+
+@requires(GET=ANYONE)
+@require_safe
+@with_token
+def document(request: HttpRequest, name: str) -> HttpResponse:
+    """One document, with its sections beside it."""
+    found = documents().get(name)
+    if found is None:
+        raise Http404(f"There is no document {name}: /ui/docs lists them all")
+    sections = [section for section in found.sections if section.level == 2]
+    return render(request, "ringfence/docs/document.html", {"document": found, "sections": sections, "section": "docs"})
