@@ -2,7 +2,9 @@
 
 import json
 import random
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +19,27 @@ from ringfence.fencing.clock import Deadline
 from tests.connectors.fakes import FakeContext, FakeOffsets
 from tests.support.orders_api import OrdersApi
 
+WEATHER = """
+import dlt
+
+LAST = [2]
+
+@dlt.source
+def weather(city, key=""):
+    if key == "wrong":
+        raise ValueError(f"the key {key} is refused")
+
+    @dlt.resource(primary_key="hour")
+    def hours(hour=dlt.sources.incremental("hour")):
+        dlt.current.source_state()["seen"] = LAST[0]
+        yield [{"hour": n, "city": city, "signed": bool(key)} for n in range(LAST[0])]
+
+    return hours
+
+def plain():
+    rows = iter([[{"id": n} for n in range(LAST[0])]])
+    return dlt.resource(rows, name="plain").apply_hints(incremental=dlt.sources.incremental("id"))
+"""
 BY_PAGE = {"checkpoint": "page"}
 WHOLE = {"transaction.boundary": "connector"}
 
@@ -91,6 +114,32 @@ def cut(api: OrdersApi, pages: int, **more: str) -> list[int]:
     return ids(first + rest)
 
 
+@pytest.fixture
+def weather(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """An installed package with two entry points; how many rows they give."""
+    (tmp_path / "weather_source.py").write_text(WEATHER)
+    info = tmp_path / "weather_source-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: weather-source\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[ringfence.dlt_sources]\nweather = weather_source:weather\nplain-rows = weather_source:plain\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    import weather_source  # type: ignore[import-not-found]
+
+    yield weather_source.LAST
+    del sys.modules["weather_source"]
+
+
+def read_on(config: dict[str, str], offsets: FakeOffsets) -> list[SourceRecord]:
+    """One batch with records, by a new task; its offset is committed."""
+    task = start(config, offsets)
+    found = read(task, 1)
+    task.stop()
+    offsets.put(found[-1].source_partition, json.loads(json.dumps(found[-1].source_offset)))
+    return found
+
+
 def test_rows_keep_their_form_and_have_the_primary_key_as_key(api: OrdersApi) -> None:
     api.add(3)
     record = read(start(configure(api, **WHOLE), FakeOffsets()), 1)[1]
@@ -124,6 +173,70 @@ def test_a_pass_over_unsorted_rows_is_one_transaction(api: OrdersApi) -> None:
     again = start(configure(api, **WHOLE), offsets)
     assert ids(read(again, 1)) == list(range(120, 125)), "the rows at the boundary came again"
     again.stop()
+
+
+def test_a_source_of_a_package_runs_and_goes_on(weather: list[int]) -> None:
+    config = {"dlt.source": "weather", "topic.prefix": "w.", "poll.interval.ms": "100", **WHOLE}
+    config |= {"dlt.config": '{"city": "Bern"}', "dlt.secrets": '{"key": "t0psecret"}'}
+    required = {**config, "exactly.once.support": "required"}
+    assert DltSourceConnector().validate(required) == {}
+    offsets = FakeOffsets()
+    first = read_on(config, offsets)
+    assert [(record.topic, record.key) for record in first] == [("w.hours", 0), ("w.hours", 1)]
+    assert first[0].value == {"hour": 0, "city": "Bern", "signed": True}
+    weather[0] = 4
+    assert [record.key for record in read_on(config, offsets)] == [2, 3], "the state was not found again"
+    wrong = {**config, "dlt.secrets": '{"key": "wrong"}'}
+    told = DltSourceConnector().validate(wrong)["dlt.config"][0]
+    assert "the key [hidden] is refused" in told
+
+
+def test_state_has_the_same_name_in_each_life(weather: list[int], api: OrdersApi) -> None:
+    """For a resource that is no function dlt makes up another name each time."""
+    package = {"dlt.source": "plain-rows", "topic.prefix": "w.", "poll.interval.ms": "100", **WHOLE}
+    offsets = FakeOffsets()
+    first = read_on(package, offsets)
+    weather[0] = 3
+    again = read_on(package, offsets)
+    assert [record.value for record in first + again] == [{"id": n} for n in range(3)]
+    api.add(1)
+    for record in (again[-1], read_on(configure(api, **WHOLE), offsets)[-1]):
+        state: Any = record.source_offset
+        assert list(state["state"]["sources"]) == ["source"], "offsets that are committed would not be found again"
+
+
+def test_rows_of_a_dependent_resource_come_once_for_each_parent() -> None:
+    class Lines(OrdersApi):
+        def answer(self, path: str, authorization: str) -> tuple[int, bytes]:
+            if not path.endswith("/lines"):
+                return super().answer(path, authorization)
+            order = int(path.split("/")[2])
+            return 200, json.dumps([{"order": order, "line": n} for n in range(2)]).encode()
+
+    with Lines() as api:
+        described = json.loads(api.config())
+        described["resources"].append(
+            {
+                "name": "lines",
+                "primary_key": ["order", "line"],
+                "endpoint": {"path": "orders/{resources.orders.id}/lines", "paginator": "single_page"},
+            }
+        )
+        config = configure(api, json.dumps(described), **WHOLE, **{"dlt.resources": "lines"})
+        assert DltSourceConnector().validate({**config, "exactly.once.support": "required"}) == {}
+        by_page = DltSourceConnector().validate({**config, **BY_PAGE})
+        assert "Pages of lines" in by_page["checkpoint"][0]
+        offsets = FakeOffsets()
+        for first in (0, 3):
+            api.add(3)
+            task = start(config, offsets)
+            found = read(task, 3)
+            task.stop()
+            assert {record.topic for record in found} == {"shop.lines"}
+            assert [record.key for record in found] == [
+                {"order": order, "line": n} for order in range(first, first + 3) for n in range(2)
+            ]
+            offsets.put(found[-1].source_partition, json.loads(json.dumps(found[-1].source_offset)))
 
 
 def test_an_api_in_trouble_is_asked_again(api: OrdersApi, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,7 +59,7 @@ def find_incremental(resource: DltResource) -> Incremental[Any] | None:
     """The one that a resource was given, or that its function has by itself."""
     wrapper = resource.incremental
     given = [wrapper.incremental] if wrapper is not None and hasattr(wrapper, "incremental") else [wrapper]
-    given += list(resource.explicit_args.values())
+    given += list(resource.explicit_args.values()) if resource.args_bound else []
     if callable(resource._pipe.gen):
         given += [each.default for each in inspect.signature(resource._pipe.gen).parameters.values()]
     return next((each for each in given if isinstance(each, Incremental)), None)

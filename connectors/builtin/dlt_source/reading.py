@@ -17,6 +17,9 @@ from dlt.extract.source import SourceInjectableContext, SourceSchemaInjectableCo
 State = dict[str, Any]
 """dlt's state as JSON has it."""
 
+STATE_NAME: Final = "source"
+"""The source's name in dlt's state. dlt would take a function's or module's, or a random one."""
+
 _AHEAD: Final = 2
 """So many pages are read before they are asked for."""
 
@@ -76,7 +79,8 @@ class Reading:
 def _open_pages(resource: DltResource, state: State) -> Any:
     """As `DltResource.__iter__` does, with a state that is kept, and with pages as they come."""
     section = resource._get_config_section_context()
-    source = _DltSingleSource(Schema(section.source_state_key), resource.section, [resource])
+    section.source_state_key = STATE_NAME
+    source = _DltSingleSource(Schema(STATE_NAME), resource.section, [resource])
     contexts: list[Any] = [StateInjectableContext(state=state), section]  # type: ignore[arg-type]
     contexts += [SourceSchemaInjectableContext(source.discover_schema()), SourceInjectableContext(source)]
     container = Container()

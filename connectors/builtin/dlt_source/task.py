@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any, ClassVar, Final
 
 import requests
-from dlt.common.jsonpath import find_values
+from dlt.common.jsonpath import compile_path, find_values
 
 from ringfence.connectors.api import ConnectorError, OffsetRecord, RetriableError, SourceRecord, SourceTask
 from ringfence.connectors.builtin.dlt_source import settings as names
@@ -146,7 +146,8 @@ class DltSourceTask(SourceTask):
         incremental = find_incremental(self._resources[self._at])
         if incremental is None or not items:
             return
-        cursors = [value for item in items for value in find_values(incremental.cursor_path, item) if value is not None]
+        path = compile_path(incremental.cursor_path)  # takes longer than a record
+        cursors = [value for item in items for value in find_values(path, item) if value is not None]
         if cursors and self._last_cursor is not None and min(cursors) < self._last_cursor:
             raise ConnectorError(
                 f"The API does not give {self._at} in the order of {incremental.cursor_path}: {min(cursors)!r} came "
