@@ -9,6 +9,7 @@ from django.contrib.auth import get_user_model
 from django.test import Client, override_settings
 
 from ringfence.web.handbook import documents as handbook
+from ringfence.web.handbook.groups import GROUPS, group
 from tests.support.pages import text
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,3 +68,11 @@ def signed_in(client: Client) -> Iterator[None]:
     client.force_login(get_user_model().objects.create_user("reader", password="a long one 4711"))
     with override_settings(NO_LOGIN=""):
         yield
+
+
+def test_every_document_is_in_the_list_once_and_measurements_come_last() -> None:
+    groups = dict(group(handbook.documents().values()))
+    names = [each.name for found in groups.values() for each in found]
+    assert sorted(names) == sorted(handbook.documents())
+    assert all(each.name.startswith("benchmarks") for each in groups["Measurements"]), "give the document a group"
+    assert {name for some in GROUPS.values() for name in some} <= set(names), "a document that is gone"

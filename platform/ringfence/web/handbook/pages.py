@@ -6,6 +6,7 @@ from django.views.decorators.http import require_safe
 
 from ringfence.access.routes import ANYONE, requires
 from ringfence.web.handbook.documents import documents, search_headings
+from ringfence.web.handbook.groups import group
 from ringfence.web.views import is_fragment, with_token
 
 
@@ -18,7 +19,7 @@ def contents(request: HttpRequest) -> HttpResponse:
     every = documents()
     shown = {
         "search": search,
-        "documents": every.values(),
+        "groups": group(every.values()),
         "found": [(section, every[section.document].title) for section in search_headings(search)],
         "section": "docs",
     }

@@ -1,0 +1,24 @@
+"""How the documents stand in their list."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from ringfence.web.handbook.documents import Document
+
+GROUPS: Final = {
+    "Start": ("exactly-once", "new-connector", "pages", "glossary"),
+    "Sources": (
+        "connectors", "kafka-connect-plugins", "postgres", "sql", "files", "dlt", "share-groups", "spark-sink",
+        "writing-a-connector",
+    ),
+    "Operations": ("deployment", "operations", "access", "alerts", "dead-letters", "backup"),
+    "Interfaces": ("rest-api", "api-v1", "command-line"),
+}  # fmt: skip
+"""Names of documents, in the order in which people need them."""
+
+
+def group(documents: Iterable[Document]) -> list[tuple[str, list[Document]]]:
+    """The title of each group and its documents. Measurements come last, with whatever has no place yet."""
+    left = {document.name: document for document in documents}
+    groups = [(title, [left.pop(name) for name in names if name in left]) for title, names in GROUPS.items()]
+    return [(title, found) for title, found in [*groups, ("Measurements", list(left.values()))] if found]
