@@ -24,7 +24,7 @@ COPY fencing fencing
 COPY platform platform
 COPY templates templates
 COPY static static
-COPY docs/*.md docs/
+COPY docs docs
 # Readable whatever the builder's umask was, and compiled: the user cannot write here, so each process would compile anew.
 RUN chmod -R a+rX . && python -m compileall -q connectors fencing platform
 
