@@ -1,38 +1,46 @@
 """Documentation as HTML: CommonMark with tables, without raw HTML, and with links to the web only."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from typing import Final
 
 from django.utils.safestring import SafeString, mark_safe
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-_RENDERER = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
+RENDERER: Final = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
+WEB: Final = ("https://", "http://")
 
 
 @lru_cache(maxsize=256)
 def render_markdown(text: str) -> SafeString:
     """Safe whoever wrote the text: HTML in it is shown as text. Links within a package lead nowhere and are text."""
-    tokens = _RENDERER.parse(text)
+    tokens = RENDERER.parse(text)
     for token in tokens:
         if token.children:
-            token.children = _without_local_links(token.children)
+            token.children = list(lead_links(token.children, _web_only))
         if token.type in ("heading_open", "heading_close"):
             token.tag = f"h{min(6, int(token.tag[1]) + 1)}"  # the page has a title of its own
-    html = str(_RENDERER.renderer.render(tokens, _RENDERER.options, {}))
+    html = str(RENDERER.renderer.render(tokens, RENDERER.options, {}))
     return mark_safe(html)  # noqa: S308 - rendered without raw HTML
 
 
-def _without_local_links(children: Sequence[Token]) -> list[Token]:
-    kept, dropped = [], []
+def lead_links(children: Sequence[Token], target: Callable[[str], str | None]) -> Iterator[Token]:
+    """Tokens whose links lead to `target(link)`. None: the link becomes its text."""
+    dropped: list[bool] = []
     for token in children:
         if token.type == "link_open":
-            local = not str(token.attrGet("href") or "").startswith(("https://", "http://"))
-            dropped.append(local)
-            token.attrSet("rel", "noreferrer")
-            if local:
+            address = target(str(token.attrGet("href") or ""))
+            dropped.append(address is None)
+            if address is None:
                 continue
+            token.attrSet("href", address)
+            if not address.startswith(("#", "/")):
+                token.attrSet("rel", "noreferrer")
         elif token.type == "link_close" and dropped.pop():
             continue
-        kept.append(token)
-    return kept
+        yield token
+
+
+def _web_only(link: str) -> str | None:
+    return link if link.startswith(WEB) else None

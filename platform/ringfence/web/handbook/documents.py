@@ -8,15 +8,13 @@ from itertools import pairwise
 from pathlib import Path
 
 from django.utils.safestring import SafeString, mark_safe
-from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 import ringfence
+from ringfence.web.markdown import RENDERER, WEB, lead_links
 
 FOLDER = Path(ringfence.__file__).parent / "docs"
 ADDRESS = "/ui/docs"
-
-_RENDERER = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +61,12 @@ def search_headings(words: str) -> list[Section]:
 
 
 def _read(path: Path) -> Document:
-    tokens = _RENDERER.parse(path.read_text(encoding="utf-8"))
+    tokens = RENDERER.parse(path.read_text(encoding="utf-8"))
     sections = tuple(_name_headings(path.stem, tokens))
     for token in tokens:
         if token.children:
-            token.children = list(_lead_links(token.children))
-    html = str(_RENDERER.renderer.render(tokens, _RENDERER.options, {}))
+            token.children = list(lead_links(token.children, _target))
+    html = str(RENDERER.renderer.render(tokens, RENDERER.options, {}))
     # Wide tables and code scroll by themselves, also by the keyboard. Text holds no such tag: it is escaped.
     html = html.replace("<table>", '<div class="wide-table" tabindex="0"><table>').replace("</table>", "</table></div>")
     html = html.replace("<pre>", '<pre tabindex="0">')
@@ -91,25 +89,9 @@ def _name_headings(document: str, tokens: Sequence[Token]) -> Iterator[Section]:
         yield Section(document, title, anchor, int(heading.tag[1]))
 
 
-def _lead_links(children: Sequence[Token]) -> Iterator[Token]:
-    """Links between documents lead to their pages. A link to a file that is not served here becomes its text."""
-    dropped: list[bool] = []
-    for token in children:
-        if token.type == "link_open":
-            target = _target(str(token.attrGet("href") or ""))
-            dropped.append(target is None)
-            if target is None:
-                continue
-            token.attrSet("href", target)
-            if not target.startswith(("#", "/")):
-                token.attrSet("rel", "noreferrer")
-        elif token.type == "link_close" and dropped.pop():
-            continue
-        yield token
-
-
 def _target(link: str) -> str | None:
-    if link.startswith(("#", "https://", "http://")):
+    """Links between documents lead to their pages. A file that is not served here has none."""
+    if link.startswith(("#", *WEB)):
         return link
     page, mark, anchor = link.partition("#")
     if "/" in page or not page.endswith(".md"):
