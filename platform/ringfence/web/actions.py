@@ -23,17 +23,21 @@ from ringfence.web.views import is_fragment, render_gone
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A button: its name in the path, the leader's command, the verb it needs, what to say once it is written.
-
-    word, effect: what the page that asks says of it.
-    """
+    """Its name in the path, the leader's command, the verb it needs, what to say once it is written."""
 
     name: str
     command: Callable[[str], Command[None]]
     verb: Verb
     told: str
-    word: str = ""
-    effect: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Button(Action):
+    """An action on one connector. word, effect: what the page that asks says of it; icon: the palette's."""
+
+    word: str
+    effect: str
+    icon: str
 
     @property
     def question(self) -> str:
@@ -41,50 +45,55 @@ class Action:
 
 
 ACTIONS = (
-    Action(
+    Button(
         "pause",
         commands.Pause,
         Verb.OPERATE,
         "Pause requested. Tasks commit what they have, then rest.",
         "Pause",
         "Its tasks commit what they have and rest. They keep their slots.",
+        "pause",
     ),
-    Action(
+    Button(
         "resume",
         commands.Resume,
         Verb.OPERATE,
         "Resume requested.",
         "Resume",
         "Its tasks go on from their committed offsets.",
+        "play",
     ),
-    Action(
+    Button(
         "stop",
         commands.Stop,
         Verb.OPERATE,
         "Stop requested. Tasks commit what they have, then end.",
         "Stop",
         "Its tasks commit what they have and end. Their slots become free.",
+        "circle-stop",
     ),
-    Action(
+    Button(
         "restart",
         lambda name: commands.Restart(name, include_tasks=True, only_failed=False),
         Verb.OPERATE,
         "Restart of all tasks requested.",
         "Restart",
         "It and its tasks commit or abort what is open, end, and begin again from their committed offsets.",
+        "rotate-cw",
     ),
-    Action(
+    Button(
         "restart-failed",
         lambda name: commands.Restart(name, include_tasks=True, only_failed=True),
         Verb.OPERATE,
         "Restart of the failed tasks requested.",
         "Restart what has failed",
         "Its failed tasks begin again from their committed offsets. The others go on.",
+        "rotate-cw",
     ),
 )
 
 
-def view_of(chosen: Action) -> Callable[[HttpRequest, str], HttpResponse]:
+def view_of(chosen: Button) -> Callable[[HttpRequest, str], HttpResponse]:
     """The view of one action, with a route of its own since each needs its own verb."""
 
     @requires(GET=on_connector(chosen.verb), POST=on_connector(chosen.verb).writing())

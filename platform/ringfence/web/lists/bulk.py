@@ -18,7 +18,7 @@ from ringfence.web.lists.query import choose
 from ringfence.web.views import is_fragment
 
 DELETE = Action("delete", Delete, Verb.DELETE, "Deleted. Source offsets are kept.")
-BULK = (*ACTIONS, DELETE)
+BULK: tuple[Action, ...] = (*ACTIONS, DELETE)
 
 
 def view_of(chosen_action: Action) -> Callable[[HttpRequest], HttpResponse]:

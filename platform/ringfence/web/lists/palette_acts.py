@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ringfence.access.verbs import Verb
+from ringfence.web.actions import ACTIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +18,7 @@ class Act:
 
 
 ACTS: Final = (
-    Act("pause", "/ui/connectors/{}/actions/pause", Verb.OPERATE, "pause"),
-    Act("resume", "/ui/connectors/{}/actions/resume", Verb.OPERATE, "play"),
-    Act("restart", "/ui/connectors/{}/actions/restart", Verb.OPERATE, "rotate-cw"),
-    Act("restart-failed", "/ui/connectors/{}/actions/restart-failed", Verb.OPERATE, "rotate-cw"),
-    Act("stop", "/ui/connectors/{}/actions/stop", Verb.OPERATE, "circle-stop"),
+    *(Act(each.name, f"/ui/connectors/{{}}/actions/{each.name}", each.verb, each.icon) for each in ACTIONS),
     Act("edit", "/ui/connectors/{}/edit", Verb.EDIT, "pencil"),
     Act("fence", "/console/connectors/{}/fence/", Verb.FENCE, "shield"),
     Act("delete", "/ui/connectors/{}/delete", Verb.DELETE, "trash-2"),
