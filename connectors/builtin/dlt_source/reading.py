@@ -81,16 +81,18 @@ def _open_pages(resource: DltResource, state: State) -> Any:
     section = resource._get_config_section_context()
     section.source_state_key = STATE_NAME
     source = _DltSingleSource(Schema(STATE_NAME), resource.section, [resource])
-    contexts: list[Any] = [StateInjectableContext(state=state), section]  # type: ignore[arg-type]
-    contexts += [SourceSchemaInjectableContext(source.discover_schema()), SourceInjectableContext(source)]
+    state_context = StateInjectableContext(state=state)  # type: ignore[arg-type]
+    schema_context = SourceSchemaInjectableContext(source.discover_schema())
+    source_context = SourceInjectableContext(source)
     container = Container()
     with (
         inject_section(section),
-        container.injectable_context(contexts[0]),
-        container.injectable_context(contexts[3]),
-        container.injectable_context(contexts[2]),
+        container.injectable_context(state_context),
+        container.injectable_context(source_context),
+        container.injectable_context(schema_context),
     ):
         pages: Any = ManagedPipeIterator.from_pipes([resource._pipe], workers=1, max_parallel_items=1)
+    contexts: Any = [state_context, section, schema_context, source_context]
     pages.set_context(contexts)
     return (page.item for page in pages)
 
