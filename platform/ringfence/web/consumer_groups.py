@@ -13,17 +13,15 @@ from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import consumer_groups
 from ringfence.dispatch import Refused
-from ringfence.web.state_badges import Badge, Severity
+from ringfence.web.state_badges import Badge, Severity, group_look
 from ringfence.web.views import is_fragment, with_token
 
 _PAGE = 100
 _STATES = {
     "Stable": Badge("Stable", "circle-check", Severity.OK, "It has members, and each knows its partitions."),
     "Empty": Badge("Empty", "circle-stop", Severity.REST, "Nobody is a member. Its committed offsets are kept."),
-    "Dead": Badge("Dead", "circle-x", Severity.UNKNOWN, "It is being deleted."),
 }
 _REBALANCING = Badge("Rebalancing", "loader", Severity.MOTION, "Its partitions are being given to its members.")
-_OTHER = Badge("Unknown", "circle-question-mark", Severity.UNKNOWN, "Kafka has named a state that is not known here.")
 _MOVING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 
 
@@ -81,4 +79,4 @@ def _behind(each: Mapping[str, Any]) -> int:
 
 
 def _look(state: str) -> Badge:
-    return _REBALANCING if state in _MOVING else _STATES.get(state, _OTHER)
+    return _REBALANCING if state in _MOVING else group_look(state, _STATES)

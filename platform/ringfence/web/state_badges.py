@@ -1,5 +1,6 @@
 """How states look: an icon, a word and one of six classes; never a colour alone."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -71,6 +72,12 @@ STAGE = {
     "superseded": Badge("Superseded", "circle-stop", Severity.REST),
 }
 
+_GROUP = {"Dead": Badge("Dead", "circle-x", Severity.UNKNOWN, "It is being deleted.")}
+"""States that groups of every kind have: consumer groups and share groups."""
+_GROUP_UNKNOWN = Badge(
+    "Unknown", "circle-question-mark", Severity.UNKNOWN, "Kafka has named a state that is not known here."
+)
+
 _TASK_UNKNOWN = Badge("Unknown", "circle-question-mark", Severity.UNKNOWN)
 
 GROUPS: dict[str, tuple[str, Severity, frozenset[Health]]] = {
@@ -103,3 +110,8 @@ def task_look(state: str) -> Badge:
 
 def stage_look(stage: str) -> Badge:
     return STAGE.get(stage, Badge(stage or "Unknown", "circle-question-mark", Severity.UNKNOWN))
+
+
+def group_look(state: str, states: Mapping[str, Badge]) -> Badge:
+    """A state of Kafka's groups. `states`: those of one kind of group."""
+    return states.get(state) or _GROUP.get(state, _GROUP_UNKNOWN)

@@ -17,7 +17,7 @@ from ringfence.fencing.offsets.ledger_keys import InputPartition
 from ringfence.fencing.share.ledger_records import State
 from ringfence.web.share_groups.held import HeldByTasks, find_held
 from ringfence.web.share_groups.strips import Piece, Strip, draw, lay_over, name_offsets, of_ledger, read_pieces
-from ringfence.web.state_badges import Badge, Severity
+from ringfence.web.state_badges import Badge, Severity, group_look
 
 _MOST_RANGES = 150
 PAGE = 20
@@ -25,14 +25,12 @@ PAGE = 20
 STATES = {
     "Stable": Badge("Stable", "circle-check", Severity.OK, "It has members."),
     "Empty": Badge("Empty", "circle-stop", Severity.REST, "Nobody is a member. Its offsets may be changed."),
-    "Dead": Badge("Dead", "circle-x", Severity.UNKNOWN, "It is being deleted."),
 }
-_OTHER = Badge("Unknown", "circle-question-mark", Severity.UNKNOWN, "Kafka has named a state that is not known here.")
 
 
 def look_of(state: str) -> Badge:
     """A group's state for people."""
-    return STATES.get(state, _OTHER)
+    return group_look(state, STATES)
 
 
 def path_of(group: str) -> str:
