@@ -64,6 +64,18 @@ def test_one_of_two_is_cut_off_from_kafka_or_redis() -> None:
     assert keys(assess([beat(redis_error="refused")], FRESH, "refused")) == ["no-redis"]
 
 
+def test_a_leader_that_redis_does_not_reach_takes_no_command() -> None:
+    """A request would wait its whole time out. Another worker that is cut off holds nothing up."""
+    leader, other = beat(redis_error="refused"), beat("worker-2", leads=False)
+    seen = assess([leader, other], FRESH)
+    assert (seen.refusal, "worker-1 leads and does not reach Redis" in seen.leader_refusal) == ("", True)
+    assert "Nothing was sent" in seen.leader_refusal
+    assert assess([beat(), beat("worker-2", leads=False, redis_error="refused")], FRESH).leader_refusal == ""
+    nobody = assess([leader, beat("worker-2", leads=False, redis_error="refused")], FRESH)
+    assert "No worker reaches Redis" in nobody.refusal
+    assert nobody.leader_refusal == nobody.refusal
+
+
 def test_one_of_two_is_silent_and_forgotten_once_its_tasks_have_moved() -> None:
     seen = assess([beat(), beat("worker-2", 11)], FRESH)
     assert (keys(seen), seen.silent) == (["silent-worker-2"], frozenset({("worker-2", "worker-2-life")}))

@@ -110,7 +110,9 @@ def assess(beats: Sequence[Beat], projected: Projected | None, redis_error: str 
         marks = frozenset((beat.worker, beat.incarnation) for beat in silent)
         return Vitals((problem,), stale, as_of_ms, marks, "", True, refusal, refusal)
     problems: list[Problem] = []
-    leader_refusal = ""
+    refusal = leader_refusal = _cut_off_from_redis(live, leader)
+    if not all(beat.redis_error for beat in live):
+        refusal = ""
     if all(beat.kafka_error for beat in live):
         problems.append(_no_kafka(live, as_of_ms))
         leader_refusal = f"{problems[0].text} Nothing was sent or changed. {problems[0].remedy}"
@@ -125,7 +127,7 @@ def assess(beats: Sequence[Beat], projected: Projected | None, redis_error: str 
         problems += [_cut_off(beat, "Redis", beat.redis_error) for beat in live if beat.redis_error]
     problems += [_silent(beat) for beat in silent if beat.age_s <= FORGOTTEN_S]
     marks = frozenset((beat.worker, beat.incarnation) for beat in silent)
-    return Vitals(tuple(problems), stale, as_of_ms, marks, leader, True, "", leader_refusal)
+    return Vitals(tuple(problems), stale, as_of_ms, marks, leader, True, refusal, leader_refusal)
 
 
 def _staleness(live: Sequence[Beat], beats: Sequence[Beat], projected: Projected | None) -> tuple[bool, int]:
@@ -197,6 +199,23 @@ def _cut_off(beat: Beat, what: str, error: str) -> Problem:
         f"{beat.worker} does not reach {what}. {follows}.",
         f"Check the network between: {error}",
     )
+
+
+def _cut_off_from_redis(live: Sequence[Beat], leader: str) -> str:
+    """Why a command would wait in vain for a leader whose requests come over Redis, "" where it would not."""
+    cut_off = [beat for beat in live if beat.redis_error]
+    if len(cut_off) == len(live):
+        return (
+            f"No worker reaches Redis ({cut_off[0].redis_error}). Connectors run on. Nothing was sent or changed. "
+            "Check the network between the workers and Redis."
+        )
+    for beat in cut_off:
+        if beat.worker == leader:
+            return (
+                f"{leader} leads and does not reach Redis ({beat.redis_error}). Connectors run on. Nothing was sent or "
+                f"changed. Check the network between, or stop {leader}: another worker leads then."
+            )
+    return ""
 
 
 def _silent(beat: Beat) -> Problem:
