@@ -29,6 +29,10 @@ def test_a_connector_without_a_slot(client: Client, leader: FakeLeader, page: st
     shown = text(client.get(page))
     assert "Waits for a slot: 2 of 2 in use" in shown
     assert ("add a worker" in shown) is page.endswith("late")
+    overview = text(client.get("/ui/"))
+    assert 'id="wrong-late"' in overview
+    assert "1 of 2 connectors waits for a slot: late" in overview
+    assert "Nothing needs attention" not in overview
 
 
 def test_the_old_error_is_gone_with_the_configuration_that_it_was_about(client: Client, leader: FakeLeader) -> None:

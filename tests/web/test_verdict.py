@@ -29,3 +29,10 @@ def test_one_sentence_says_how_all_is(counts: dict[str, int], worst: list[str], 
 
 def test_nothing_is_called_well_while_nobody_reports() -> None:
     assert judge({"HEALTHY": 3}, [], stale=True).tone == "unknown"
+
+
+def test_who_waits_for_a_slot_is_not_called_well_and_not_worse_than_a_failure() -> None:
+    waits = judge({"HEALTHY": 2, "STARTING": 2}, ["late"], placeless=["late"])
+    assert (waits.sentence, waits.tone) == ("1 of 4 connectors waits for a slot: late.", "warn")
+    failed = judge({"UNHEALTHY": 1, "STARTING": 1}, ["bad", "late"], placeless=["late"])
+    assert failed.sentence == "1 of 2 connectors needs attention: bad."

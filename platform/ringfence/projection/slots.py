@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.db.models import Q, QuerySet, Sum
 
@@ -63,8 +64,8 @@ def _find_placed() -> QuerySet[Task]:
     return Task.objects.filter(known=True).exclude(worker="").exclude(why=NO_SLOT).exclude(state="FAILED")
 
 
-def find_waiting(connectors: list[str]) -> dict[str, str]:
-    """Of these connectors, those with a task that waits for a slot: what it waits for."""
+def find_waiting(connectors: list[str] | QuerySet[Any, Any]) -> dict[str, str]:
+    """Of these connectors (names, or a query for them), those with a task that waits for a slot: what it waits for."""
     rows = Task.objects.filter(connector__in=connectors, known=True).filter(_WAITS | _is_due(int(time.time() * 1000)))
     told = set(rows.values_list("connector", "why"))
     if not told:

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -19,6 +19,7 @@ from ringfence.projection.health_reasons import bad_records, reason
 from ringfence.projection.known_health import KnownHealth, known_health, leader_of
 from ringfence.projection.minutes import EVERYTHING, SHOWN, minute_of
 from ringfence.projection.models import ClusterInfo, Connector, Event, HangingTransaction, Minute, Task, Worker
+from ringfence.projection.slots import MAY_WAIT, find_waiting
 from ringfence.web.connector.event_folding import fold, headline
 from ringfence.web.connector.header import EventView, event_view
 from ringfence.web.connector.traces import Cause, cause_of
@@ -31,6 +32,9 @@ WRONG_SHOWN = 10
 HANGING_SHOWN = 20
 EVENTS_SHOWN = 12
 _HEALTHS = (Health.UNHEALTHY, Health.DEGRADED, Health.STALLED, Health.HEALTHY, Health.PAUSED, Health.STOPPED)
+_MOVING = GROUPS["motion"][2]
+"""What failed in one of these before is of a configuration that was replaced."""
+_MAY_WAIT = MAY_WAIT & _MOVING
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +88,15 @@ def overview(who: Principal = EVERYBODY_HERE) -> dict[str, Any]:
     workers = list(Worker.objects.order_by("worker"))
     cluster = ClusterInfo.objects.first()
     leader = leader_of(healths.vitals, cluster.leader if cluster else "")
-    wrong, more = _wrong(known, counts, healths)
+    waiting: dict[str, str] = {}
+    if not healths.vitals.stale and any(counts.get(health) for health in _MAY_WAIT):
+        waiting = find_waiting(known.filter(health__in=_MAY_WAIT).values("name"))
+    wrong, more = _wrong(known, counts, waiting, healths)
     return {
         "total": sum(counts.values()),
-        "verdict": judge(counts, [one.connector.name for one in wrong], stale=healths.vitals.stale),
+        "verdict": judge(
+            counts, [one.connector.name for one in wrong], stale=healths.vitals.stale, placeless=sorted(waiting)
+        ),
         "tiles": _tiles(counts),
         "tasks": {key: value or 0 for key, value in tasks.items()},
         "rate": None if healths.vitals.stale else numbers["rate"] or 0.0,
@@ -133,12 +142,16 @@ def _tiles(counts: dict[str, int]) -> list[Tile]:
     return tiles
 
 
-def _wrong(known: Any, counts: dict[str, int], now: KnownHealth) -> tuple[list[Problem], int]:
-    """The worst connectors with their causes, and how many there are beside them."""
+def _wrong(
+    known: Any, counts: Mapping[str, int], waiting: Mapping[str, str], now: KnownHealth
+) -> tuple[list[Problem], int]:
+    """The worst connectors with their causes, and how many there are beside them. `waiting`: for a slot, in words."""
     healths = GROUPS["attention"][2]
-    found = known.annotate(now_health=now.column).filter(now_health__in=healths)
+    needs = Q(now_health__in=healths) | Q(name__in=waiting)
+    found = known.annotate(now_health=now.column).filter(needs)
     worst = list(found.order_by("-severity", "since_ms", "name")[:WRONG_SHOWN])
-    failed = Task.objects.filter(connector__in=[row.name for row in worst], known=True, state="FAILED")
+    sick = [row.name for row in worst if row.health not in _MOVING]
+    failed = Task.objects.filter(connector__in=sick, known=True, state="FAILED")
     traces: dict[str, str] = {}
     for task in failed.order_by("connector", "number").only("connector", "trace"):
         traces[task.connector] = traces.get(task.connector) or task.trace
@@ -147,8 +160,8 @@ def _wrong(known: Any, counts: dict[str, int], now: KnownHealth) -> tuple[list[P
     for row in worst:
         trace = row.unreadable or (row.trace if row.state == "FAILED" else "") or traces.get(row.name, "")
         cause = cause_of(masker.scrub(trace, row.settings)) if trace else None
-        listed.append(Problem(row, look_of(row, now), reason(row, now), cause))
-    return listed, sum(counts.get(health, 0) for health in healths) - len(listed)
+        listed.append(Problem(row, look_of(row, now), reason(row, now, waiting.get(row.name, "")), cause))
+    return listed, sum(counts.get(health, 0) for health in healths) + len(waiting) - len(listed)
 
 
 def _curve(who: Principal, now_ms: int) -> Curve:

@@ -29,8 +29,13 @@ class Verdict:
     shares: Sequence[Share]
 
 
-def judge(counts: Mapping[str, int], worst: Sequence[str], *, stale: bool = False) -> Verdict:
-    """`counts`: connectors by health; `worst`: names of those that need attention, the worst first."""
+def judge(
+    counts: Mapping[str, int], worst: Sequence[str], *, stale: bool = False, placeless: Sequence[str] = ()
+) -> Verdict:
+    """`counts`: connectors by health; `worst`: names of those that need attention, the worst first.
+
+    `placeless`: names of those in motion that have no slot, and go nowhere until somebody makes room.
+    """
     shares = _shares(counts)
     total = sum(counts.values())
     sick = next((share.count for share in shares if share.tone == Severity.BAD), 0)
@@ -42,6 +47,10 @@ def judge(counts: Mapping[str, int], worst: Sequence[str], *, stale: bool = Fals
     if sick:
         verb = "needs" if sick == 1 else "need"
         return Verdict(f"{_of(sick, total)} {verb} attention: {_names(worst, sick)}.", Severity.BAD, shares)
+    if placeless:
+        verb = "waits" if len(placeless) == 1 else "wait"
+        sentence = f"{_of(len(placeless), total)} {verb} for a slot: {_names(placeless, len(placeless))}."
+        return Verdict(sentence, Severity.WARN, shares)
     if moving:
         verb = "is" if moving == 1 else "are"
         return Verdict(f"{_of(moving, total)} {verb} in transition, and nothing is wrong.", Severity.MOTION, shares)
@@ -54,7 +63,7 @@ def _of(part: int, total: int) -> str:
 
 
 def _names(worst: Sequence[str], sick: int) -> str:
-    named = list(worst[:_NAMED])
+    named = worst[: min(_NAMED, sick)]
     more = sick - len(named)
     if more > 0:
         return ", ".join(named) + f" and {more:,} more"
