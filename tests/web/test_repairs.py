@@ -10,6 +10,7 @@ from ringfence.access.principal import Principal, Right
 from ringfence.access.verbs import Verb
 from ringfence.fencing.topics.record_failures import RecordFailure
 from ringfence.fencing.topics.status import FAILED, State
+from ringfence.history.models import ConfigVersion
 from ringfence.middleware import access as middleware
 from ringfence.projection.models import Task
 from tests.support.leader import FakeLeader
@@ -108,3 +109,6 @@ def test_what_was_changed_meanwhile_is_asked_again(client: Client, flights: Fake
 def test_going_back_asks_about_the_version_before(client: Client, flights: FakeLeader) -> None:
     answer = client.get(f"{PAGE}/repairs/rollback", headers=FRAGMENT)
     assert answer["location"] == f"{PAGE}/versions/1/rollback"
+    assert 'id="repair-back-1"' in text(client.get(PAGE))
+    ConfigVersion.objects.filter(number=1).delete()
+    assert 'id="repair-back-1"' not in text(client.get(PAGE)), "there is nothing to go back to"

@@ -16,6 +16,7 @@ from ringfence.access.verbs import Verb
 from ringfence.api.topic_grants import may_look_at
 from ringfence.audit.trail import entry_of, note
 from ringfence.dispatch import Refused
+from ringfence.history.models import ConfigVersion
 from ringfence.http.errors import ConnectError
 from ringfence.projection.models import Connector
 from ringfence.web.connector.header import facts
@@ -92,7 +93,8 @@ def _frame(request: HttpRequest, row: Connector, key: str, known: dict[str, Any]
     topics = {failure.record.topic for failure in known["failures"] if failure.record is not None}
     readable = {each for each in topics if Verb.VIEW_DATA in may and may_look_at(each, row.name, who)}
     frame = {"section": "connectors", "may": may, "groups": tab_groups(key), "tab": key, "stamp": stamp_of(row)}
-    return {**frame, "readable_topics": readable}
+    earlier = bool(topics) and ConfigVersion.objects.filter(connector=row.name).count() > 1
+    return {**frame, "readable_topics": readable, "may_go_back": earlier}
 
 
 @requires(GET=on_connector(Verb.VIEW))
