@@ -184,17 +184,20 @@ class Instances:
 
     def forget(self, name: ConnectorName) -> None:
         """The connector was stopped or deleted, or its instance shall be made again."""
-        with self._lock:
-            known = self._running.pop(name, None) is not None
-            self._failed.pop(name, None)
-            self._raised.pop(name, None)
-        if known:
+        if self._drop(name):
             self._pool.submit(self._stop, name)
 
     def discard(self, name: ConnectorName) -> None:
         """What `make` started has no use: its configuration was not written. The older one gets an instance again."""
-        self.forget(name)
+        self._drop(name)
         self._pool.submit(self._stop, name)
+
+    def _drop(self, name: ConnectorName) -> bool:
+        """Whether an instance of it was known to run."""
+        with self._lock:
+            self._failed.pop(name, None)
+            self._raised.pop(name, None)
+            return self._running.pop(name, None) is not None
 
     def _stop(self, name: ConnectorName) -> None:
         try:
