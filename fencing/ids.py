@@ -17,6 +17,8 @@ NO_GENERATION = Generation(-1)
 NOBODY = Incarnation("")
 """No worker's start."""
 
+_TASK_DIGITS = 9
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class TaskId:
@@ -32,6 +34,19 @@ class TaskId:
 def task_transactional_id(group_id: str, task: TaskId) -> str:
     """`${group.id}-${connector}-${task}` (KIP-618, "Offset (and record) writes")."""
     return f"{group_id}-{task.connector}-{task.task}"
+
+
+def parse_task(text: str) -> TaskId | None:
+    """The inverse of `str(TaskId)`; None for anything else."""
+    name, _, number = text.rpartition("-")
+    readable = name and number.isascii() and number.isdigit() and len(number) <= _TASK_DIGITS
+    return TaskId(ConnectorName(name), int(number)) if readable else None
+
+
+def parse_task_transactional_id(group_id: str, transactional_id: str) -> TaskId | None:
+    """The inverse of `task_transactional_id`; None for an id of another group, and for one that is no task's."""
+    task = parse_task(transactional_id.removeprefix(f"{group_id}-"))
+    return task if task and task_transactional_id(group_id, task) == transactional_id else None
 
 
 def replay_transactional_id(group_id: str, connector: ConnectorName) -> str:

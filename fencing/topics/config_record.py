@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, cast
 
-from ringfence.fencing.ids import ConnectorName, TaskId
+from ringfence.fencing.ids import ConnectorName, parse_task
 
 if TYPE_CHECKING:  # what the records change is built from them
     from ringfence.fencing.topics.cluster_state import Fold
@@ -16,8 +16,6 @@ if TYPE_CHECKING:  # what the records change is built from them
 
 Fields = Mapping[str, object]
 """A value: a JSON object."""
-
-_TASK_DIGITS = 9
 
 
 class ConfigRecord(ABC):
@@ -98,13 +96,6 @@ class TaskScopedRecord(ConnectorScopedRecord):
     def connector_in(cls, rest: str) -> ConnectorName | None:
         task = parse_task(rest)
         return task.connector if task else None
-
-
-def parse_task(rest: str) -> TaskId | None:
-    """`<connector>-<task>`; None for anything else."""
-    name, _, number = rest.rpartition("-")
-    readable = name and number.isascii() and number.isdigit() and len(number) <= _TASK_DIGITS
-    return TaskId(ConnectorName(name), int(number)) if readable else None
 
 
 def parse_strings(value: object) -> dict[str, str]:

@@ -14,9 +14,10 @@ from itertools import islice
 from typing import Final, Protocol
 
 from ringfence.fencing.errors import CannotDecrypt, Unreadable
+from ringfence.fencing.ids import parse_task
 from ringfence.fencing.kafka.consumer import LogRecord
 from ringfence.fencing.topics.cluster_state import ClusterState
-from ringfence.fencing.topics.config_record import ConfigRecord, parse_task
+from ringfence.fencing.topics.config_record import ConfigRecord
 from ringfence.fencing.topics.config_records import ConnectorRecord, TaskCountRecord, TaskRecord, connector_of, decode
 from ringfence.fencing.topics.config_value import is_clear
 

@@ -2,9 +2,18 @@
 
 from dataclasses import dataclass, replace
 
-from ringfence.fencing.ids import NO_GENERATION, NOBODY, ConnectorName, Generation, Incarnation, TaskId, WorkerId
+from ringfence.fencing.ids import (
+    NO_GENERATION,
+    NOBODY,
+    ConnectorName,
+    Generation,
+    Incarnation,
+    TaskId,
+    WorkerId,
+    parse_task,
+)
 from ringfence.fencing.modes import Mode
-from ringfence.fencing.topics.config_record import Fields, TaskScopedRecord, parse_integer, parse_task
+from ringfence.fencing.topics.config_record import Fields, TaskScopedRecord, parse_integer
 from ringfence.fencing.topics.connector_state import ConnectorState, Placement
 
 

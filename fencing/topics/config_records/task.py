@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ringfence.fencing.ids import ConnectorName, TaskId
-from ringfence.fencing.topics.config_record import Fields, TaskScopedRecord, parse_task
+from ringfence.fencing.ids import ConnectorName, TaskId, parse_task
+from ringfence.fencing.topics.config_record import Fields, TaskScopedRecord
 from ringfence.fencing.topics.config_value import NOW, ConfigValue
 from ringfence.fencing.topics.connector_state import ConnectorState, TaskConfig
 

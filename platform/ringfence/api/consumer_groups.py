@@ -12,6 +12,7 @@ from ringfence.access.principal import Principal
 from ringfence.access.verbs import Verb
 from ringfence.api.topic_grants import may_look_at
 from ringfence.api.topics.readers import ELSEWHERE, find_writers, is_administrator
+from ringfence.fencing.ids import parse_task_transactional_id
 from ringfence.projection.models import Connector
 from ringfence.requests.group_questions import DescribeConsumerGroup, ListConsumerGroups
 
@@ -55,10 +56,14 @@ def _name_task(who: Principal, holder: Mapping[str, Any] | None, worker_group: s
     """With the connector and the task whose transaction it is, as far as the connector may be seen."""
     if holder is None:
         return None
-    name, _, task = holder["transactional_id"].removeprefix(f"{worker_group}-").rpartition("-")
-    ours = holder["transactional_id"] == f"{worker_group}-{name}-{task}" and task.isascii() and task.isdigit()
-    seen = ours and who.may(Verb.VIEW, name) and Connector.objects.filter(name=name, known=True).exists()
-    return {**holder, "connector": name if seen else "", "task": int(task) if seen else -1}
+    task = parse_task_transactional_id(worker_group, holder["transactional_id"])
+    if task is None or not _may_see(who, task.connector):
+        return {**holder, "connector": "", "task": -1}
+    return {**holder, "connector": task.connector, "task": task.task}
+
+
+def _may_see(who: Principal, connector: str) -> bool:
+    return who.may(Verb.VIEW, connector) and Connector.objects.filter(name=connector, known=True).exists()
 
 
 def _readable(who: Principal, topics: Iterable[str], internal: Mapping[str, str]) -> frozenset[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Container, Mapping, Sequence
 
-from ringfence.fencing.ids import ConnectorName, Generation
+from ringfence.fencing.ids import ConnectorName, Generation, parse_task_transactional_id
 from ringfence.fencing.topics.config_records import ConfigRecord, ConnectorRecord, TargetStateRecord, TaskCountRecord
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
@@ -33,8 +33,7 @@ def count_ids(group_id: str, names: Container[str], fenced: Sequence[str]) -> di
     """For each connector, how many of its ids there may be: from the highest task number that a coordinator knows."""
     counts: dict[str, int] = {}
     for one in fenced:
-        head, _, number = one.rpartition("-")
-        name = head.removeprefix(f"{group_id}-")
-        if name in names and number.isascii() and number.isdigit():
-            counts[name] = max(counts.get(name, 0), int(number) + 1)
+        task = parse_task_transactional_id(group_id, one)
+        if task is not None and task.connector in names:
+            counts[task.connector] = max(counts.get(task.connector, 0), task.task + 1)
     return counts
