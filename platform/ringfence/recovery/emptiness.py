@@ -1,11 +1,10 @@
 """Whether a topic that stands in the place of a lost one holds nothing that a restore would mix with."""
 
-from ringfence.encryption import ConfigVault
+from ringfence.engine.config_topic import open_config_log
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.offsets.source_offsets import decode_key
 from ringfence.fencing.topics.cluster_state import ClusterState
-from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.worker_config import WorkerConfig
 
@@ -17,7 +16,7 @@ def knows_connectors(state: ClusterState) -> bool:
 
 def has_no_connector(connection: Connection, config: WorkerConfig, deadline: Deadline) -> bool:
     """Of the config topic."""
-    reader = ConfigLog(connection, config.config_topic, deadline, vault=ConfigVault())
+    reader = open_config_log(config, connection, deadline)
     try:
         return not knows_connectors(reader.refresh(deadline))
     finally:

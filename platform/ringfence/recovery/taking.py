@@ -2,7 +2,7 @@
 
 import time
 
-from ringfence.encryption import ConfigVault
+from ringfence.engine.config_topic import open_config_log
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Retriable, Unreadable
 from ringfence.fencing.ids import ConnectorName
@@ -11,7 +11,6 @@ from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.leader.fence_targets import target_of
 from ringfence.fencing.offsets.source_offsets import canonical, decode_key, decode_value
 from ringfence.fencing.topics.cluster_state import ClusterState
-from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.fencing.topics.topic_ids import dumps
 from ringfence.fencing.topics.topic_log import TopicLog
@@ -27,7 +26,7 @@ def from_kafka(connection: Connection, config: WorkerConfig, deadline: Deadline)
     1 the config topic to its end, 2 the offsets topic to its end, 3 the config topic again: where a connector was
     changed in the meantime, from the start. So every offset was committed under a configuration of the copy.
     """
-    log = ConfigLog(connection, config.config_topic, deadline, vault=ConfigVault())
+    log = open_config_log(config, connection, deadline)
     try:
         for _ in range(_TRIES):
             state = log.refresh(deadline)  # 1

@@ -6,7 +6,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
 from typing import Any
 
-from ringfence.encryption import ConfigVault
+from ringfence.engine.config_topic import open_config_log
 from ringfence.engine.leader.offset_alteration import Changes, OffsetAlteration
 from ringfence.engine.leader.plans import Plan, TaskConfigs
 from ringfence.engine.leader.thread import Leader
@@ -82,7 +82,7 @@ class LeadingWorker:
                     state = self._leader.state()
                 except Refused:
                     # It is written; another leader may carry out the round. What it does stands in the config topic.
-                    log = log or ConfigLog(self._connection, self.config.config_topic, self.limit, vault=ConfigVault())
+                    log = log or open_config_log(self.config, self._connection, self.limit)
                     state = log.refresh(self.limit)
                 if not state.connector(name).round_pending:
                     return

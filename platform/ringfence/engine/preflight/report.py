@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, TRANSACTION_BOUNDARY
-from ringfence.encryption import ConfigVault
+from ringfence.engine.config_topic import open_config_log
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import BadRequest, PluginError, UnknownPlugin
 from ringfence.engine.preflight import cluster_checks, findings
@@ -15,7 +15,6 @@ from ringfence.engine.preflight.findings import Check, Result
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
@@ -85,12 +84,7 @@ def _slot(
 def count_known_tasks(name: ConnectorName, worker: WorkerConfig, limit: Deadline) -> int | None:
     """How many of the name's transactional ids belong to this cluster, as its config topic says."""
     try:
-        follower = ConfigLog(
-            worker.connection("ringfence-preflight"),
-            worker.config_topic,
-            Deadline.after(limit.slice(5)),
-            vault=ConfigVault(),
-        )
+        follower = open_config_log(worker, worker.connection("ringfence-preflight"), Deadline.after(limit.slice(5)))
         try:
             connector = follower.refresh(Deadline.after(limit.slice(10))).connector(name)
         finally:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from ringfence.encryption import ConfigVault
+from ringfence.engine.config_topic import open_config_log
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.admin import topic_exists
@@ -17,7 +17,6 @@ from ringfence.fencing.offsets.stores import OffsetStores, prepare, read_merged,
 from ringfence.fencing.offsets.view import OffsetsView
 from ringfence.fencing.share.by_hand import merge
 from ringfence.fencing.task.clients import connector_producer
-from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.worker_config import WorkerConfig
 
@@ -103,7 +102,7 @@ class ConnectorOffsets:
         """
 
         def records() -> Records:
-            log = ConfigLog(self._connection, self._config.config_topic, limit, vault=ConfigVault())
+            log = open_config_log(self._config, self._connection, limit)
             try:
                 state = log.refresh(limit).connector(name)
             finally:

@@ -10,14 +10,13 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, cast
 
-from ringfence.encryption import ConfigVault
+from ringfence.engine.config_topic import open_config_log
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.cluster_state import ClusterState
-from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.requests.refused import Refused
 from ringfence.worker_config import WorkerConfig
@@ -74,11 +73,8 @@ class Previews:
 
     def _rival(self, config: Config, limit: Deadline) -> str | None:
         try:
-            log = ConfigLog(
-                self._worker.connection("ringfence-preview"),
-                self._worker.config_topic,
-                Deadline.after(limit.slice(10)),
-                vault=ConfigVault(),
+            log = open_config_log(
+                self._worker, self._worker.connection("ringfence-preview"), Deadline.after(limit.slice(10))
             )
             try:
                 state = log.refresh(Deadline.after(limit.slice(10)))

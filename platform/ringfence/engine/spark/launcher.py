@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ringfence.connectors.java.runtime import JavaRuntime
 from ringfence.connectors.worker_limits import WorkerLimits
-from ringfence.encryption import ConfigVault
+from ringfence.engine.config_topic import open_config_log
 from ringfence.engine.platform_topics import topics_of
 from ringfence.engine.spark.driver import Lost, SparkHost, group_of
 from ringfence.fencing.clock import Deadline
@@ -103,9 +103,7 @@ class Launcher:
         while not stop.is_set():
             try:
                 if log_ is None:
-                    log_ = ConfigLog(
-                        self._connection, self._config.config_topic, Deadline.after(30), vault=ConfigVault()
-                    )
+                    log_ = open_config_log(self._config, self._connection, Deadline.after(30))
                     log_.refresh(Deadline.after(60))
                     self._log = log_
                     self._levels.follow(log_.state.loggers)
