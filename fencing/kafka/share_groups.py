@@ -9,13 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kafka.errors import IncompatibleBrokerVersion, KafkaError, for_code
+from kafka.errors import for_code
 from kafka.protocol.admin import DeleteGroupsRequest, DescribeConfigsRequest
 
-from ringfence.fencing.errors import Conflict, Fatal, FencingError, Retriable
 from ringfence.fencing.kafka.client_pool import ClientPool
-from ringfence.fencing.kafka.coordinator import MOVING, NoCoordinator, await_coordinator
-from ringfence.fencing.kafka.probes import Prober
+from ringfence.fencing.kafka.coordinator import await_coordinator
+from ringfence.fencing.kafka.group_admin import NOT_THERE, GroupAdmin
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.share_messages import (
     AlterShareGroupOffsetsRequest,
@@ -28,11 +27,7 @@ PREFIX: Final = "share."
 """Of a share group's own settings."""
 
 _GROUP: Final = 32  # the resource type of a group's settings
-_NOT_THERE: Final = 69
-_INHABITED: Final = 68
-_FREE_GROUP_DENIED: Final = 30
-_CONCURRENT: Final = 51
-_TOO_OLD: Final = "The brokers know no share groups: that takes Kafka 4.2 or newer, with share.version=1"
+_COORDINATORS: Final = "Asking for the coordinators of share groups"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +76,11 @@ class GroupSetting:
     own: bool
 
 
-class NotThere(FencingError):
-    """There is no share group of that name."""
-
-
-class ShareGroupAdmin(Prober):
+class ShareGroupAdmin(GroupAdmin):
     """Asks with one principal, which needs Describe on the groups, and Read or Delete to change them."""
+
+    too_old = "The brokers know no share groups: that takes Kafka 4.2 or newer, with share.version=1"
+    permissions = "Read, Describe and Delete on the group"
 
     def names(self) -> dict[str, str]:
         """Every share group that this principal may describe, and its state."""
@@ -98,22 +92,10 @@ class ShareGroupAdmin(Prober):
         """Those that are there. One request for each coordinator."""
         if not names:
             return {}
-        asked: dict[int, list[str]] = {}
-        for name, node in self._coordinators(names).items():
-            asked.setdefault(node, []).append(name)
-        requests = {
-            str(node): ShareGroupDescribeRequest(group_ids=sorted(some), include_authorized_operations=False)
-            for node, some in asked.items()
-        }
-        answers = self._send(requests, {str(node): node for node in asked}, "Describing share groups")
         found = {}
-        for answer in answers.values():
-            for group in answer.groups:
-                if group.error_code == _NOT_THERE:
-                    continue
-                self._check(group.error_code, group.error_message, f"Describing share group {group.group_id}")
-                members = [_member(each) for each in group.members]
-                found[group.group_id] = ShareGroup(group.group_id, group.group_state, group.group_epoch, members)
+        for group in self._describe(names, _describe_request, "Describing share groups"):
+            members = [_member(each) for each in group.members]
+            found[group.group_id] = ShareGroup(group.group_id, group.group_state, group.group_epoch, members)
         return found
 
     @await_coordinator
@@ -124,14 +106,14 @@ class ShareGroupAdmin(Prober):
         """
         if not names:
             return {}
-        nodes = self._coordinators(names)
+        nodes = self._coordinators(names, _COORDINATORS)
         part = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
         requests = {name: DescribeShareGroupOffsetsRequest(groups=[part(group_id=name, topics=None)]) for name in names}
         answers = self._send(requests, nodes, "Describing the offsets of share groups")
         found: dict[str, list[ShareStart]] = {}
         for name, answer in answers.items():
             (group,) = answer.groups
-            if group.error_code == _NOT_THERE:
+            if group.error_code == NOT_THERE:
                 continue
             self._check(group.error_code, group.error_message, f"Describing the offsets of share group {name}")
             found[name] = [
@@ -198,51 +180,8 @@ class ShareGroupAdmin(Prober):
                     found.append(GroupSetting(each.name, str(each.value or ""), each.config_source == _OWN_SETTING))
         return sorted(found, key=lambda each: each.name)
 
-    def _coordinators(self, names: Collection[str]) -> dict[str, int]:
-        nodes: dict[str, int] = self._ask(
-            self._admin._find_coordinator_ids(sorted(names)), "Asking for the coordinators of share groups"
-        )
-        return nodes
-
     def _send_one(self, name: str, request: Any, doing: str) -> Any:
-        return self._send({name: request}, self._coordinators([name]), doing)[name]
-
-    def _send(self, requests: Mapping[str, Any], nodes: Mapping[str, int], doing: str) -> dict[str, Any]:
-        answers = self._ask(self._all(requests, nodes), doing)
-        if any(answer is None for answer in answers.values()):
-            raise Fatal(f"{doing}: {_TOO_OLD}")
-        return dict(answers)
-
-    def _ask(self, work: Any, doing: str) -> Any:
-        async def call() -> Any:
-            return await work
-
-        try:
-            return self._admin._manager.run(call)
-        except IncompatibleBrokerVersion as error:
-            raise Fatal(f"{doing}: {_TOO_OLD}") from error
-        except KafkaError as error:
-            code = int(getattr(error, "errno", None) or 0)
-            if code > 0:
-                self._check(code, None, doing)
-            raise self._trouble(error) from error
-
-    def _check(self, code: int, message: str | None, doing: str) -> None:
-        if code == 0:
-            return
-        error = for_code(code)
-        text = f"{doing}: {message or error.__name__}"
-        if code == _NOT_THERE:
-            raise NotThere(text, error.__name__)
-        if code == _INHABITED:
-            raise Conflict(text, error.__name__)
-        if code == _FREE_GROUP_DENIED:
-            raise Fatal(f"{text}. Grant the worker's principal Read, Describe and Delete on the group", error.__name__)
-        if code in MOVING:
-            raise NoCoordinator(f"{text}. Ask again", error.__name__)
-        if code == _CONCURRENT or getattr(error, "retriable", False):
-            raise Retriable(f"{text}. Ask again", error.__name__)
-        raise Fatal(text, error.__name__)
+        return self._send({name: request}, self._coordinators([name], _COORDINATORS), doing)[name]
 
 
 _OWN_SETTING: Final = 8  # of a group, among the sources of a setting
@@ -255,6 +194,10 @@ def share_group_admin(connection: Connection) -> Iterator[ShareGroupAdmin]:
     """A client that is kept for the next question. Raises `FencingError`."""
     with _clients.lease(connection) as client:
         yield client
+
+
+def _describe_request(names: list[str]) -> ShareGroupDescribeRequest:
+    return ShareGroupDescribeRequest(group_ids=names, include_authorized_operations=False)
 
 
 def _member(each: Any) -> ShareGroupMember:

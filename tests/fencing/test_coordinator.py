@@ -1,9 +1,14 @@
 """Questions to a group whose coordinator moves."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
+from kafka.cluster import ClusterMetadata
 
 from ringfence.fencing.kafka import coordinator
-from ringfence.fencing.kafka.coordinator import NoCoordinator, await_coordinator
+from ringfence.fencing.kafka.coordinator import MOVING, NoCoordinator, await_coordinator
+from ringfence.fencing.kafka.group_admin import GroupAdmin
 
 
 def test_a_question_is_asked_again_until_the_group_has_a_coordinator() -> None:
@@ -28,3 +33,18 @@ def test_its_error_is_told_after_a_while(monkeypatch: pytest.MonkeyPatch) -> Non
 
     with pytest.raises(NoCoordinator):
         ask()
+
+
+@pytest.mark.parametrize("code", sorted(MOVING))
+def test_a_coordinator_that_moved_is_looked_for_and_never_taken_for_a_group_that_is_gone(code: int) -> None:
+    """kafka-python keeps a group's coordinator, and nothing in it forgets one."""
+    admin: Any = GroupAdmin.__new__(GroupAdmin)
+    known = ClusterMetadata()
+    known.add_coordinator(
+        SimpleNamespace(error_code=0, node_id=1, host="h", port=1), "group", "g", synthesize_node_id=False
+    )
+    assert known.get_coordinator("g") == 1
+    admin._admin = SimpleNamespace(_manager=SimpleNamespace(cluster=known))
+    with pytest.raises(NoCoordinator):
+        admin._check(code, None, "Describing groups, g")
+    assert known.get_coordinator("g") is None

@@ -22,7 +22,8 @@ from ringfence.engine.queries import share_groups
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, FencingError
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.kafka.share_groups import PREFIX, NotThere, ShareGroupAdmin, ShareGroupMember, share_group_admin
+from ringfence.fencing.kafka.group_admin import NotThere
+from ringfence.fencing.kafka.share_groups import PREFIX, ShareGroupAdmin, ShareGroupMember, share_group_admin
 from ringfence.fencing.kafka.share_member import alter_share_group
 from ringfence.fencing.offsets.ledger_keys import InputPartition, parse_partition, partition_key
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffset
