@@ -4,12 +4,15 @@ from django.urls import include, path
 
 from ringfence.console.views import bare
 from ringfence.metrics.views import metrics
+from ringfence.web.handbook import pages as handbook
 
 urlpatterns = [
     path("ui/alerts", include("ringfence.web.alert_urls")),
     path("ui", include("ringfence.web.urls")),
     path("console", bare),
     path("console/", include("ringfence.console.urls")),
+    path("docs", handbook.lead),
+    path("docs/<name:name>", handbook.lead),
     path("metrics", metrics),
     path("", include("ringfence.api.urls")),
 ]

@@ -85,7 +85,7 @@
       const line = document.createElement(number ? "p" : "code");
       line.textContent = text.trim();
       return line;
-    }));
+    }), field.querySelector(".more a")?.cloneNode(true) || "");
   });
 
   // The menu of transforms: typing finds what they do; arrows go through it.

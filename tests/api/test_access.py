@@ -20,7 +20,7 @@ from tests.support.topics import connector_status
 
 CONFIG = {"connector.class": "VerifiableSource", "topic": "t"}
 JSON = "application/json"
-OPEN = {"health", "health/live", "health/ready", "ui/login"}
+OPEN = {"health", "health/live", "health/ready", "ui/login", "docs", "docs/<name:name>"}
 OPEN |= {"ui/login/sso", "ui/login/sso/callback", "ui/login/sso/ended"}
 SIGNED = ("connectors/<name:name>/fence", "put")
 

@@ -4,7 +4,7 @@ Records are other people's data: reading them takes the verb `view-data`, is pos
 has itself written to, and leaves an audit entry.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,6 @@ from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
 from ringfence.api.topic_grants import may_look_at
 from ringfence.audit.trail import note
-from ringfence.consumer_commands import consumer_commands
 from ringfence.dispatch import Refused
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.http.masking import Masker
@@ -25,10 +24,10 @@ from ringfence.projection.models import ActiveTopic, ClusterInfo, Connector
 from ringfence.requests.questions import ReadLastRecords
 from ringfence.web.connector.frame import ask, record_failure, tab
 from ringfence.web.connector.record_text import Decoded, decode
+from ringfence.web.consumption import consumption
 from ringfence.web.state_badges import Badge, Severity
 from ringfence.web.views import find
 
-_MOST_COMMANDS = 20
 LEVELS = ("read_committed", "read_uncommitted")
 _SEEN = {
     "committed": Badge("Committed", "circle-check", Severity.OK, "Every reader sees it."),
@@ -63,21 +62,8 @@ def topics(request: HttpRequest, row: Connector) -> dict[str, Any]:
         "topics": found,
         "untracked": ClusterInfo.objects.filter(topic_tracking=False).exists(),
         "levels": LEVELS,
-        **_consumption(row, [each.topic for each in found]),
+        **consumption([each.topic for each in found], row.settings),
     }
-
-
-def _consumption(row: Connector, names: Sequence[str]) -> dict[str, Any]:
-    """Where consumers find the topics, and the commands to read them; nothing where no worker has told the address."""
-    cluster = ClusterInfo.objects.exclude(kafka_bootstrap="").first()
-    if cluster is None:
-        return {}
-    own = row.settings.get("producer.override.bootstrap.servers", "").strip()
-    bootstrap = own or cluster.kafka_bootstrap
-    protocol = row.settings.get("producer.override.security.protocol") or cluster.kafka_protocol
-    settings = {"security.protocol": protocol}
-    commands = [(name, consumer_commands(bootstrap, name, settings)) for name in names[:_MOST_COMMANDS]]
-    return {"bootstrap": bootstrap, "protocol": protocol, "commands": commands}
 
 
 @requires(POST=on_connector(Verb.VIEW_DATA).writing())

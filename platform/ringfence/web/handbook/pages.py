@@ -1,13 +1,22 @@
 """The pages below `/ui/docs`, for anybody who is logged in: they say nothing of this installation."""
 
-from django.http import Http404, HttpRequest, HttpResponse
+from urllib.parse import quote
+
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from ringfence.access.routes import ANYONE, requires
-from ringfence.web.handbook.documents import documents, search_headings
+from ringfence.access.routes import ANYONE, PUBLIC, requires
+from ringfence.web.handbook.documents import ADDRESS, documents, search_headings
 from ringfence.web.handbook.groups import group
 from ringfence.web.views import is_fragment, with_token
+
+
+@requires(GET=PUBLIC)
+@require_safe
+def lead(request: HttpRequest, name: str = "") -> HttpResponse:
+    """`/docs` and `/docs/<name>`, which people type, lead to the pages. These ask for a login."""
+    return HttpResponseRedirect(f"{ADDRESS}/{quote(name, safe='')}" if name else ADDRESS)
 
 
 @requires(GET=ANYONE)

@@ -23,7 +23,9 @@ from ringfence.projection.slots import MAY_WAIT, find_waiting
 from ringfence.web.connector.event_folding import fold, headline
 from ringfence.web.connector.header import EventView, event_view
 from ringfence.web.connector.traces import Cause, cause_of
+from ringfence.web.consumption import consumption
 from ringfence.web.lists.rows import LIVE_MS
+from ringfence.web.lists.starts import STARTS
 from ringfence.web.lists.verdict import judge
 from ringfence.web.sparklines import Line, line
 from ringfence.web.state_badges import GROUPS, HEALTH, Badge, look_of
@@ -92,6 +94,7 @@ def overview(who: Principal = EVERYBODY_HERE) -> dict[str, Any]:
     if not healths.vitals.stale and any(counts.get(health) for health in _MAY_WAIT):
         waiting = find_waiting(known.filter(health__in=_MAY_WAIT).values("name"))
     wrong, more = _wrong(known, counts, waiting, healths)
+    begins = not counts and who.may_somewhere(Verb.EDIT)
     return {
         "total": sum(counts.values()),
         "verdict": judge(
@@ -118,7 +121,13 @@ def overview(who: Principal = EVERYBODY_HERE) -> dict[str, Any]:
         "curve": _curve(who, now_ms),
         "events": _events(who),
         "now_ms": now_ms,
+        **(_beginning() if begins else {}),
     }
+
+
+def _beginning() -> dict[str, Any]:
+    """Of an empty installation, for those who may create a connector."""
+    return {"starts": STARTS, **consumption([start.topic for start in STARTS if start.topic])}
 
 
 def _hanging(known: Any, who: Principal) -> list[HangingTransaction]:

@@ -1,5 +1,6 @@
 """A new connector: a plugin of the catalog, a copy of another connector, or what is pasted; its form; its creation."""
 
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -23,6 +24,7 @@ from ringfence.requests.questions import ConfigKeys, ListPlugins
 from ringfence.web.new import form as filling
 from ringfence.web.new.beside import sample_record
 from ringfence.web.new.catalog import group, matches
+from ringfence.web.new.field import SETTING
 from ringfence.web.new.form_state import FormState, complete, read_posted
 from ringfence.web.views import find, is_fragment
 
@@ -31,8 +33,8 @@ from ringfence.web.views import find, is_fragment
 @require_http_methods(["GET", "HEAD", "POST"])
 @ensure_csrf_cookie
 def new(request: HttpRequest) -> HttpResponse:
-    """`?class=` the form of that plugin (`&sample=1`: with its sample configuration), `?from=` a copy of that
-    connector, `?mode=json` a text to paste into; else the catalog, `?q=` searches it.
+    """`?class=` the form of that plugin (`&sample=1`: with its sample configuration; `&setting:<name>=`: with that
+    setting), `?from=` a copy of that connector, `?mode=json` a text to paste into; else the catalog, `?q=` searches it.
     """
     if request.method == "POST":
         return _create(request)
@@ -43,7 +45,8 @@ def new(request: HttpRequest) -> HttpResponse:
     class_name = request.GET.get("class", "")
     if class_name:
         sample = _sample_of(class_name) if "sample" in request.GET else {}
-        draft = FormState(name=request.GET.get("name", "").strip(), config={"connector.class": class_name, **sample})
+        config = {"connector.class": class_name, **sample, **_settings_in(request.GET.dict())}
+        draft = FormState(name=request.GET.get("name", "").strip(), config=config)
         return _page(request, draft, tell_all=False)
     return _catalog(request)
 
@@ -88,6 +91,11 @@ def _sample_of(class_name: str) -> dict[str, str]:
         return {}
     entries = (plugin.get("catalog") for plugin in plugins if class_name in plugin.get("names", ()))
     return dict((next(entries, None) or {}).get("sample", {}))
+
+
+def _settings_in(query: Mapping[str, Any]) -> dict[str, str]:
+    """Settings in the address, as a link to a form that is filled in has them."""
+    return {key.removeprefix(SETTING): str(value) for key, value in query.items() if key.startswith(SETTING)}
 
 
 def _copy(request: HttpRequest, name: str) -> HttpResponse:

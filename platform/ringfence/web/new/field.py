@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ringfence.connectors.api.config_types import HIDDEN
+from ringfence.web.handbook.references import Reference, explain_setting
 
 SETTING = "setting:"
 """Prefix of the form's field names, so that a setting called `csrfmiddlewaretoken` is no trouble."""
@@ -43,6 +44,8 @@ class Field:
     """And it came with the text, whatever was typed into its field before."""
     classes: bool = False
     """Its values are class names: shown without their packages."""
+    more: Reference | None = None
+    """Where the documents say more."""
 
     @property
     def is_set(self) -> bool:
@@ -98,6 +101,7 @@ def make_field(
         width=str(definition.get("width") or "NONE").lower(),
         dependents=tuple(str(each) for each in definition.get("dependents") or ()),
         classes=definition.get("type") == "CLASS",
+        more=explain_setting(name, config.get("connector.class", "")),
     )
     choices = [str(each) for each in value.get("recommended_values") or [] if each is not None]
     given = config.get(name, "")

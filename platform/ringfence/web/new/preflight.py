@@ -20,6 +20,7 @@ from ringfence.api.jsonbody import object_of, plain, read
 from ringfence.api.preflight import checks_of
 from ringfence.dispatch import Refused
 from ringfence.http.errors import ConnectError, bad_request
+from ringfence.web.handbook.references import explain_check
 from ringfence.web.new.form_state import complete, read_posted
 from ringfence.web.state_badges import Badge, Severity
 
@@ -57,7 +58,7 @@ def checks_context(complete: dict[str, str], by: Principal) -> dict[str, Any]:
     """The checks of a complete configuration, for the template. Raises Refused."""
     found = checks_of(complete, by)
     troubles = sum(check["result"] != "ok" for check in found)
-    return {"checks": [(_look(check), check) for check in found], "troubles": troubles}
+    return {"checks": [(_look(check), check, explain_check(check["name"])) for check in found], "troubles": troubles}
 
 
 @requires(POST=somewhere(Verb.EDIT))

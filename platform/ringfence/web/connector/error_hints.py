@@ -1,0 +1,125 @@
+"""What helps against an error, and the section of the documents that says more."""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from ringfence.web.handbook import references
+from ringfence.web.handbook.references import Reference
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """`text`: what helps."""
+
+    text: str
+    more: Reference
+
+
+HINTS: Final = (
+    (
+        r"^ConfigException$",
+        Hint("Correct the setting that it names on the Config tab: a restart alone does not help.", references.COMMON),
+    ),
+    (
+        r"^(FileNotFoundError|NotADirectoryError|IsADirectoryError)$",
+        Hint(
+            "The path is looked up on the machine of the task's worker: put the file there, or correct the path.",
+            references.CONFIG_FILES,
+        ),
+    ),
+    (
+        r"^PermissionError$",
+        Hint(
+            "The worker's account may not do that: grant it, or have the task use another path.",
+            references.CONFIG_FILES,
+        ),
+    ),
+    (
+        r"^(Connection\w*Error|BrokenPipeError|gaierror|herror|timeout|\w*Timeout|TimeoutError|URLError)$",
+        Hint(
+            "The source does not answer from that worker: check address, port, network and that it is up. "
+            "Tasks start again by themselves.",
+            references.RESTARTS,
+        ),
+    ),
+    (
+        r"^(ModuleNotFoundError|ImportError)$",
+        Hint(
+            "The plugin, or a package that it needs, is not installed on that worker: install it there, then restart.",
+            references.CODE,
+        ),
+    ),
+    (
+        r"^MemoryError$",
+        Hint("The process ran out of memory: lower the batch size, or give the worker more.", references.SIZES),
+    ),
+    (
+        r"(Unicode\w*Error|JSONDecodeError|DataException|ConversionError|SchemaException)$",
+        Hint(
+            "One record cannot be converted: correct its source or the converter, or set "
+            "errors.tolerance=all to leave such records out.",
+            references.BAD_RECORDS,
+        ),
+    ),
+    (
+        r"^(RetriableError|Retriable|Abortable)$",
+        Hint(
+            "It may pass by itself: nothing is lost, and the task starts again from the last committed offset.",
+            references.RESTARTS,
+        ),
+    ),
+    (
+        r"^(AttributeError|TypeError|KeyError|IndexError|NameError|NotImplementedError|AssertionError|"
+        r"ZeroDivisionError|ValueError)$",
+        Hint(
+            "The plugin's own code has failed. The trace says where: show it to whoever maintains the plugin.",
+            references.RAISED,
+        ),
+    ),
+)
+"""By the error's class."""
+
+TEXT_HINTS: Final = (
+    (
+        r"(?i)authoriz|authoris|AUTHORIZATION_FAILED|not authorized|access denied",
+        Hint(
+            "Kafka or the source refuses this account: preflight on the edit form names the permissions "
+            "that are missing.",
+            references.PERMISSIONS,
+        ),
+    ),
+    (
+        r"(?i)authenticat|SASL|bad credentials|password",
+        Hint("The credentials are refused: set them again on the Config tab.", references.CLIENTS),
+    ),
+    (
+        r"(?i)MSG_SIZE_TOO_LARGE|RecordTooLarge|message size too large",
+        Hint(
+            "A record is larger than Kafka takes: raise max.message.bytes of the topic, and "
+            "producer.override.max.request.size.",
+            references.CLIENTS,
+        ),
+    ),
+    (
+        r"(?i)UNKNOWN_TOPIC|unknown topic",
+        Hint(
+            "The topic is not there, and is not made by itself: create it, or set topic.creation.* for the connector.",
+            references.MISSING_TOPICS,
+        ),
+    ),
+    (
+        r"(?i)no space left",
+        Hint("A disk is full on that worker: make room, then restart the task.", references.TROUBLES),
+    ),
+)
+"""By the error's words, which say more than its class."""
+
+
+def find_hint(name: str, text: str) -> Hint | None:
+    """For an error of that class with these words; None where nothing is known."""
+    for pattern, hint in TEXT_HINTS:
+        if re.search(pattern, text):
+            return hint
+    short = re.split(r"[.$]", name)[-1]
+    return next((hint for pattern, hint in HINTS if re.search(pattern, short)), None)

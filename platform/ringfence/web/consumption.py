@@ -1,0 +1,25 @@
+"""Where consumers find the topics, and the commands to read them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ringfence.consumer_commands import consumer_commands
+from ringfence.projection.models import ClusterInfo
+
+_MOST_COMMANDS = 20
+
+
+def consumption(topics: Sequence[str], settings: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """For the template `parts/consumption.html`; {} where no worker has told the address.
+
+    settings: of the connector that writes the topics. It may write to another cluster.
+    """
+    cluster = ClusterInfo.objects.exclude(kafka_bootstrap="").first()
+    if cluster is None:
+        return {}
+    overrides = settings or {}
+    bootstrap = overrides.get("producer.override.bootstrap.servers", "").strip() or cluster.kafka_bootstrap
+    protocol = overrides.get("producer.override.security.protocol") or cluster.kafka_protocol
+    client = {"security.protocol": protocol}
+    commands = [(name, consumer_commands(bootstrap, name, client)) for name in topics[:_MOST_COMMANDS]]
+    return {"bootstrap": bootstrap, "protocol": protocol, "commands": commands}

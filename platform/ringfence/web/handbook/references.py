@@ -1,0 +1,109 @@
+"""Which section of the documents explains a setting, an error or a check.
+
+Titles stand beside the addresses, so that a form reads no documents. A test looks each of them up.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """`section`: document#anchor; `title`: its heading."""
+
+    section: str
+    title: str
+
+    @property
+    def address(self) -> str:
+        return f"/ui/docs/{self.section}"
+
+
+PREFLIGHT: Final = Reference("exactly-once#preflight-checks-before-a-connector-runs", "Preflight")
+PERMISSIONS: Final = Reference("exactly-once#permissions", "Permissions")
+TOPIC_DURABILITY: Final = Reference("exactly-once#topics-and-lost-brokers", "Topics and lost brokers")
+CLIENTS: Final = Reference("exactly-once#client-settings", "Client settings")
+FAILURES: Final = Reference("exactly-once#what-each-failure-looks-like", "What each failure looks like")
+COMMON: Final = Reference("connectors#settings-of-all-connectors", "Settings of all connectors")
+BAD_RECORDS: Final = Reference("connectors#bad-records", "Bad records")
+MISSING_TOPICS: Final = Reference("connectors#missing-topics", "Missing topics")
+RESTARTS: Final = Reference("operations#restarts", "Restarts")
+TROUBLES: Final = Reference("operations#troubleshooting", "Troubleshooting")
+CONFIG_FILES: Final = Reference("connectors#files-that-a-configuration-names", "Files that a configuration names")
+CODE: Final = Reference("writing-a-connector#where-your-code-runs", "Where your code runs")
+DEBEZIUM: Final = Reference("kafka-connect-plugins#debezium-for-postgresql-in-five-minutes", "Debezium for PostgreSQL")
+SIZES: Final = Reference("deployment#sizing", "Sizing")
+RAISED: Final = Reference("writing-a-connector#errors", "Errors of a connector")
+_SHARE_CHECKS: Final = Reference("share-groups#preflight", "Preflight of share groups")
+_OFFSETS_TOPIC: Final = Reference("operations#the-offsets-topic", "The offsets topic")
+
+_Table = Sequence[tuple[str, Reference]]
+
+SETTINGS: Final[_Table] = (
+    (r"errors\..*", BAD_RECORDS),
+    (r"topic\.creation\..*", MISSING_TOPICS),
+    (r"(key|value|header)\.converter(\..*)?", Reference("connectors#converters", "Converters")),
+    (r"predicates(\..*)?|transforms\..*\.(predicate|negate)", Reference("connectors#predicates", "Predicates")),
+    (r"transforms(\..*)?", Reference("connectors#transforms", "Transforms")),
+    (r"exactly\.once\.support", Reference("exactly-once#switching-it-on", "Switching it on")),
+    (
+        r"offsets\.storage\.topic",
+        Reference("exactly-once#where-source-offsets-are-kept", "Where source offsets are kept"),
+    ),
+    (r"(producer|consumer|admin)\.override\..*", CLIENTS),
+    (r"auto\.restart\..*", RESTARTS),
+    (r"name|connector\..*|tasks\.max.*|transaction\.boundary.*|config\.action\.reload", COMMON),
+)
+"""Of every connector."""
+
+CONNECTORS: Final[dict[str, _Table]] = {
+    "FileStreamSource": [(".*", Reference("connectors#filestreamsource", "FileStreamSource"))],
+    "FilesSource": [(".*", Reference("connectors#filessource", "FilesSource"))],
+    "KafkaSource": [(".*", Reference("connectors#kafkasource", "KafkaSource"))],
+    "SqlSource": [
+        (
+            r"mode|(incrementing|timestamp)\..*",
+            Reference("sql#which-mode-misses-nothing", "Which mode misses nothing"),
+        ),
+        (".*", Reference("connectors#sqlsource", "SqlSource")),
+    ],
+    "DltSource": [(".*", Reference("connectors#dltsource", "DltSource"))],
+    "PySparkSource": [(".*", Reference("connectors#pysparksource", "PySparkSource"))],
+    "PostgresSource": [
+        (r"signal\..*|incremental\..*", Reference("postgres#incremental-snapshots", "Incremental snapshots")),
+        (r"snapshot\..*", Reference("postgres#the-snapshot", "The snapshot")),
+        (r"slot\..*|publication\..*", Reference("postgres#operations-of-slots", "Operations of slots")),
+        (".*", Reference("connectors#postgressource", "PostgresSource")),
+    ],
+    "ShareGroupSource": [(".*", Reference("share-groups#settings", "Settings of ShareGroupSource"))],
+    "VerifiableSource": [(".*", Reference("connectors#verifiablesource", "VerifiableSource"))],
+}
+"""The own settings of built-in connectors, by the name that users write."""
+
+CHECKS: Final[_Table] = (
+    (r"share group.*|input topic .*", _SHARE_CHECKS),
+    (r"durability of topic .*", TOPIC_DURABILITY),
+    (r"offsets topic .*", _OFFSETS_TOPIC),
+    (r"client settings|.*\.override\..*", CLIENTS),
+    (r".*(Write|Read|Describe|Create|Alter|DescribeConfigs|AlterConfigs|ClusterAction) .*", PERMISSIONS),
+    (r".*", PREFLIGHT),
+)
+
+
+def explain_setting(name: str, class_name: str) -> Reference | None:
+    """None: the plugin is not one of the documents' and the setting is its own."""
+    own = CONNECTORS.get(class_name.rpartition(".")[2].removesuffix("Connector"), ())
+    if class_name.startswith("io.debezium."):
+        own = [(".*", DEBEZIUM)]
+    return _find(SETTINGS, name) or _find(own, name)
+
+
+def explain_check(name: str) -> Reference | None:
+    """A check of preflight, by its name."""
+    return _find(CHECKS, name)
+
+
+def _find(table: _Table, name: str) -> Reference | None:
+    return next((reference for pattern, reference in table if re.fullmatch(pattern, name)), None)
