@@ -47,6 +47,8 @@ def test_the_page_names_the_record(client: Client, flights: FakeLeader) -> None:
     for told in ("nums.txt", "&quot;position&quot;:3", "TRANSFORMATION", "<code>c</code>", "transforms.c.spec", "abc"):
         assert told in page, told
     assert "A restart reads this record" in page
+    restart = page[page.index('id="do-restart-failed"') :].partition(">")[0]
+    assert "primary" not in restart, "it would fail on the same record"
     assert "abc" not in Task.objects.get().failure, "data of the source is not kept in clear"
 
 

@@ -23,6 +23,7 @@ from ringfence.web.lists.verdict import judge
 def test_one_sentence_says_how_all_is(counts: dict[str, int], worst: list[str], sentence: str, tone: str) -> None:
     verdict = judge(counts, worst)
     assert (verdict.sentence, verdict.tone) == (sentence, tone)
+    assert ("1 need attention" in " ".join(f"{each.count} {each.word.lower()}" for each in verdict.shares)) is False
     assert sum(share.count for share in verdict.shares) == sum(counts.values())
     assert sum(share.width for share in verdict.shares) == pytest.approx(100 if counts else 0, abs=0.1)
 

@@ -1,5 +1,6 @@
 """A record that no transform can take: its page names it, and each repair gets the connector going again."""
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -40,6 +41,8 @@ def read_failure(page: Page) -> None:
     failure = page.locator("#failure-1")
     for told in ("abc", '{"position":8}', "TRANSFORMATION", "transforms.c.spec", "A restart reads this record again"):
         expect(failure).to_contain_text(told)
+    assert failure.evaluate("one => one.scrollWidth - one.clientWidth") == 0, "the banner cuts off what is wider"
+    expect(page.locator("#do-restart-failed")).not_to_have_class(re.compile("primary"))  # it reads the record again
 
 
 def own(platform: Up, name: str) -> dict[str, object]:

@@ -82,6 +82,7 @@ def _shares(counts: Mapping[str, int]) -> list[Share]:
             count += sum(number for health, number in counts.items() if str(health) not in known)
         if count:
             width = 100 * count / total
+            word = "Needs attention" if key == "attention" and count == 1 else word
             shares.append(Share(word, count, str(tone), f"/ui/connectors?state={key}", round(x, 2), round(width, 2)))
             x += width
     return shares
