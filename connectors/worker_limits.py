@@ -7,6 +7,7 @@ configurations name. A plugin's own code can read whatever the operating system 
 
 import json
 import os
+import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -15,6 +16,9 @@ from ringfence.connectors.egress import DEFAULT, EGRESS_ALLOW
 
 ENVIRONMENT: Final = "RINGFENCE_CONNECTOR_LIMITS"
 """Carries `as_settings` to plugin processes, as JSON."""
+LISTEN_HOST: Final = "listen.host"
+LISTEN_AUTO: Final = "auto"
+LISTEN_DEFAULT: Final = "127.0.0.1"
 FILE_ROOTS: Final = "file.roots"
 WRITE_ROOTS: Final = "file.write.roots"
 CLOSED_PATHS: Final = "ringfence.closed.paths"
@@ -31,6 +35,7 @@ class WorkerLimits:
     cluster_id: of the worker's Kafka cluster, "" where it is not known; topics: the workers' own there. egress: where
     connections may go (`connectors.egress`); home: the addresses of the worker's Kafka, which need no permission.
     write_roots: those of the roots in which connectors may delete and move files.
+    listen_host: where tasks listen that are pushed to.
     offsets: connectors' own offsets topics, as this process was told last (`tell_offsets_topics`).
     """
 
@@ -41,6 +46,7 @@ class WorkerLimits:
     egress: str = DEFAULT
     home: str = ""
     write_roots: tuple[str, ...] = ()
+    listen_host: str = LISTEN_DEFAULT
     offsets: frozenset[str] = field(default_factory=frozenset)
 
     def as_settings(self) -> dict[str, str]:
@@ -56,7 +62,17 @@ class WorkerLimits:
             CLUSTER_ID: self.cluster_id,
             EGRESS_ALLOW: self.egress,
             HOME_SERVERS: self.home,
+            LISTEN_HOST: self.listen_host,
         }
+
+    def listen_addresses(self) -> tuple[str, str]:
+        """Where a task listens, and where web processes find it. `auto`: at this machine's address towards Kafka."""
+        if self.listen_host != LISTEN_AUTO:
+            return self.listen_host, self.listen_host
+        host, _, port = names(self.home)[0].rpartition(":") if names(self.home) else ("", "", "")
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
+            way.connect((host or "127.0.0.1", int(port or 9092)))  # sends nothing
+            return "0.0.0.0", str(way.getsockname()[0])  # noqa: S104 - somebody set `auto`
 
     def internal(self, topic: str) -> bool:
         """Whether the topic of the worker's cluster is Kafka's, the workers' or an offsets topic of a connector."""
@@ -73,7 +89,8 @@ def of_settings(settings: Mapping[str, str]) -> WorkerLimits:
         names(settings.get(name, "")) for name in (FILE_ROOTS, WRITE_ROOTS, CLOSED_PATHS, INTERNAL_TOPICS)
     )
     egress, home = settings.get(EGRESS_ALLOW, DEFAULT), settings.get(HOME_SERVERS, "")
-    return WorkerLimits(roots, closed, settings.get(CLUSTER_ID, ""), topics, egress, home, writable)
+    listen = settings.get(LISTEN_HOST, "").strip() or LISTEN_DEFAULT
+    return WorkerLimits(roots, closed, settings.get(CLUSTER_ID, ""), topics, egress, home, writable, listen)
 
 
 def of_environment(environment: Mapping[str, str]) -> WorkerLimits:

@@ -32,6 +32,7 @@ from ringfence.connectors.api.connector import (
     SourceConnector,
     SourceConnectorContext,
 )
+from ringfence.connectors.api.endpoints import Endpoint
 from ringfence.connectors.api.errors import ConnectorError, RetriableError
 from ringfence.connectors.api.metrics import Gauge, SourceMetrics
 from ringfence.connectors.api.offsets import OffsetReader, SourceOffset, SourcePartition
@@ -65,6 +66,7 @@ __all__ = [
     "ConfigValue",
     "ConnectorError",
     "ConnectorTransactionBoundaries",
+    "Endpoint",
     "ExactlyOnceSupport",
     "Field",
     "Gauge",

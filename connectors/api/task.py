@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Protocol
 
+from ringfence.connectors.api.endpoints import Endpoint
 from ringfence.connectors.api.metrics import SourceMetrics
 from ringfence.connectors.api.offsets import OffsetReader
 from ringfence.connectors.api.records import RecordBatch, SourceRecord
@@ -185,6 +186,14 @@ class SourceTaskContext(Protocol):
         client settings of the cluster to read from, None for the one that the task writes to. Source partitions and
         offsets of the task's records are only told then, in dead letters for example: the ledger counts. Call it once,
         in `start`. Needs `transaction.boundary=poll`. Raises `ConnectorError` on a worker that is not exactly once.
+        """
+        ...
+
+    def announce_endpoint(self, endpoint: Endpoint) -> None:
+        """Tell web processes where this task listens, from when it is RUNNING until it pauses or ends.
+
+        Call it in `start`. Raises `ConnectorError` on a worker that is not exactly once: what came in must be committed
+        before it is answered.
         """
         ...
 

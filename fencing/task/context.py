@@ -2,7 +2,16 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ringfence.connectors.api import GroupInput, OffsetReader, ShareInput, Signal, TransactionContext
+from ringfence.connectors.api import (
+    ConnectorError,
+    Endpoint,
+    GroupInput,
+    OffsetReader,
+    ShareInput,
+    Signal,
+    TransactionContext,
+)
+from ringfence.fencing.modes import Mode
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
 from ringfence.fencing.task.gauges import Gauges
 from ringfence.fencing.task.group_source import no_groups
@@ -82,6 +91,14 @@ class TaskContext:
         cluster: Mapping[str, str] | None = None,
     ) -> ShareInput:
         return self._join_share(group, topics, settings, cluster=cluster)
+
+    def announce_endpoint(self, endpoint: Endpoint) -> None:
+        if self._runtime.spec.mode is not Mode.ENABLED:
+            raise ConnectorError(
+                "Requests can be answered once they are committed only with transactions: set "
+                "exactly.once.source.support=enabled on the workers"
+            )
+        self._runtime.report.endpoint = endpoint
 
     def wait(self, seconds: float) -> bool:
         """Also returns (false) when the open transaction is due, so that `poll` can return and it is committed."""

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 
+from ringfence.connectors.api import Endpoint
 from ringfence.fencing.clock import Clock
 from ringfence.fencing.kafka.hanging import Hanging
 from ringfence.fencing.kafka.protocols import TransactionalClient
@@ -57,6 +58,8 @@ class TaskReport:
         self._topics: set[str] = set()
         self._topics_reset = -1
         self._times = StateTimes(self._last)
+        self.endpoint: Endpoint | None = None
+        """Where the plugin listens; told while it runs."""
         self.gauges = Gauges()
         """What the plugin measures itself."""
         self._gauges_at = -_GAUGES_EVERY_S
@@ -158,6 +161,7 @@ class TaskReport:
                 version=self._version,
                 left_open=left_open,
                 failure=failure,
+                endpoint=self.endpoint if state is State.RUNNING else None,
             )
         )
 

@@ -16,6 +16,7 @@ from ringfence.alerts.fields import ABOUT
 from ringfence.alerts.models import Destination
 from ringfence.encryption import NoKey, decrypt_text, encrypt_text, key_id, keyring
 from ringfence.history.models import ConfigVersion, RepeatedRequest
+from ringfence.projection import endpoints
 from ringfence.projection.models import Connector, Task
 
 log = logging.getLogger(__name__)
@@ -24,6 +25,7 @@ _Column = tuple[type[models.Model], str, tuple[str, ...], Callable[..., str]]
 _COLUMNS: tuple[_Column, ...] = (
     (Connector, "config", ("name",), lambda name: f"connector {name}"),
     (Task, "config", ("connector", "number"), lambda connector, number: f"task {connector}-{number}"),
+    (Task, "endpoint", ("connector", "number"), endpoints.describe),
     (ConfigVersion, "config", ("connector",), lambda connector: f"version of {connector}"),
     (RepeatedRequest, "body", ("key",), lambda key: f"answer {key}"),
     (Destination, "url", (), lambda: ABOUT),

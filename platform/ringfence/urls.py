@@ -5,6 +5,7 @@ from django.urls import include, path
 from ringfence.console.views import bare
 from ringfence.metrics.views import metrics
 from ringfence.web.handbook import pages as handbook
+from ringfence.web.hooks.views import hook
 
 urlpatterns = [
     path("ui/alerts", include("ringfence.web.alert_urls")),
@@ -14,6 +15,7 @@ urlpatterns = [
     path("docs", handbook.lead),
     path("docs/<name:name>", handbook.lead),
     path("metrics", metrics),
+    path("hooks/<name:name>", hook),
     path("", include("ringfence.api.urls")),
 ]
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from ringfence.connectors.api import (
+    Endpoint,
     GroupInput,
     RecordBatch,
     ShareInput,
@@ -42,6 +43,7 @@ class FakeContext:
         self.metrics = Gauges()
         self.signals: Sequence[Signal] = ()
         self.waits: list[float] = []
+        self.endpoints: list[Endpoint] = []
 
     def read_offsets(self) -> FakeOffsets:
         return self.offset_reader
@@ -65,6 +67,9 @@ class FakeContext:
         cluster: Mapping[str, str] | None = None,
     ) -> ShareInput:
         raise NotImplementedError
+
+    def announce_endpoint(self, endpoint: Endpoint) -> None:
+        self.endpoints.append(endpoint)
 
     def wait(self, seconds: float) -> bool:
         self.waits.append(seconds)

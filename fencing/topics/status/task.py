@@ -1,9 +1,10 @@
 """`status-task-<c>-<n>`: the state of a task, as one attempt of it reports it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Final
 
+from ringfence.connectors.api import Endpoint
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from ringfence.fencing.topics import record_failures
 from ringfence.fencing.topics.record_failures import RecordFailure
@@ -28,7 +29,8 @@ class TaskStatus(StatusEntry):
     ended: the attempt is over (it never produces again); why: a short machine word for the end or the wait
     (the constants above); since_ms: wall clock of the change; restarts: automatic ones in a row, this attempt
     included; next_ms: wall clock of the next one, 0 where none is to come; version: the plugin's; left_open: it ended,
-    and a transaction of its transactional id may still be open; failure: the record that failed it.
+    and a transaction of its transactional id may still be open; failure: the record that failed it; endpoint:
+    where it listens while it runs.
     """
 
     task: TaskId
@@ -46,6 +48,7 @@ class TaskStatus(StatusEntry):
     version: str | None = None
     left_open: bool = False
     failure: RecordFailure | None = None
+    endpoint: Endpoint | None = None
 
     PREFIX = "status-task-"
 
@@ -80,6 +83,7 @@ class TaskStatus(StatusEntry):
             parse_text(value, "version"),
             value.get("left_open") is True,
             record_failures.read(value.get("record")),
+            _read_endpoint(value.get("endpoint")),
         )
 
     def to_key(self) -> str:
@@ -101,6 +105,7 @@ class TaskStatus(StatusEntry):
             "version": self.version,
         }
         value |= {"left_open": True} if self.left_open else {}
+        value |= {"endpoint": asdict(self.endpoint)} if self.endpoint is not None else {}
         return value | ({"record": self.failure.fields()} if self.failure is not None else {})
 
     def apply_to(self, state: StatusState) -> StatusState:
@@ -116,6 +121,15 @@ class TaskStatus(StatusEntry):
             tasks={task: one for task, one in state.tasks.items() if str(task) != rest},
             leaving={attempt: one for attempt, one in state.leaving.items() if str(one.task) != rest},
         )
+
+
+def _read_endpoint(value: object) -> Endpoint | None:
+    if not isinstance(value, Mapping):
+        return None
+    port = value.get("port")
+    if not isinstance(port, int) or not 0 < port < 65536:
+        return None
+    return Endpoint(str(value.get("id", "")), str(value.get("host", "")), port, str(value.get("secret", "")))
 
 
 def replaces(record: TaskStatus, held: TaskStatus | None) -> bool:

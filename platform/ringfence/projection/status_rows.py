@@ -17,7 +17,7 @@ from ringfence.fencing.topics.status import (
     decode,
     replaces,
 )
-from ringfence.projection import topic_rows
+from ringfence.projection import endpoints, topic_rows
 from ringfence.projection.clean_text import clean
 from ringfence.projection.health import refresh
 from ringfence.projection.minutes import ITSELF, Minutes
@@ -28,7 +28,7 @@ from ringfence.projection.startups import Starting
 _CONNECTOR_FIELDS = ("state", "worker", "trace", "version", "state_generation", "since_ms")
 _TASK_FIELDS = (
     "state", "worker", "trace", "version", "generation", "attempt", "why", "since_ms", "restarts", "next_restart_ms",
-    "failure",
+    "failure", "endpoint",
 )  # fmt: skip
 
 
@@ -175,6 +175,7 @@ def _task_row(status: TaskStatus, time_ms: int) -> Task:
         restarts=status.restarts,
         next_restart_ms=status.next_ms,
         failure=_failure(status),
+        endpoint=endpoints.pack_endpoint(status),
     )
 
 

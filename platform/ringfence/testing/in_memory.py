@@ -8,6 +8,7 @@ from typing import Final
 
 from ringfence.connectors.api import (
     ConnectorError,
+    Endpoint,
     GroupInput,
     OffsetRecord,
     RecordBatch,
@@ -65,6 +66,9 @@ class MemoryContext:
         cluster: Mapping[str, str] | None = None,
     ) -> ShareInput:
         raise ConnectorError("A task in memory joins no share group: check this connector with a broker.")
+
+    def announce_endpoint(self, endpoint: Endpoint) -> None:
+        raise ConnectorError("A task in memory has no web process in front of it: check this connector with a broker.")
 
     def wait(self, seconds: float) -> bool:
         """Not as long as it is asked to: what a test waits for is mostly there already."""

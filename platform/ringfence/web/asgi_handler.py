@@ -21,6 +21,8 @@ from django.urls import set_script_prefix
 
 from ringfence.access.identify import Nobody, identify_again
 from ringfence.web import request_body
+from ringfence.web.hooks.links import Links, look_up
+from ringfence.web.hooks.receiver import Receiver, hook_name
 
 THREADS = 64
 """At most so many requests at once: those that wait for the leader or for a plugin hold theirs in the meantime."""
@@ -35,6 +37,7 @@ class PooledHandler(ASGIHandler):
     def __init__(self) -> None:
         super().__init__()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="request")
+        self._receiver = Receiver(Links(functools.partial(self.in_thread, look_up)))
 
     def load_middleware(self, is_async: bool = False) -> None:
         super().load_middleware(is_async=False)
@@ -42,6 +45,10 @@ class PooledHandler(ASGIHandler):
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             raise ValueError(f"Only HTTP is answered here, not {scope['type']}")
+        hook = hook_name(scope)
+        if hook is not None:
+            await self._receiver(hook, scope, receive, send)
+            return
         try:
             body = await request_body.read(
                 scope["headers"], receive, functools.partial(self.in_thread, _is_known, scope)

@@ -39,7 +39,7 @@ async def read(headers: list[tuple[bytes, bytes]], receive: Receive, is_known: C
     """
     try:
         async with asyncio.timeout(SECONDS):
-            return await _read(_content_length(headers), receive, is_known)
+            return await _read(content_length(headers), receive, is_known)
     except TimeoutError:
         raise Refused(408, f"The body did not arrive within {SECONDS:.0f} s: nothing was changed.") from None
 
@@ -73,7 +73,7 @@ def _too_large(limit: int) -> int:
     raise Refused(413, f"Without a valid token or login a body of more than {MOST_UNKNOWN:,} bytes is not read.")
 
 
-def _content_length(headers: list[tuple[bytes, bytes]]) -> int:
+def content_length(headers: list[tuple[bytes, bytes]]) -> int:
     """Content-Length; 0 where there is none, as in front of chunks."""
     value = next((value for name, value in headers if name == b"content-length"), b"")
     return int(value) if value.isdigit() else 0

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from ringfence.connectors.api import (
     ConnectorError,
+    Endpoint,
     GroupInput,
     OffsetReader,
     OffsetRecord,
@@ -102,6 +103,9 @@ class PreviewContext:
             "This task reads as a member of a share group: a preview joins no group. Look at the records of its topics "
             "instead."
         )
+
+    def announce_endpoint(self, endpoint: Endpoint) -> None:
+        raise ConnectorError("This task waits for what is sent to it: a preview receives nothing.")
 
     def wait(self, seconds: float) -> bool:
         self._never.wait(max(0.0, min(seconds, self.ends_at - time.monotonic())))

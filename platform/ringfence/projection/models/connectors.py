@@ -94,6 +94,7 @@ class Task(models.Model):
     the transactions that ended since the one before, if any (`mirror.progress`).
     `measures` (the rest of the newest report) and `totals` (counts that go on over attempts): see `mirror.measures`.
     `failure`: the record that failed it, encrypted JSON (`record_failure`), "" for none.
+    `endpoint`: where it listens, the same (`projection.endpoints`).
     `restarts`: automatic ones in a row; `next_restart_ms`: the next one's time; `auto_restarts`: all that were seen.
     """
 
@@ -114,6 +115,7 @@ class Task(models.Model):
     next_restart_ms = models.BigIntegerField(default=0)
     auto_restarts = models.BigIntegerField(default=0)
     failure = models.TextField(default="")
+    endpoint = models.TextField(default="")
 
     live_generation = models.BigIntegerField(default=-1)
     live_attempt = models.IntegerField(default=-1)

@@ -8,8 +8,8 @@ from ringfence.web.handbook.documents import Document
 GROUPS: Final = {
     "Start": ("exactly-once", "new-connector", "pages", "glossary"),
     "Sources": (
-        "connectors", "kafka-connect-plugins", "postgres", "sql", "files", "dlt", "share-groups", "spark-sink",
-        "writing-a-connector",
+        "connectors", "kafka-connect-plugins", "postgres", "sql", "files", "dlt", "webhooks", "share-groups",
+        "spark-sink", "writing-a-connector",
     ),
     "Operations": ("deployment", "operations", "access", "alerts", "dead-letters", "backup"),
     "Interfaces": ("rest-api", "api-v1", "command-line"),

@@ -1,0 +1,92 @@
+"""WebhookSource: HTTP requests, answered with 2xx only once their records are committed."""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from ringfence.connectors.api import (
+    CatalogEntry,
+    Category,
+    ConfigDef,
+    ConnectorError,
+    ExactlyOnceSupport,
+    Guarantee,
+    SourceConnector,
+    SourceOffset,
+    SourcePartition,
+    SourceTask,
+)
+from ringfence.connectors.builtin.webhook import settings as names
+from ringfence.connectors.builtin.webhook.key_window import HEAD, check_head, check_page, page_of
+from ringfence.connectors.builtin.webhook.settings import CONFIG_DEF
+from ringfence.connectors.builtin.webhook.task import WebhookSourceTask
+from ringfence.connectors.delivery_settings import TRANSACTION_BOUNDARY
+
+
+class WebhookSourceConnector(SourceConnector):
+    """Receives at `/hooks/<name of the connector>` of every web process, in one task."""
+
+    version: ClassVar[str] = "1.0.0"
+    catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
+        title="Webhooks",
+        summary="HTTP requests of GitHub, Stripe and others, answered once they are committed.",
+        category=Category.APPLICATIONS,
+        guarantee=Guarantee.EXACTLY_ONCE_WITHIN_WINDOW,
+        goes_back=False,
+        needs=("A sender that sends again what is not answered with 2xx, with an idempotency key.",),
+        sample={
+            "tasks.max": "1",
+            "topic": "events",
+            "signature": "none",
+            "idempotency.key": "header:Idempotency-Key",
+        },
+    )
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        return CONFIG_DEF
+
+    @classmethod
+    def task_class(cls) -> type[SourceTask]:
+        return WebhookSourceTask
+
+    def start(self, config: Mapping[str, str]) -> None:
+        self._config = dict(config)
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        return [{**self._config, names.PREVIEW: "true"} if self.context.trial else dict(self._config)]
+
+    def validate(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
+        errors: dict[str, list[str]] = {}
+        signature = config.get(names.SIGNATURE, "").strip()
+        if signature in names.SIGNATURES and signature != names.NONE and not config.get(names.SECRET, "").strip():
+            errors[names.SECRET] = [f"{names.SIGNATURE}={signature} needs the secret that the sender signs with."]
+        if signature == names.NONE and config.get(names.SECRET, "").strip():
+            errors[names.SIGNATURE] = [
+                f"{names.SECRET} is set, and {names.SIGNATURE}=none checks nothing. Choose how requests are signed, or "
+                "remove the secret."
+            ]
+        boundary = config.get(TRANSACTION_BOUNDARY, "").strip().lower() or "poll"
+        if boundary != "poll":
+            errors[TRANSACTION_BOUNDARY] = [
+                f"{TRANSACTION_BOUNDARY}={boundary}: senders wait for the commit. Use poll; requests that arrive "
+                "during a commit share the next one."
+            ]
+        return errors
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
+        """With an idempotency key, within its window. Without one a request that is sent again is a second record."""
+        keyed = config.get(names.KEY, "").strip()
+        return ExactlyOnceSupport.SUPPORTED if keyed else ExactlyOnceSupport.UNSUPPORTED
+
+    def alter_offsets(
+        self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
+    ) -> bool:
+        """Pages of keys may be deleted, which forgets the keys; what is written must have their form."""
+        for partition, offset in offsets:
+            number = partition.get(names.PAGE)
+            is_page = isinstance(number, int) and not isinstance(number, bool) and dict(partition) == page_of(number)
+            if dict(partition) != dict(HEAD) and not is_page:
+                raise ConnectorError(f"The partition {dict(partition)} is not WebhookSource's: see what GET shows.")
+            if offset is not None:
+                check_page(offset) if is_page else check_head(offset)
+        return True

@@ -1,0 +1,88 @@
+"""What goes between a web process and the task that takes its requests: frames of a JSON header and a body.
+
+Both ends prove that they know the endpoint's secret before anything else is said: the web process must not believe
+whoever has taken over a dead task's port, and nobody else may bring requests. The secret itself never travels.
+"""
+
+import asyncio
+import hashlib
+import hmac
+import secrets
+import struct
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+
+HANDSHAKE_SECONDS: Final = 5.0
+MOST_GREETING: Final = 4096
+MOST_HEADER: Final = 128 * 1024
+"""Bytes; twice what a web process takes as the headers of a request, since JSON may be longer."""
+_SIZES: Final = struct.Struct(">II")
+_WEB, _TASK = b"web", b"task"
+
+
+class NotTrusted(Exception):
+    """The other end does not know the secret, or does not speak like this."""
+
+
+Frame = tuple[dict[str, Any], bytes]
+
+
+def pack(header: Mapping[str, object], body: bytes = b"") -> bytes:
+    """The bytes of a frame."""
+    text = orjson.dumps(header)
+    return b"".join((_SIZES.pack(len(text), len(body)), text, body))
+
+
+async def read_frame(reader: asyncio.StreamReader, most_header: int, most_body: int) -> Frame:
+    """The next frame. Raises `NotTrusted` for one that is too long, `IncompleteReadError` at the end."""
+    length, body_length = _SIZES.unpack(await reader.readexactly(_SIZES.size))
+    if length > most_header or body_length > most_body:
+        raise NotTrusted("a frame is too long")
+    header = orjson.loads(await reader.readexactly(length))
+    if not isinstance(header, dict):
+        raise NotTrusted("a frame has no object as its header")
+    return header, (await reader.readexactly(body_length) if body_length else b"")
+
+
+def _prove(secret: str, side: bytes, *nonces: str) -> str:
+    return hmac.new(
+        secret.encode(), b"|".join((side, *(nonce.encode() for nonce in nonces))), hashlib.sha256
+    ).hexdigest()
+
+
+async def greet_task(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, endpoint: str, secret: str
+) -> dict[str, Any]:
+    """The web process's side; what the task says of itself. Raises `NotTrusted`, or what a broken connection does."""
+    nonce = secrets.token_hex(16)
+    writer.write(pack({"endpoint": endpoint, "nonce": nonce}))
+    answer, _ = await _read_greeting(reader)
+    theirs = str(answer.get("nonce", ""))
+    if not hmac.compare_digest(_prove(secret, _TASK, nonce, theirs), str(answer.get("proof", ""))):
+        raise NotTrusted("the task does not know the endpoint's secret")
+    writer.write(pack({"proof": _prove(secret, _WEB, theirs, nonce)}))
+    return answer
+
+
+async def greet_web(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, endpoint: str, secret: str, told: Mapping[str, object]
+) -> None:
+    """The task's side. Raises `NotTrusted`, or what a broken connection does."""
+    asked, _ = await _read_greeting(reader)
+    if asked.get("endpoint") != endpoint:
+        raise NotTrusted("another endpoint was asked for")
+    theirs, nonce = str(asked.get("nonce", "")), secrets.token_hex(16)
+    writer.write(pack({**told, "nonce": nonce, "proof": _prove(secret, _TASK, theirs, nonce)}))
+    answer, _ = await _read_greeting(reader)
+    if not hmac.compare_digest(_prove(secret, _WEB, nonce, theirs), str(answer.get("proof", ""))):
+        raise NotTrusted("the web process does not know the endpoint's secret")
+
+
+async def _read_greeting(reader: asyncio.StreamReader) -> Frame:
+    async with asyncio.timeout(HANDSHAKE_SECONDS):
+        try:
+            return await read_frame(reader, MOST_GREETING, 0)
+        except ValueError as error:
+            raise NotTrusted("a greeting is no JSON") from error

@@ -1,0 +1,162 @@
+"""The requests between their arrival and their answers: a bounded queue, and who waits for which commit.
+
+Requests arrive on the listener's thread. The task's thread takes them, and says when they are committed. One lock
+guards both, and the window of keys with them.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from ringfence.connectors.builtin.webhook.key_window import KeyWindow, Written
+
+AGAIN_SECONDS: Final = 1
+"""What Retry-After says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the sender is told. `again`: seconds after which to send the request again, 0: never."""
+
+    status: int
+    text: str
+    again: int = 0
+
+
+ACCEPTED: Final = Answer(200, "accepted")
+DUPLICATE: Final = Answer(200, "duplicate")
+FULL: Final = Answer(503, "Too many requests wait for their commit. Send the request again.", AGAIN_SECONDS)
+NO_ROOM: Final = Answer(503, "The window of idempotency keys is full. Send the request again later.", 60)
+STOPPED: Final = Answer(503, "The task stops before the request is committed. Send it again.", AGAIN_SECONDS)
+TOO_LATE: Final = Answer(503, "The request is not committed yet. Send it again.", AGAIN_SECONDS)
+
+Tell = Callable[[Answer], None]
+
+
+@dataclass(eq=False, slots=True)
+class Ticket:
+    """One request that waits, with all who sent it. `key`, `digest`: "" and None without an idempotency key."""
+
+    value: object
+    headers: tuple[tuple[str, str], ...]
+    size: int
+    at_ms: int
+    key: str
+    digest: bytes | None
+    waiting: list[Tell] = field(default_factory=list)
+    taken: bool = False
+
+
+class Intake:
+    """One plugin instance's. Whoever waits hears exactly one answer; it is 2xx only for what is committed."""
+
+    def __init__(self, window: KeyWindow, *, most: int, most_bytes: int, most_keys: int) -> None:
+        self._window = window
+        self._most = most
+        self._most_bytes = most_bytes
+        self._most_keys = most_keys
+        self._lock = threading.Lock()
+        self._arrived = threading.Condition(self._lock)
+        self._queue: deque[Ticket] = deque()
+        self._taken: list[Ticket] = []
+        self._pending: dict[bytes, Ticket] = {}
+        self._bytes = self._count = 0
+        self._closed = False
+        self.duplicates = self.refused = 0
+
+    @property
+    def waiting(self) -> int:
+        """Requests that are not committed yet."""
+        return self._count
+
+    def offer(self, ticket: Ticket, tell: Tell, now_ms: int) -> Answer | Ticket:
+        """An answer at once, or the ticket that `tell` now waits for: another one's, where the key waits already."""
+        with self._lock:
+            if self._closed:
+                return STOPPED
+            if ticket.digest is not None:
+                if self._window.knows(ticket.digest, now_ms):
+                    self.duplicates += 1
+                    return DUPLICATE
+                known = self._pending.get(ticket.digest)
+                if known is not None:
+                    self.duplicates += 1
+                    known.waiting.append(tell)
+                    return known
+                if len(self._window) + len(self._pending) >= self._most_keys:
+                    self.refused += 1
+                    return NO_ROOM
+            if self._count >= self._most or self._bytes + ticket.size > self._most_bytes:
+                self.refused += 1
+                return FULL
+            if ticket.digest is not None:
+                self._pending[ticket.digest] = ticket
+            ticket.waiting.append(tell)
+            self._queue.append(ticket)
+            self._count += 1
+            self._bytes += ticket.size
+            self._arrived.notify()
+            return ticket
+
+    def withdraw(self, ticket: Ticket, tell: Tell) -> None:
+        """Nobody waits with `tell` any more. A request that nobody waits for, and that was not taken, is dropped."""
+        with self._lock:
+            if tell in ticket.waiting:
+                ticket.waiting.remove(tell)
+            if not ticket.waiting and not ticket.taken and ticket in self._queue:
+                self._queue.remove(ticket)
+                self._release(ticket)
+
+    def take(self, most: int, seconds: float) -> list[Ticket]:
+        """The next requests, in the order of their arrival; none after `seconds`."""
+        with self._lock:
+            if not self._queue:
+                self._arrived.wait(seconds)
+            taken = [self._queue.popleft() for _ in range(min(most, len(self._queue)))]
+            for ticket in taken:
+                ticket.taken = True
+            self._taken += taken
+            return taken
+
+    def write_keys(self, tickets: list[Ticket], now_ms: int) -> tuple[list[Written], Mapping[str, object]]:
+        """The offsets for these requests' keys and for pages that the window has passed, and the head behind them."""
+        with self._lock:
+            self._window.forget(now_ms)
+            written = self._window.expire(now_ms)
+            written += self._window.write([each.digest for each in tickets if each.digest is not None], now_ms)
+            return written, self._window.head
+
+    def commit(self) -> list[tuple[Tell, Answer]]:
+        """All that was taken is in Kafka: what to tell whom."""
+        with self._lock:
+            self._window.commit()
+            return self._answer_taken(ACCEPTED)
+
+    def close(self) -> list[tuple[Tell, Answer]]:
+        """What was not committed so far never is by this instance: what to tell whom."""
+        with self._lock:
+            self._closed = True
+            self._taken += self._queue
+            self._queue.clear()
+            return self._answer_taken(STOPPED)
+
+    def _answer_taken(self, answer: Answer) -> list[tuple[Tell, Answer]]:
+        told = []
+        for ticket in self._taken:
+            self._release(ticket)
+            # The first one made the record; the others sent its key again in the meantime.
+            told += [
+                (tell, DUPLICATE if number and answer is ACCEPTED else answer)
+                for number, tell in enumerate(ticket.waiting)
+            ]
+            ticket.waiting = []
+        self._taken = []
+        return told
+
+    def _release(self, ticket: Ticket) -> None:
+        self._count -= 1
+        self._bytes -= ticket.size
+        if ticket.digest is not None:
+            self._pending.pop(ticket.digest, None)

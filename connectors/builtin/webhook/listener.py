@@ -1,0 +1,143 @@
+"""The task's door: takes requests from web processes over TCP, and gives the answers back. A thread of its own."""
+
+import asyncio
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Coroutine, Iterable
+from typing import Any, Final
+
+from ringfence.connectors.builtin.webhook import frames
+from ringfence.connectors.builtin.webhook.intake import TOO_LATE, Answer, Intake, Tell, Ticket
+from ringfence.connectors.builtin.webhook.receiving import Receiver
+
+logger = logging.getLogger(__name__)
+
+_START_SECONDS: Final = 10.0
+_LAST_SECONDS: Final = 0.5
+_MOST_WRITING: Final = 8 * 1024 * 1024
+"""Bytes of answers that a web process leaves unread before its connection is closed."""
+
+
+class Listener:
+    """Listens from `start` to `stop`. `id` and `secret` are this listener's own, as its port may be another's later."""
+
+    def __init__(self, receiver: Receiver, intake: Intake, timeout_s: float) -> None:
+        self.id = secrets.token_hex(8)
+        self.secret = secrets.token_hex(32)
+        self.port = 0
+        self._receiver = receiver
+        self._intake = intake
+        self._timeout_s = timeout_s
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+        self._error: OSError | None = None
+        self._thread = threading.Thread(target=self._run, name="webhook", daemon=True)
+        self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.StreamWriter] = set()
+        self._host = ""
+
+    def start(self, host: str) -> None:
+        """Raises `OSError` where it cannot listen there."""
+        self._host = host
+        self._thread.start()
+        self._ready.wait(_START_SECONDS)
+        if self._error is not None:
+            raise self._error
+
+    def tell(self, answers: Iterable[tuple[Tell, Answer]]) -> None:
+        """Give answers, from any thread."""
+        known = list(answers)
+        if known and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(_tell_all, known)
+
+    def stop(self) -> None:
+        """The answers that were told before go out."""
+        if self._thread.is_alive() and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._end)
+            self._thread.join(_START_SECONDS)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._server = self._loop.run_until_complete(asyncio.start_server(self._serve, self._host, 0))
+            self.port = self._server.sockets[0].getsockname()[1]
+        except OSError as error:
+            self._error = error
+        finally:
+            self._ready.set()
+        if self._error is None:
+            self._loop.run_forever()
+        self._loop.close()
+
+    def _end(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        self._keep(self._finish())
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+        self._last = self._loop.create_task(work)
+
+    async def _finish(self) -> None:
+        for writer in [*self._connections]:
+            try:
+                async with asyncio.timeout(_LAST_SECONDS):
+                    await writer.drain()
+            except (OSError, TimeoutError):
+                pass
+            writer.close()
+        await asyncio.sleep(0)  # lets the transports close
+        self._loop.stop()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._connections.add(writer)
+        try:
+            told = {"max_body": self._receiver.most_body}
+            await frames.greet_web(reader, writer, self.id, self.secret, told)
+            while True:
+                header, body = await frames.read_frame(reader, frames.MOST_HEADER, self._receiver.most_body)
+                self._receive(writer, header, body)
+        except (frames.NotTrusted, TimeoutError) as error:
+            logger.warning(
+                "A connection to the webhook's listener was refused: %s", str(error) or "no greeting in time"
+            )
+        except (asyncio.IncompleteReadError, OSError):
+            pass  # the web process has gone; its requests are committed all the same
+        finally:
+            self._connections.discard(writer)
+            writer.close()
+
+    def _receive(self, writer: asyncio.StreamWriter, header: dict[str, Any], body: bytes) -> None:
+        """Take one request; its answer goes out now, after the commit, or when its time is over."""
+        number = header["id"]
+        timer: asyncio.TimerHandle | None = None
+
+        def tell(answer: Answer) -> None:
+            if timer is not None:
+                timer.cancel()
+            _send(writer, number, answer)
+
+        found = self._receiver.receive(header["headers"], body, self._intake, tell, time.time_ns() // 1_000_000)
+        if isinstance(found, Answer):
+            _send(writer, number, found)
+        else:
+            timer = self._loop.call_later(self._timeout_s, self._expire, found, tell)
+
+    def _expire(self, ticket: Ticket, tell: Tell) -> None:
+        self._intake.withdraw(ticket, tell)
+        tell(TOO_LATE)
+
+
+def _tell_all(answers: list[tuple[Tell, Answer]]) -> None:
+    for tell, answer in answers:
+        tell(answer)
+
+
+def _send(writer: asyncio.StreamWriter, number: object, answer: Answer) -> None:
+    if writer.is_closing():
+        return
+    if writer.transport.get_write_buffer_size() > _MOST_WRITING:
+        writer.close()
+        return
+    writer.write(frames.pack({"id": number, "status": answer.status, "text": answer.text, "again": answer.again}))

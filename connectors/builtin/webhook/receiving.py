@@ -1,0 +1,137 @@
+"""From an HTTP request to a ticket: size, signature, idempotency key, body. Pure, but for the intake it ends in."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import orjson
+
+from ringfence.connectors.api import ParsedConfig, Password
+from ringfence.connectors.builtin.webhook import settings as names
+from ringfence.connectors.builtin.webhook.intake import Answer, Intake, Tell, Ticket
+from ringfence.connectors.builtin.webhook.key_window import digest_of
+from ringfence.connectors.builtin.webhook.signatures import signature_check
+
+LONGEST_KEY: Final = 255
+_DEEPEST: Final = 100
+_I64: Final = 1 << 63
+
+
+class Refused(Exception):
+    """The request is not taken: the answer says why."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.answer = Answer(status, text)
+
+
+class Receiver:
+    """One configuration's rules."""
+
+    def __init__(self, config: ParsedConfig) -> None:
+        secrets = [config.get(name) for name in (names.SECRET, names.SECRET_BEFORE)]
+        self._check = signature_check(
+            config.string(names.SIGNATURE),
+            [secret.value for secret in secrets if isinstance(secret, Password)],
+            config.string(names.SIGNATURE_HEADER),
+            config.integer(names.TOLERANCE),
+        )
+        self._format = config.string(names.BODY_FORMAT)
+        self._key = config.string(names.KEY).strip()
+        self._kept = [name.strip() for name in config.strings(names.HEADERS) if name.strip()]
+        self.most_body = config.integer(names.MOST_BODY)
+
+    @property
+    def keyed(self) -> bool:
+        """Whether requests have idempotency keys."""
+        return bool(self._key)
+
+    def receive(
+        self, headers: Sequence[Sequence[str]], body: bytes, intake: Intake, tell: Tell, now_ms: int
+    ) -> Answer | Ticket:
+        """An answer at once, or the ticket that `tell` waits for."""
+        try:
+            ticket = self.read(headers, body, now_ms)
+        except Refused as refused:
+            return refused.answer
+        return intake.offer(ticket, tell, now_ms)
+
+    def read(self, headers: Sequence[Sequence[str]], body: bytes, now_ms: int, *, signed: bool = True) -> Ticket:
+        """Raises `Refused`. `signed`: the signature is checked, before anything else is made of the body."""
+        by_name = {name.lower(): value for name, value in reversed([*headers])}
+        if len(body) > self.most_body:
+            raise Refused(413, f"A body of more than {self.most_body:,} bytes is not read.")
+        if signed and (why := self._check(by_name, body, now_ms)):
+            raise Refused(401, why)
+        value = self._value(body)
+        key = self._find_key(by_name, value, body)
+        kept = tuple((name, by_name[name.lower()]) for name in self._kept if name.lower() in by_name)
+        return Ticket(value, kept, len(body), now_ms, key, digest_of(key) if key else None)
+
+    def _value(self, body: bytes) -> object:
+        if self._format == names.BYTES:
+            return body
+        if self._format == names.JSON:
+            return _parse(body)
+        try:
+            return body.decode()
+        except UnicodeDecodeError:
+            raise Refused(400, "The body is not UTF-8.") from None
+
+    def _find_key(self, headers: Mapping[str, str], value: object, body: bytes) -> str:
+        if not self._key:
+            return ""
+        if self._key.startswith(names.HEADER_KEY):
+            where = self._key.removeprefix(names.HEADER_KEY).strip()
+            found: object = headers.get(where.lower())
+        else:
+            where = self._key
+            parsed = value if self._format == names.JSON else _parse(body)
+            found = follow(parsed, self._key.removeprefix(names.BODY_KEY))
+        if isinstance(found, int) and not isinstance(found, bool):
+            found = str(found)
+        if not isinstance(found, str) or not found.strip():
+            raise Refused(400, f"The request has no idempotency key: {where} is missing or empty.")
+        if len(found) > LONGEST_KEY:
+            raise Refused(400, f"The idempotency key has more than {LONGEST_KEY} characters.")
+        return found.strip()
+
+
+def _parse(body: bytes) -> object:
+    """JSON that every converter can write again: a sender must not be able to fail the task."""
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        raise Refused(400, "The body is not JSON.") from None
+    if not _is_plain(value):
+        raise Refused(400, f"The body nests deeper than {_DEEPEST} levels, or has an integer of more than 64 bits.")
+    return value
+
+
+def _is_plain(value: object) -> bool:
+    level = [value]
+    for _ in range(_DEEPEST):
+        if not level:
+            return True
+        deeper: list[object] = []
+        for each in level:
+            if isinstance(each, dict):
+                deeper.extend(each.values())
+            elif isinstance(each, list):
+                deeper.extend(each)
+            elif isinstance(each, int) and not -_I64 <= each < _I64:
+                return False
+        level = deeper
+    return not level
+
+
+def follow(value: object, pointer: str) -> object:
+    """What a JSON pointer (RFC 6901) names; None where there is nothing."""
+    for part in pointer.split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, dict):
+            value = value.get(name)
+        elif isinstance(value, list) and name.isascii() and name.isdigit() and int(name[:9]) < len(value):
+            value = value[int(name[:9])]
+        else:
+            return None
+    return value

@@ -1,0 +1,83 @@
+"""Who sends a request: signatures as GitHub and Stripe make them, plain HMAC and bearer tokens. Pure.
+
+Every comparison takes the same time whatever differs, and no message holds a secret or a signature.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from ringfence.connectors.builtin.webhook import settings as names
+
+Headers = Mapping[str, str]
+"""By lower-case name."""
+Check = Callable[[Headers, bytes, int], str]
+"""Headers, body, now in ms: why the sender is not believed, "" where it is."""
+
+_WRONG: Final = "The signature does not match: check the secret at the sender and in the connector."
+
+
+def _same(secrets: Sequence[bytes], message: bytes, given: Sequence[str]) -> bool:
+    """Whether one of the secrets makes one of the signatures. All are compared."""
+    found = False
+    for secret in secrets:
+        expected = hmac.new(secret, message, hashlib.sha256).hexdigest().encode()
+        for each in given:
+            found |= hmac.compare_digest(expected, each.strip().lower().encode())
+    return found
+
+
+def _check_hmac(secrets: Sequence[bytes], header: str, *, prefix: str, bare: bool) -> Check:
+    def check(headers: Headers, body: bytes, now_ms: int) -> str:
+        given = headers.get(header.lower(), "").strip()
+        if not given:
+            return f"The header {header} is missing."
+        if not given.startswith(prefix) and not bare:
+            return f"The header {header} does not begin with {prefix}"
+        return "" if _same(secrets, body, [given.removeprefix(prefix)]) else _WRONG
+
+    return check
+
+
+def _check_stripe(secrets: Sequence[bytes], tolerance_ms: int) -> Check:
+    def check(headers: Headers, body: bytes, now_ms: int) -> str:
+        parts = [each.strip().partition("=")[::2] for each in headers.get("stripe-signature", "").split(",")]
+        times = [value for name, value in parts if name == "t"]
+        given = [value for name, value in parts if name == "v1"][:8]
+        if len(times) != 1 or not (times[0].isascii() and times[0].isdigit()) or len(times[0]) > 15 or not given:
+            return "The header Stripe-Signature is missing, or has no single t and a v1."
+        if not _same(secrets, times[0].encode() + b"." + body, given):
+            return _WRONG
+        if abs(now_ms - int(times[0]) * 1000) > tolerance_ms:
+            return f"The signed time is further from now than {names.TOLERANCE}={tolerance_ms}: check the clocks."
+        return ""
+
+    return check
+
+
+def _check_bearer(secrets: Sequence[bytes]) -> Check:
+    def check(headers: Headers, body: bytes, now_ms: int) -> str:
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        given, found = token.strip().encode(), False
+        for secret in secrets:
+            found |= hmac.compare_digest(secret, given)
+        return "" if found and scheme.lower() == "bearer" else "The header Authorization has not the expected token."
+
+    return check
+
+
+def signature_check(kind: str, secrets: Sequence[str], header: str, tolerance_ms: int) -> Check:
+    """The check that a configuration asks for."""
+    known = [secret.encode() for secret in secrets if secret]
+    if kind == names.NONE:
+        return lambda _headers, _body, _now_ms: ""
+    if not known:
+        return lambda _headers, _body, _now_ms: _WRONG
+    if kind == names.GITHUB:
+        return _check_hmac(known, "X-Hub-Signature-256", prefix="sha256=", bare=False)
+    if kind == names.STRIPE:
+        return _check_stripe(known, tolerance_ms)
+    if kind == names.BEARER:
+        return _check_bearer(known)
+    return _check_hmac(known, header, prefix="sha256=", bare=True)

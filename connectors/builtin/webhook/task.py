@@ -1,0 +1,119 @@
+"""Takes requests, and answers them when their transaction is committed."""
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from ringfence.connectors.api import ConnectorError, Endpoint, OffsetRecord, RecordBatch, SourceRecord, SourceTask
+from ringfence.connectors.builtin.webhook import settings as names
+from ringfence.connectors.builtin.webhook.intake import Intake, Ticket
+from ringfence.connectors.builtin.webhook.key_window import HEAD, KeyWindow
+from ringfence.connectors.builtin.webhook.listener import Listener
+from ringfence.connectors.builtin.webhook.receiving import Receiver, Refused
+from ringfence.connectors.builtin.webhook.settings import CONFIG_DEF
+from ringfence.connectors.worker_limits import current
+
+logger = logging.getLogger(__name__)
+
+_IDLE_SECONDS = 0.25
+
+
+class WebhookSourceTask(SourceTask):
+    """One request, one record. An answer of 2xx is given in `commit` alone, or for a key that was committed before.
+
+    So an attempt that was superseded, or whose transaction is aborted, never answers with 2xx for what it has taken:
+    its senders hear 503, or nothing, and send again.
+    """
+
+    version: ClassVar[str | None] = "1.0.0"
+    _listener: Listener | None = None  # so that stop() can follow a failed start
+    _intake: Intake | None = None
+
+    def start(self, config: Mapping[str, str]) -> None:
+        parsed = CONFIG_DEF.parse(config)
+        self._topic = parsed.string(names.TOPIC)
+        self._batch = parsed.integer(names.BATCH)
+        receiver = Receiver(parsed)
+        self._example: Ticket | None = None
+        if config.get(names.PREVIEW):
+            self._example = _read_example(receiver, parsed.string(names.PREVIEW_BODY), parsed.string(names.KEY))
+            return
+        window = KeyWindow(parsed.integer(names.WINDOW))
+        if receiver.keyed:
+            window.load(self.context.offset_reader)
+        self._intake = Intake(
+            window,
+            most=parsed.integer(names.QUEUE),
+            most_bytes=parsed.integer(names.QUEUE_BYTES),
+            most_keys=parsed.integer(names.MOST_KEYS),
+        )
+        self._window = window
+        self._measure()
+        self._listen(receiver, parsed.integer(names.RESPONSE_TIMEOUT) / 1000)
+
+    def _listen(self, receiver: Receiver, timeout_s: float) -> None:
+        assert self._intake is not None
+        host, advertised = current().listen_addresses()
+        self._listener = Listener(receiver, self._intake, timeout_s)
+        try:
+            self._listener.start(host)
+        except OSError as error:
+            raise ConnectorError(
+                f"The task cannot listen on {host}: {error}. Correct the worker's listen.host."
+            ) from error
+        self.context.announce_endpoint(
+            Endpoint(self._listener.id, advertised, self._listener.port, self._listener.secret)
+        )
+        logger.info("Web processes bring requests to %s:%d", advertised, self._listener.port)
+
+    def _measure(self) -> None:
+        metrics = self.context.metrics
+        self._waiting = metrics.gauge("webhook_requests_waiting", "Requests that wait for their commit")
+        self._refused = metrics.gauge(
+            "webhook_requests_refused", "Requests answered with 503 because the queue or the window is full"
+        )
+        self._duplicates = metrics.gauge("webhook_duplicates", "Requests whose key was known")
+        self._keys = metrics.gauge("webhook_keys", "Idempotency keys that are remembered")
+
+    def poll(self) -> Sequence[SourceRecord] | RecordBatch | None:
+        intake = self._intake
+        if intake is None:
+            example, self._example = self._example, None
+            return [self._record(example, {})] if example is not None else None
+        tickets = intake.take(self._batch, _IDLE_SECONDS)
+        self._waiting.set(intake.waiting)
+        self._refused.set(intake.refused)
+        self._duplicates.set(intake.duplicates)
+        self._keys.set(len(self._window))
+        written, head = intake.write_keys(tickets, time.time_ns() // 1_000_000)
+        if not tickets and not written:
+            return None
+        records = [self._record(ticket, head) for ticket in tickets]
+        records += [OffsetRecord(partition, offset) for partition, offset in written]
+        return records if tickets else [*records, OffsetRecord(HEAD, head)]
+
+    def _record(self, ticket: Ticket, head: Mapping[str, object]) -> SourceRecord:
+        return SourceRecord(
+            HEAD, head, self._topic, ticket.value, ticket.key or None, ticket.headers, ticket.at_ms
+        )  # fmt: skip
+
+    def commit(self) -> None:
+        """Now, and not before, senders may hear that their requests were taken."""
+        if self._intake is not None and self._listener is not None:
+            self._listener.tell(self._intake.commit())
+
+    def stop(self) -> None:
+        """Whoever still waits is told to send again: nothing that was not committed is committed by this instance."""
+        if self._intake is not None and self._listener is not None:
+            self._listener.tell(self._intake.close())
+        if self._listener is not None:
+            self._listener.stop()
+
+
+def _read_example(receiver: Receiver, body: str, key: str) -> Ticket:
+    headers = [(key.removeprefix(names.HEADER_KEY).strip(), "example")] if key.startswith(names.HEADER_KEY) else []
+    try:
+        return receiver.read(headers, body.encode(), time.time_ns() // 1_000_000, signed=False)
+    except Refused as refused:
+        raise ConnectorError(f"{names.PREVIEW_BODY} would be refused: {refused}") from refused

@@ -1,0 +1,1 @@
+"""Webhooks: requests from anywhere, brought to the tasks that commit them."""

@@ -1,0 +1,92 @@
+"""One connection from this web process to a listening task, with many requests on it at once."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ringfence.connectors.api import Endpoint
+from ringfence.connectors.builtin.webhook import frames
+
+log = logging.getLogger(__name__)
+
+_CONNECT_SECONDS: Final = 3.0
+_MOST_UNSENT: Final = 64 * 1024 * 1024
+
+
+class Unreachable(Exception):
+    """The task did not answer: whether the request is committed is not known."""
+
+
+class Link:
+    """`opened` to `close`. Any number of `ask` at once, on one event loop."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self.most_body = 0
+        """What the task takes at most; known once it is opened."""
+        self.closed = False
+        self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._number = 0
+        self._opening: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._writer: asyncio.StreamWriter | None = None
+
+    async def open(self) -> None:
+        """Connected and greeted, whoever asked first. Raises `Unreachable`."""
+        if self._opening is None:
+            self._opening = asyncio.create_task(self._open())
+        await asyncio.shield(self._opening)
+
+    async def _open(self) -> None:
+        try:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                reader, self._writer = await asyncio.open_connection(self.endpoint.host, self.endpoint.port)
+                told = await frames.greet_task(reader, self._writer, self.endpoint.id, self.endpoint.secret)
+            self.most_body = int(told["max_body"])
+        except (OSError, TimeoutError, EOFError, KeyError, ValueError, frames.NotTrusted) as error:
+            log.info("The task at %s:%d does not take requests: %s", self.endpoint.host, self.endpoint.port, error)
+            self.close()
+            raise Unreachable from error
+        self._reading = asyncio.create_task(self._read(reader))
+
+    async def ask(self, headers: Sequence[tuple[str, str]], body: bytes, seconds: float) -> dict[str, Any]:
+        """The task's answer: `status`, `text`, `again`. Raises `Unreachable`."""
+        writer = self._writer
+        if self.closed or writer is None or writer.transport.get_write_buffer_size() > _MOST_UNSENT:
+            raise Unreachable
+        self._number += 1
+        number = self._number
+        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = answer
+        writer.write(frames.pack({"id": number, "headers": headers}, body))
+        try:
+            async with asyncio.timeout(seconds):
+                return await answer
+        except TimeoutError:
+            raise Unreachable from None
+        finally:
+            self._waiting.pop(number, None)
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        try:
+            while True:
+                header, _ = await frames.read_frame(reader, frames.MOST_HEADER, 0)
+                waiting = self._waiting.get(header["id"])
+                if waiting is not None and not waiting.done():
+                    waiting.set_result(header)
+        except (OSError, EOFError, KeyError, ValueError, frames.NotTrusted):
+            pass
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Everybody who waits hears that nothing is known."""
+        self.closed = True
+        if self._writer is not None:
+            self._writer.close()
+        if self._reading is not None:
+            self._reading.cancel()
+        for each in self._waiting.values():
+            if not each.done():
+                each.set_exception(Unreachable())

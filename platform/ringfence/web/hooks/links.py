@@ -1,0 +1,77 @@
+"""Which task takes a connector's requests now: asked of the rows at most once a second, and its connection."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+from ringfence.connectors.api import Endpoint
+from ringfence.projection.endpoints import find_endpoint
+from ringfence.projection.models import Connector
+from ringfence.web.hooks.link import Link
+
+_FRESH_SECONDS: Final = 1.0
+_MOST_NAMES: Final = 10_000
+_CLASSES: Final = ("WebhookSource", "WebhookSourceConnector")
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the rows say. `is_hook`: the connector is there, and takes requests when it runs."""
+
+    is_hook: bool
+    endpoint: Endpoint | None
+    at: float
+
+
+def look_up(name: str) -> tuple[bool, Endpoint | None]:
+    """From the database: whether there is such a webhook, and where its task listens."""
+    class_name = Connector.objects.filter(name=name, known=True).values_list("class_name", flat=True).first()
+    if class_name is None or class_name.rpartition(".")[2] not in _CLASSES:
+        return False, None
+    return True, find_endpoint(name)
+
+
+class Links:
+    """One process's. For one event loop."""
+
+    def __init__(self, ask: Callable[[str], Awaitable[tuple[bool, Endpoint | None]]]) -> None:
+        self._ask = ask
+        self._known: dict[str, Known] = {}
+        self._asking: dict[str, asyncio.Task[Known]] = {}
+        self._links: dict[str, Link] = {}
+
+    async def find(self, name: str) -> tuple[bool, Link | None]:
+        """Whether there is such a webhook; the connection to its task, None where it listens nowhere just now.
+
+        Raises what the database does. The link is not open yet.
+        """
+        known = self._known.get(name)
+        if known is None or time.monotonic() - known.at > _FRESH_SECONDS:
+            known = await self._refresh(name)
+        link = self._links.get(name)
+        if link is not None and (link.closed or link.endpoint != known.endpoint):
+            link.close()
+            del self._links[name]
+            link = None
+        if link is None and known.endpoint is not None:
+            link = self._links[name] = Link(known.endpoint)
+        return known.is_hook, link
+
+    async def _refresh(self, name: str) -> Known:
+        """One question at a time, whoever waits for it."""
+        asking = self._asking.get(name)
+        if asking is None:
+            asking = self._asking[name] = asyncio.create_task(self._read(name))
+        return await asyncio.shield(asking)
+
+    async def _read(self, name: str) -> Known:
+        try:
+            is_hook, endpoint = await self._ask(name)
+        finally:
+            self._asking.pop(name, None)
+        if len(self._known) >= _MOST_NAMES:
+            self._known.clear()  # names that nobody has: anyone may ask for any
+        known = self._known[name] = Known(is_hook, endpoint, time.monotonic())
+        return known

@@ -1,0 +1,167 @@
+"""`/hooks/<connector>`: requests from anywhere, without a session, with limits of their own.
+
+The name of the connector is the path, so nobody can take another one's. The web process decides nothing: it bounds what
+it reads, and passes request and answer on. Signature, idempotency key and secret are the task's affair.
+"""
+
+import asyncio
+import json
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+from django.core.exceptions import RequestAborted
+from django.db import Error as DatabaseError
+
+from ringfence.encryption import NoKey
+from ringfence.web import request_body
+from ringfence.web.hooks.link import Link, Unreachable
+from ringfence.web.hooks.links import Links
+
+log = logging.getLogger(__name__)
+
+PREFIX: Final = "/hooks/"
+MOST_AT_ONCE: Final = 600
+"""Requests of all webhooks in this process: pages and API keep the rest of its connections."""
+MOST_OF_ONE: Final = 300
+MOST_BYTES: Final = 64 * 1024 * 1024
+"""Of all bodies that are held."""
+MOST_HEADERS: Final = 32 * 1024
+BODY_SECONDS: Final = 15.0
+ANSWER_SECONDS: Final = 35.0
+"""Longer than a task may take to answer."""
+_AGAIN_SECONDS: Final = 1
+_LONGEST_NAME: Final = 1000
+
+
+class Refused(Exception):
+    """An answer of the web process itself."""
+
+    def __init__(self, status: int, text: str, again: int = 0) -> None:
+        super().__init__(text)
+        self.status = status
+        self.text = text
+        self.again = again
+
+
+def hook_name(scope: Mapping[str, Any]) -> str | None:
+    """The connector that a request is for; None where it is for another part of the site."""
+    path = str(scope["path"]).removeprefix(str(scope.get("root_path", "")))
+    if not path.startswith(PREFIX):
+        return None
+    return path.removeprefix(PREFIX).removesuffix("/")
+
+
+class Receiver:
+    """One web process's."""
+
+    def __init__(self, links: Links) -> None:
+        self._links = links
+        self._now: Counter[str] = Counter()
+        self._all = self._bytes = 0
+
+    async def __call__(self, name: str, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
+        """Answers one request."""
+        try:
+            self._check(name, scope)
+            self._now[name] += 1
+            self._all += 1
+            try:
+                answer = await self._answer(name, scope["headers"], receive)
+            finally:
+                self._all -= 1
+                self._now[name] -= 1
+                if not self._now[name]:
+                    del self._now[name]
+        except RequestAborted:
+            return
+        except Refused as refused:
+            await _send(send, refused.status, refused.text, refused.again, close=refused.status != 404)
+        else:
+            await _send(send, answer["status"], str(answer["text"]), int(answer["again"]))
+
+    def _check(self, name: str, scope: Mapping[str, Any]) -> None:
+        if not name or len(name) > _LONGEST_NAME:
+            raise Refused(404, "There is no such webhook.")
+        if scope["method"] != "POST":
+            raise Refused(405, "A webhook takes POST.")
+        if sum(len(key) + len(value) for key, value in scope["headers"]) > MOST_HEADERS:
+            raise Refused(431, f"Headers of more than {MOST_HEADERS:,} bytes are not read.")
+        if self._all >= MOST_AT_ONCE or self._now[name] >= MOST_OF_ONE:
+            raise Refused(503, "Too many requests wait for their answers. Send the request again.", _AGAIN_SECONDS)
+
+    async def _answer(self, name: str, headers: list[tuple[bytes, bytes]], receive: Any) -> dict[str, Any]:
+        link = await self._open(name)
+        held = 0
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                body = bytearray()
+                async for part in _parts(receive, link.most_body, request_body.content_length(headers)):
+                    if self._bytes + len(part) > MOST_BYTES:
+                        raise Refused(503, "Too much waits for its answer. Send the request again.", _AGAIN_SECONDS)
+                    held += len(part)
+                    self._bytes += len(part)
+                    body += part
+            told = [(key.decode("latin-1"), value.decode("latin-1")) for key, value in headers]
+            return await link.ask(told, bytes(body), ANSWER_SECONDS)
+        except TimeoutError:
+            raise Refused(408, f"The body did not arrive within {BODY_SECONDS:.0f} s.") from None
+        except Unreachable:
+            raise Refused(503, "The task has not confirmed the request. Send it again.", _AGAIN_SECONDS) from None
+        finally:
+            self._bytes -= held
+
+    async def _open(self, name: str) -> Link:
+        """The connection to the task that runs now."""
+        try:
+            is_hook, link = await self._links.find(name)
+            if not is_hook:
+                raise Refused(404, "There is no such webhook.")
+            if link is None:
+                raise Refused(503, "The connector is not running. Send the request again.", 5)
+            await link.open()
+        except (DatabaseError, NoKey) as error:
+            log.warning("Where the task of %s listens cannot be read: %s", quote(name), type(error).__name__)
+            raise Refused(503, "The request cannot be passed on just now. Send it again.", 5) from error
+        except Unreachable:
+            raise Refused(503, "The task cannot be reached. Send the request again.", _AGAIN_SECONDS) from None
+        return link
+
+
+async def _parts(receive: Any, most: int, declared: int) -> Any:
+    """The body, as it comes. Raises `Refused`, and `RequestAborted` where the sender has gone."""
+    size = 0
+    if declared > most:
+        raise Refused(413, f"A body of more than {most:,} bytes is not read.")
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise RequestAborted
+        part = message.get("body", b"")
+        size += len(part)
+        if size > most:
+            raise Refused(413, f"A body of more than {most:,} bytes is not read.")
+        yield part
+        if not message.get("more_body", False):
+            return
+
+
+async def _send(send: Any, status: int, text: str, again: int, *, close: bool = False) -> None:
+    found = {"status": text} if status < 300 else {"error_code": status, "message": text}
+    body = json.dumps(found).encode()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"cache-control", b"no-store"),
+        (b"x-content-type-options", b"nosniff"),
+    ]
+    if again:
+        headers.append((b"retry-after", str(again).encode()))
+    if status == 405:
+        headers.append((b"allow", b"POST"))
+    if close:  # the body may not have been read
+        headers.append((b"connection", b"close"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
