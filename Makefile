@@ -33,7 +33,7 @@ $(STAMP): pyproject.toml constraints.txt
 		echo "Java 17 or newer is needed, found $${version:-none}: apt-get install openjdk-17-jre-headless, or set JAVA_HOME" >&2; exit 1; fi
 	@$(BIN)/python -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV) || { \
 		echo "$(PYTHON) cannot create a virtual environment: apt-get install python3-venv" >&2; exit 1; }
-	@echo "Installing Python packages into $(VENV), 1.3 GB on disk; pip prints each download with its size. This takes a few minutes."
+	@echo "Installing Python packages into $(VENV), 1.8 GB on disk; pip prints each download with its size. This takes a few minutes."
 	$(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $(STAMP)
 
