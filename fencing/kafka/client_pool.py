@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Generic, Protocol, TypeVar
 
+from ringfence.fencing.errors import Retriable
 from ringfence.fencing.kafka.settings import Connection
 
 IDLE_SECONDS: Final = 30.0
@@ -24,6 +25,7 @@ class Closable(Protocol):
 
 
 _Client = TypeVar("_Client", bound=Closable)
+_T = TypeVar("_T")
 
 
 def login_of(connection: Connection) -> Login:
@@ -57,6 +59,31 @@ class ClientPool(Generic[_Client]):
             if self._timer is None:
                 self._start_timer()
         self._close_old()
+
+    def call(
+        self, connection: Connection, ask: Callable[[_Client], _T], make: Callable[[Connection], _Client] | None = None
+    ) -> _T:
+        """What `ask` answers, which may be asked twice: a kept client's connections may be gone, so that a `Retriable`
+        error of one is asked again with a new client.
+        """
+        made = False
+
+        def note(connection: Connection) -> _Client:
+            nonlocal made
+            made = True
+            return (make or self._make)(connection)
+
+        try:
+            with self.lease(connection, note) as client:
+                return ask(client)
+        except Retriable:
+            if made:
+                raise
+        new = note(connection)
+        try:
+            return ask(new)
+        finally:
+            new.close()
 
     def close(self) -> None:
         """Close those that are idle. The pool may be used again."""

@@ -72,6 +72,9 @@ class Fencer:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._admin.close()
 
     def ids(self, prefix: str) -> list[str]:
@@ -109,6 +112,7 @@ class Fencer:
             if trouble is not None:
                 if deadline.expired:
                     raise trouble
+                self._admin.forget_coordinators()
                 time.sleep(deadline.slice(0.02))
         return [fenced[transactional_id] for transactional_id in dict.fromkeys(transactional_ids)]
 

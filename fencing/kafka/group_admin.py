@@ -80,8 +80,7 @@ class GroupAdmin(Prober):
         if code == _DENIED:
             raise Fatal(f"{text}. Grant the worker's principal {self.permissions}", error.__name__)
         if code in MOVING:
-            # kafka-python keeps a coordinator for ever, and would ask the same broker again.
-            self._admin._manager.cluster._coordinators.clear()
+            self._admin.forget_coordinators()
             raise NoCoordinator(f"{text}. Ask again", error.__name__)
         if code == _CONCURRENT or getattr(error, "retriable", False):
             raise Retriable(f"{text}. Ask again", error.__name__)

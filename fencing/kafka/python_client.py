@@ -24,3 +24,7 @@ class PythonClient(KafkaAdminClient):  # type: ignore[misc]  # kafka-python has 
                 self._closed = False  # else there is nothing to close in kafka-python's eyes
                 self.close()
             raise
+
+    def forget_coordinators(self) -> None:
+        """Look for them again: kafka-python keeps each for ever, also where it is another broker by now."""
+        self._manager.cluster._coordinators.clear()

@@ -7,6 +7,7 @@ from typing import Final
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError, Retriable
+from ringfence.fencing.kafka.client_pool import ClientPool
 from ringfence.fencing.kafka.fencer import FencedProducer, Fencer
 from ringfence.fencing.kafka.hanging import Hanging
 from ringfence.fencing.leader.fence_targets import AdminAccess
@@ -19,6 +20,9 @@ _REMEDY = (
     "and that the connector's admin client may Write the transactional ids {first} to {last} there: correct "
     "admin.override. settings, or grant it"
 )
+
+
+_clients = ClientPool(Fencer)  # hundreds of rounds follow on a start of the platform
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +58,11 @@ def fence(ids: Sequence[str], ways: Sequence[AdminAccess], seconds: float = SECO
     troubles: list[tuple[AdminAccess, FencingError]] = []
     for way in ways:
         try:
-            with Fencer(way.connection, seconds) as fencer:
-                producers = fencer.fence(ids, Deadline.after(seconds))
+            producers = _clients.call(
+                way.connection,
+                lambda fencer: fencer.fence(ids, Deadline.after(seconds)),
+                lambda connection: Fencer(connection, seconds),
+            )
         except FencingError as error:
             troubles.append((way, error))
             continue

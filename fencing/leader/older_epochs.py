@@ -11,10 +11,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ringfence.fencing.errors import Fatal, FencingError, Retriable
+from ringfence.fencing.kafka.client_pool import ClientPool
 from ringfence.fencing.kafka.hanging import Hanging, HangingProber, Key
 from ringfence.fencing.leader.fence_targets import AdminAccess
 
 log = logging.getLogger(__name__)
+
+_clients = ClientPool(HangingProber)
 
 Epochs = Mapping[int, int]
 """The newest epoch of each producer id: what InitProducerId has answered."""
@@ -46,16 +49,20 @@ def end_leftovers(
     stuck: dict[Key, Hanging] = {}
     left = sorted(topics)
     troubles: list[FencingError] = []
+
+    def end(prober: HangingProber) -> dict[str, Fatal]:
+        seen, denied = _look(prober, left, epochs)
+        stuck.update({one.key: one for one in seen})
+        for one in seen:
+            prober.abort(one)
+            ended[one.key] = stuck.pop(one.key)
+            found(one)
+            log.warning("Ended a transaction that its coordinator did not know of: %s", one.told)
+        return denied
+
     for way in ways:
         try:
-            with HangingProber(way.connection) as prober:
-                seen, denied = _look(prober, left, epochs)
-                stuck |= {one.key: one for one in seen}
-                for one in seen:
-                    prober.abort(one)
-                    ended[one.key] = stuck.pop(one.key)
-                    found(one)
-                    log.warning("Ended a transaction that its coordinator did not know of: %s", one.told)
+            denied = _clients.call(way.connection, end)
         except FencingError as error:
             troubles.append(error)
             continue

@@ -3,11 +3,14 @@
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
-from ringfence.engine.leader.round_runner import RoundRunner
+from ringfence.engine.leader.reconcile_loop import Reconciler
+from ringfence.engine.leader.round_runner import RoundRunner, RunningRound
 from ringfence.fencing.errors import Retriable
 from ringfence.fencing.ids import ConnectorName, Generation
+from ringfence.fencing.leader.fence import FenceResult
 from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.leader.round_plan import Round
 
@@ -60,3 +63,19 @@ def test_a_round_that_somebody_waits_for_does_not_queue_behind_those_of_a_restar
     finally:
         held.set()
         runner.close()
+
+
+def test_rounds_that_end_together_are_one_transaction() -> None:
+    """Each transaction is the leader's thread's, on which a user's start waits as well."""
+    result: Future[FenceResult] = Future()
+    result.set_result(FenceResult())
+    done = [RunningRound(Round(ConnectorName(f"c{n}"), Generation(n), ["id"], 1, {}, {}), result) for n in range(700)]
+    written: list[Any] = []
+    reported: list[Any] = []
+    loop: Any = Reconciler.__new__(Reconciler)
+    loop._rounds = SimpleNamespace(take_finished=lambda: done)
+    loop._term = SimpleNamespace(write=lambda plan, limit: written.append(plan))
+    loop._reporter = SimpleNamespace(event=lambda kind, name, **more: reported.append((name, more["stage"])))
+    loop._finish_rounds()
+    assert len(written) == 2  # of at most 500 rounds each
+    assert reported == [(f"c{n}", "done") for n in range(700)]

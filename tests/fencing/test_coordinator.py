@@ -9,6 +9,7 @@ from kafka.cluster import ClusterMetadata
 from ringfence.fencing.kafka import coordinator
 from ringfence.fencing.kafka.coordinator import MOVING, NoCoordinator, await_coordinator
 from ringfence.fencing.kafka.group_admin import GroupAdmin
+from ringfence.fencing.kafka.python_client import PythonClient
 
 
 def test_a_question_is_asked_again_until_the_group_has_a_coordinator() -> None:
@@ -44,7 +45,8 @@ def test_a_coordinator_that_moved_is_looked_for_and_never_taken_for_a_group_that
         SimpleNamespace(error_code=0, node_id=1, host="h", port=1), "group", "g", synthesize_node_id=False
     )
     assert known.get_coordinator("g") == 1
-    admin._admin = SimpleNamespace(_manager=SimpleNamespace(cluster=known))
+    admin._admin = PythonClient.__new__(PythonClient)
+    admin._admin._manager = SimpleNamespace(cluster=known)
     with pytest.raises(NoCoordinator):
         admin._check(code, None, "Describing groups, g")
     assert known.get_coordinator("g") is None
