@@ -109,9 +109,8 @@ async def torment(stage: Stage, senders: Senders, config: dict[str, str]) -> Non
             one.close()
 
 
-@pytest.mark.parametrize("keyed", [True, False], ids=["with keys", "control without keys"])
-def test_each_key_once_while_the_task_is_killed(stage: Stage, keyed: bool) -> None:
-    config = {
+def config_of(stage: Stage, *, keyed: bool) -> dict[str, str]:
+    return {
         "name": str(stage.connector),
         "connector.class": "WebhookSource",
         "tasks.max": "1",
@@ -122,6 +121,11 @@ def test_each_key_once_while_the_task_is_killed(stage: Stage, keyed: bool) -> No
         "key.converter": TEXT,
         "value.converter": TEXT,
     }
+
+
+@pytest.mark.parametrize("keyed", [True, False], ids=["with keys", "control without keys"])
+def test_each_key_once_while_the_task_is_killed(stage: Stage, keyed: bool) -> None:
+    config = config_of(stage, keyed=keyed)
     stage.configure(config)
     stage.count()
     senders = Senders(stage)
@@ -136,3 +140,46 @@ def test_each_key_once_while_the_task_is_killed(stage: Stage, keyed: bool) -> No
         assert senders.again > SENDERS, "nothing was sent again: this shows nothing"
     else:
         assert twice, "without keys what is sent again must be there twice, else this test sees nothing"
+
+
+def test_a_replaced_task_that_wakes_up_confirms_nothing(stage: Stage) -> None:
+    config = config_of(stage, keyed=True)
+    stage.configure(config)
+    stage.count()
+    attempts = [Attempt(stage, 1, config, class_name(WebhookSourceTask), {})]
+    senders = Senders(stage)
+
+    async def ask(link: Link, number: int) -> int:
+        try:
+            return int((await link.ask([("idempotency-key", str(number))], str(number).encode(), 20))["status"])
+        except Unreachable:
+            return 503
+
+    async def link_to(other: Endpoint | None) -> Link:
+        async with asyncio.timeout(60):
+            while (found := await asyncio.to_thread(senders.endpoint)) in (None, other):
+                await asyncio.sleep(0.1)
+        assert found is not None
+        link = Link(found)
+        await link.open()
+        return link
+
+    async def story() -> None:
+        old = await link_to(None)
+        assert await ask(old, 1) == 200
+        attempts[0].freeze()
+        asked = [asyncio.create_task(ask(old, number)) for number in range(2, 22)]
+        await asyncio.sleep(0)  # they are sent
+        attempts.append(Attempt(stage, 2, config, class_name(WebhookSourceTask), {}))
+        new = await link_to(old.endpoint)
+        attempts[0].thaw()
+        assert {await each for each in asked} == {503}, "confirmed by a task that cannot commit"
+        assert [await ask(new, number) for number in (1, 2)] == [200, 200]
+        new.close()
+
+    try:
+        asyncio.run(story())
+        assert sorted(stage.visible()) == [1, 2]
+    finally:
+        for one in attempts:
+            one.close()
