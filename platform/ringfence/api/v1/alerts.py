@@ -11,10 +11,13 @@ from rest_framework.response import Response
 from ringfence.access.routes import everywhere, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.alerts import editing, tasks
+from ringfence.alerts.conditions import Kind
 from ringfence.alerts.listing import incidents
 from ringfence.alerts.models import Delivery, Destination, Rule
+from ringfence.alerts.senders import KINDS
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, equal, flag, since, until
+from ringfence.api.v1.request_fields import FlagField, IntegerField, ListField, OneOfField, RequestShape, StringField
 from ringfence.audit.trail import tell
 from ringfence.http.errors import bad_request, not_found
 
@@ -22,29 +25,29 @@ Row = TypeVar("Row")
 _READS, _WRITES = everywhere(Verb.VIEW), everywhere(Verb.ADMIN).writing()
 
 
-class RuleShape(serializers.Serializer[Any]):
+class RuleShape(RequestShape):
     """`kind`: failed, stalled, bad-records, open-transaction, source-metric, fencing-failed, topic-lost,
     foreign-record, no-leader; `seconds`: how long it must last."""
 
     id = serializers.IntegerField(read_only=True)
-    name = serializers.CharField()
-    kind = serializers.CharField()
-    pattern = serializers.CharField()
-    seconds = serializers.IntegerField()
-    enabled = serializers.BooleanField()
-    destinations = serializers.ListField(child=serializers.CharField())
+    name = StringField(max_length=100)
+    kind = OneOfField(choices=[kind.value for kind in Kind])
+    pattern = StringField(max_length=300, default="*")
+    seconds = IntegerField(min_value=0, max_value=editing.LONGEST_SECONDS, default=60)
+    enabled = FlagField(default=True)
+    destinations = ListField(child=StringField(), default=list, refusal="must be a list of their names")
 
 
-class DestinationShape(serializers.Serializer[Any]):
+class DestinationShape(RequestShape):
     """`kind`: webhook, slack, mail. `url` and `secret` are shown hidden; sent back so, they keep what is stored."""
 
     id = serializers.IntegerField(read_only=True)
-    name = serializers.CharField()
-    kind = serializers.CharField()
-    url = serializers.CharField()
-    secret = serializers.CharField()
-    recipients = serializers.ListField(child=serializers.CharField())
-    enabled = serializers.BooleanField()
+    name = StringField(max_length=100)
+    kind = OneOfField(choices=list(KINDS))
+    url = StringField(max_length=2000, allow_blank=True, required=False)
+    secret = StringField(allow_blank=True, allow_null=True, required=False, trim_whitespace=False)
+    recipients = ListField(child=StringField(allow_blank=True), allow_null=True, required=False)
+    enabled = FlagField(default=True)
 
 
 class IncidentShape(serializers.Serializer[Any]):
@@ -106,7 +109,7 @@ class AlertRules(ListView):
 
     def post(self, request: Request) -> Response:
         self.parse_parameters()
-        row = _save(editing.save_rule, self.parse_fields(*editing.RULE_FIELDS))
+        row = _save(editing.save_rule, self.parse_body())
         shown = editing.describe_rule(row)
         tell(request._request, before=None, after=shown, action="create alert rule")
         return Response(shown, status=201, headers={"Location": f"/api/v1/alerts/rules/{row.pk}"})
@@ -128,7 +131,7 @@ class AlertRule(V1View):
         self.parse_parameters()
         row = _rule(number)
         before = editing.describe_rule(row)
-        _save(editing.save_rule, self.parse_fields(*editing.RULE_FIELDS), row)
+        _save(editing.save_rule, self.parse_body(), row)
         after = editing.describe_rule(_rule(number))
         tell(request._request, before=before, after=after, action="change alert rule")
         return Response(after)
@@ -159,7 +162,7 @@ class AlertDestinations(ListView):
 
     def post(self, request: Request) -> Response:
         self.parse_parameters()
-        made = _save(editing.save_destination, self.parse_fields(*editing.DESTINATION_FIELDS))
+        made = _save(editing.save_destination, self.parse_body())
         shown = editing.describe_destination(made.row)
         tell(request._request, before=None, after=shown, action="create alert destination")
         once: Mapping[str, Any] = {**shown, "secret": made.secret} if made.secret else shown
@@ -182,7 +185,7 @@ class AlertDestination(V1View):
         self.parse_parameters()
         row = _destination(number)
         before = editing.describe_destination(row)
-        made = _save(editing.save_destination, self.parse_fields(*editing.DESTINATION_FIELDS), row)
+        made = _save(editing.save_destination, self.parse_body(), row)
         after = editing.describe_destination(made.row)
         tell(request._request, before=before, after=after, action="change alert destination")
         return Response({**after, "secret": made.secret} if made.secret else after)

@@ -4,12 +4,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from rest_framework.exceptions import ValidationError
 from rest_framework.response import Response
 from rest_framework.serializers import Serializer
 
 from ringfence.access.authorise import principal_of
 from ringfence.api.base import ConnectView
-from ringfence.api.jsonbody import object_of, plain
+from ringfence.api.v1.request_fields import QueryShape, RequestShape, first_error
 from ringfence.api.v1.schema import V1Schema
 from ringfence.audit.trail import note
 from ringfence.history import idempotency_keys
@@ -24,19 +25,22 @@ FLAG: JsonSchema = {"type": "string", "enum": ["true", "false"]}
 class V1View(ConnectView):
     """Strict: a query parameter or a field of a body that means nothing here is refused, not passed over.
 
+    `takes` are the serializers of bodies, `queries` those of queries: they check what comes, and document it.
+
     For the schema: `shape` is what it answers, `answers` where a method answers something else, with `codes`;
-    `takes` the bodies; `parameters` those of the query and `header_names` those that mean something, each with its JSON
-    schema; `many` that it lists in pages, `several` that it lists without; `forms`: further content types of a GET;
-    `more_codes`: answers without a body; `later_codes`: those that tell of what goes on, in the same shape.
+    `parameters` those of the query that no serializer checks, and `header_names` those that mean something, each with
+    its JSON schema; `many` that it lists in pages, `several` that it lists without; `forms`: further content types of a
+    GET; `more_codes`: answers without a body; `later_codes`: those that tell of what goes on, in the same shape.
     """
 
     schema = V1Schema()
     shape: ClassVar[Shape]
     answers: ClassVar[Mapping[str, Shape]] = {}
-    takes: ClassVar[Mapping[str, Shape]] = {}
+    takes: ClassVar[Mapping[str, type[RequestShape]]] = {}
     codes: ClassVar[Mapping[str, int]] = {}
     more_codes: ClassVar[Mapping[str, Iterable[int]]] = {}
     later_codes: ClassVar[Mapping[str, Iterable[int]]] = {}
+    queries: ClassVar[Mapping[str, type[QueryShape]]] = {}
     parameters: ClassVar[Mapping[str, Mapping[str, JsonSchema]]] = {}
     header_names: ClassVar[Mapping[str, Iterable[str]]] = {}
     forms: ClassVar[Iterable[str]] = ()
@@ -81,21 +85,25 @@ class V1View(ConnectView):
             raise bad_request(f"Given more than once: {', '.join(twice)}.")
         return {name: str(query[name]) for name in query}
 
+    def parse_query(self) -> dict[str, Any]:
+        """The query's parameters, as the method's serializer in `queries` checks and completes them."""
+        shape = self.queries[self.request.method or ""]
+        return _check(shape, self.parse_parameters(*shape().fields))
+
     def tell_reason(self, reason: str) -> None:
         """Why, for the audit entry of this write."""
         note(self.request._request, reason)
 
-    def parse_fields(self, *names: str) -> dict[str, Any]:
-        """The body's fields, numbers as Python's."""
-        body = object_of(self.json_body(), "The request body")
-        if unknown := sorted(set(body) - set(names)):
-            raise bad_request(f"Unknown field(s) {', '.join(unknown)}: use some of {', '.join(names)}.")
-        return {name: plain(value) for name, value in body.items()}
+    def parse_body(self, *, optional: bool = False) -> dict[str, Any]:
+        """The body's fields, as the method's serializer in `takes` checks and completes them; a 400 for anything else.
+        `optional`: no body at all is one without fields."""
+        body = {} if optional and not self.raw_body.strip() else self.json_body()
+        return _check(self.takes[self.request.method or ""], body)
 
 
-def require_reason(fields: Mapping[str, Any]) -> str:
-    """`reason` of a body: a string, and not an empty one."""
-    reason = fields.get("reason")
-    if not isinstance(reason, str) or not reason.strip() or len(reason) > 1000:
-        raise bad_request("reason must say in up to 1000 characters why this is done: it goes into the audit trail.")
-    return reason.strip()
+def _check(shape: type[RequestShape], given: object) -> dict[str, Any]:
+    try:
+        checked: dict[str, Any] = shape().run_validation(given)
+    except ValidationError as error:
+        raise bad_request(first_error(error.detail)) from None
+    return checked

@@ -5,14 +5,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from rest_framework import serializers
+from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api.v1.base import V1View
+from ringfence.api.v1.request_fields import FlagField, ListField, RequestShape, StringField
 from ringfence.bulk import MOST, command, each
-from ringfence.http.errors import bad_request
 from ringfence.requests import commands
 from ringfence.requests.commands import Command
 
@@ -30,12 +31,22 @@ class ResultsShape(serializers.Serializer[Any]):
     results = ResultShape(many=True)
 
 
-class NamesShape(serializers.Serializer[Any]):
-    connectors = serializers.ListField(child=serializers.CharField())
+class NamesShape(RequestShape):
+    connectors = ListField(
+        child=StringField(trim_whitespace=False),
+        min_length=1,
+        max_length=MOST,
+        refusal=f"must hold 1 to {MOST} names, each once",
+    )
+
+    def validate_connectors(self, value: list[str]) -> list[str]:
+        if len(set(value)) < len(value):
+            raise ValidationError(f"must hold 1 to {MOST} names, each once")
+        return value
 
 
 class RestartNamesShape(NamesShape):
-    only_failed = serializers.BooleanField(required=False)
+    only_failed = FlagField(default=False)
 
 
 class Bulk(V1View):
@@ -51,14 +62,9 @@ class Bulk(V1View):
 
     def post(self, request: Request) -> Response:
         self.parse_parameters()
-        fields = self.parse_fields(*self.takes["POST"]().fields)
-        names = fields.get("connectors")
-        if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
-            raise bad_request("connectors must be a list of names.")
-        if not 0 < len(names) <= MOST or len(set(names)) < len(names):
-            raise bad_request(f"connectors must hold 1 to {MOST} names, each once.")
+        fields = self.parse_body()
         work = command(self.command_of(fields), self.user_name)
-        results = each(self.request._request, names, [self.verb], work)
+        results = each(self.request._request, fields["connectors"], [self.verb], work)
         return Response({"results": [result.fields() for result in results]})
 
 
@@ -94,10 +100,7 @@ class BulkRestart(Bulk):
     verb = Verb.OPERATE
 
     def command_of(self, fields: Mapping[str, Any]) -> Callable[[str], Command[None]]:
-        only_failed = fields.get("only_failed", False)
-        if not isinstance(only_failed, bool):
-            raise bad_request("only_failed must be true or false.")
-        return lambda name: commands.Restart(name, include_tasks=True, only_failed=only_failed)
+        return lambda name: commands.Restart(name, include_tasks=True, only_failed=fields["only_failed"])
 
 
 class BulkDelete(Bulk):

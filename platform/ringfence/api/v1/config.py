@@ -17,7 +17,8 @@ from ringfence.access.verbs import Verb
 from ringfence.api import reading, writing
 from ringfence.api.jsonbody import config_of
 from ringfence.api.v1.base import V1View
-from ringfence.api.v1.listing import ListView, contains, since, until, whole
+from ringfence.api.v1.listing import ListView, contains, since, until
+from ringfence.api.v1.request_fields import IntegerField, OneOfField, QueryShape, RequestShape, StringField
 from ringfence.dispatch import Refused
 from ringfence.history.deleted import list_deleted
 from ringfence.history.models import ConfigVersion
@@ -71,10 +72,13 @@ class ConfigShape(serializers.Serializer[Any]):
     name = serializers.CharField()
 
 
-class ConfigRequestShape(serializers.Serializer[Any]):
+class ConfigRequestShape(RequestShape):
     """Flat: every value is a string, a number or a boolean. `name`: as in the path, or left out."""
 
-    name = serializers.CharField(required=False)
+    name = StringField(required=False)
+
+    def run_validation(self, data: Any = serializers.empty) -> Any:
+        return config_of(data)
 
 
 class Config(V1View):
@@ -94,7 +98,7 @@ class Config(V1View):
 
     def put(self, request: Request, name: str) -> Response:
         self.parse_parameters()
-        config = writing.with_name(name, config_of(self.json_body()))  # a bad body is a 400, whatever is stored
+        config = writing.with_name(name, self.parse_body())  # a bad body is a 400, whatever is stored
         expected = parse_expected_offset(request, Connector.objects.filter(name=name, known=True).first())
         created = configure(name, config, self.principal, expected)
         row = reading.connector(name)
@@ -179,20 +183,24 @@ class DiffShape(serializers.Serializer[Any]):
     changed = serializers.DictField(child=ChangeShape())
 
 
+class DiffQueryShape(QueryShape):
+    to = IntegerField(required=False, min_value=1, max_value=2**63 - 1)
+
+
 class VersionDiff(V1View):
     """From this version to another: `to`, else the newest."""
 
     access = {"GET": on_connector(Verb.VIEW_CONFIG)}
     shape = DiffShape
-    parameters = {"GET": {"to": {"type": "integer", "minimum": 1}}}
+    queries = {"GET": DiffQueryShape}
 
     def get(self, request: Request, name: str, number: int) -> Response:
-        asked = self.parse_parameters("to")
+        asked = self.parse_query()
         _find_or_deleted(name)
         before = _version(name, number)
         newest = ConfigVersion.objects.filter(connector=name).order_by("number").last()
         assert newest is not None
-        after = _version(name, whole(asked["to"], "to", 1)) if "to" in asked else newest
+        after = _version(name, asked["to"]) if "to" in asked else newest
         old, new = before.settings, after.settings
         masker = Masker({config.get("connector.class", "") for config in (old, new)})
         # Masked as a whole: which settings are secret depends on the plugin class.
@@ -208,10 +216,10 @@ class VersionDiff(V1View):
         return Response(DiffShape(body).data)
 
 
-class RollbackShape(serializers.Serializer[Any]):
+class RollbackShape(RequestShape):
     """`initial_state`: of a deleted connector, which is created again; RUNNING, PAUSED or STOPPED."""
 
-    initial_state = serializers.ChoiceField(choices=list(writing.INITIAL_STATES), required=False)
+    initial_state = OneOfField(choices=list(writing.INITIAL_STATES), required=False)
 
 
 class Rollback(V1View):
@@ -227,12 +235,10 @@ class Rollback(V1View):
 
     def post(self, request: Request, name: str, number: int) -> Response:
         self.parse_parameters()
-        state = self.parse_fields("initial_state").get("initial_state") if self.raw_body.strip() else None
+        state = self.parse_body(optional=True).get("initial_state")
         row = Connector.objects.filter(name=name, known=True).first()
-        if state is not None and (row is not None or state not in writing.INITIAL_STATES):
-            raise bad_request(
-                f"initial_state is for a deleted connector, and one of {', '.join(writing.INITIAL_STATES)}."
-            )
+        if state is not None and row is not None:
+            raise bad_request("initial_state is for a deleted connector: leave it out.")
         _find_or_deleted(name)
         wanted = _version(name, number)
         expected = parse_expected_offset(request, row)

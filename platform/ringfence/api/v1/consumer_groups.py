@@ -9,7 +9,8 @@ from rest_framework.response import Response
 from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import consumer_groups
-from ringfence.api.v1.base import TEXT, V1View
+from ringfence.api.v1.base import V1View
+from ringfence.api.v1.request_fields import QueryShape, StringField
 from ringfence.http.errors import not_found
 
 
@@ -96,16 +97,21 @@ class ConsumerGroupShape(serializers.Serializer[Any]):
     problem = serializers.CharField(allow_blank=True)
 
 
+class ConsumerGroupsQueryShape(QueryShape):
+    search = StringField(default="", allow_blank=True, trim_whitespace=False)
+    topic = StringField(default="", allow_blank=True, trim_whitespace=False)
+
+
 class ConsumerGroups(V1View):
     """The groups that read a topic that you may read, asked of Kafka now."""
 
     access = {"GET": somewhere(Verb.VIEW)}
     shape = ConsumerGroupListShape
-    parameters = {"GET": {"search": TEXT, "topic": TEXT}}
+    queries = {"GET": ConsumerGroupsQueryShape}
 
     def get(self, request: Request) -> Response:
-        asked = self.parse_parameters("search", "topic")
-        found = consumer_groups.list_groups(self.principal, asked.get("search", ""), asked.get("topic", ""))
+        asked = self.parse_query()
+        found = consumer_groups.list_groups(self.principal, asked["search"], asked["topic"])
         return Response(ConsumerGroupListShape(found).data)
 
 

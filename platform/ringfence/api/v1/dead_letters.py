@@ -3,15 +3,24 @@
 from typing import Any, Final
 
 from rest_framework import serializers
+from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ringfence.access.routes import on_connector
 from ringfence.access.verbs import Verb
 from ringfence.api import dead_letters, reading
-from ringfence.api.v1.base import TEXT, V1View
+from ringfence.api.v1.base import V1View
+from ringfence.api.v1.request_fields import (
+    FlagField,
+    IntegerField,
+    ListField,
+    OneOfField,
+    QueryShape,
+    RequestShape,
+    StringField,
+)
 from ringfence.audit.trail import note
-from ringfence.http.errors import bad_request
 
 _OUTCOMES: Final = ["written", "dropped", "failed", "replayed", "undecided", "missing"]
 _LARGEST: Final = 2**63 - 1
@@ -68,24 +77,26 @@ class LettersShape(serializers.Serializer[Any]):
     letters = LetterShape(many=True)
 
 
-class PlaceShape(serializers.Serializer[Any]):
-    partition = serializers.IntegerField(min_value=0, max_value=2**31 - 1)
-    offset = serializers.IntegerField(min_value=0, max_value=_LARGEST)
+class PlaceShape(RequestShape):
+    partition = IntegerField(min_value=0, max_value=2**31 - 1)
+    offset = IntegerField(min_value=0, max_value=_LARGEST)
 
 
-class ReplayShape(serializers.Serializer[Any]):
+class ReplayShape(RequestShape):
     """Either `letters`, or `all` (true) that match `stage` and `class`: the oldest 500."""
 
-    letters = PlaceShape(many=True, required=False)
-    all = serializers.BooleanField(required=False)
-    stage = serializers.ChoiceField(choices=list(dead_letters.STAGES), required=False)
-    failed_class = serializers.CharField(required=False, max_length=500)
-    reason = serializers.CharField(required=False, max_length=dead_letters.LONGEST_REASON)
+    letters = ListField(child=PlaceShape(), required=False, refusal="must be a list of {partition, offset}")
+    all = FlagField(required=False)
+    stage = OneOfField(choices=list(dead_letters.STAGES), required=False)
+    class_ = StringField(required=False, max_length=500)
+    reason = StringField(required=False, max_length=dead_letters.LONGEST_REASON)
 
-    def get_fields(self) -> dict[str, Any]:
-        fields = super().get_fields()
-        fields["class"] = fields.pop("failed_class")
-        return fields
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if ("all" in attrs) is ("letters" in attrs) or attrs.get("all", True) is not True:
+            raise ValidationError("Either letters or all must be given; all is true")
+        if "letters" in attrs and ("stage" in attrs or "class" in attrs):
+            raise ValidationError("stage and class choose among all: leave them out where letters are given")
+        return attrs
 
 
 class ResultShape(serializers.Serializer[Any]):
@@ -106,31 +117,29 @@ class ReplayedShape(serializers.Serializer[Any]):
     left = serializers.IntegerField()
 
 
+class LettersQueryShape(QueryShape):
+    stage = OneOfField(choices=list(dead_letters.STAGES), required=False)
+    class_ = StringField(default="", allow_blank=True, max_length=500)
+    before = StringField(default="", allow_blank=True, trim_whitespace=False)
+    level = OneOfField(choices=list(dead_letters.LEVELS), default=dead_letters.LEVELS[0])
+
+
 class DeadLetters(V1View):
     """A page of the connector's dead letters, read from its topic at this moment; it leaves an audit entry."""
 
     access = {"GET": on_connector(Verb.VIEW_DATA).writing()}
     shape = LettersShape
-    parameters = {
-        "GET": {
-            "stage": {"type": "string", "enum": list(dead_letters.STAGES)},
-            "class": {**TEXT, "maxLength": 500},
-            "before": TEXT,
-            "level": {"type": "string", "enum": list(dead_letters.LEVELS)},
-        }
-    }
+    queries = {"GET": LettersQueryShape}
 
     def get(self, request: Request, name: str) -> Response:
-        asked = self.parse_parameters("stage", "class", "before", "level")
+        asked = self.parse_query()
         row = reading.connector(name)
-        if asked.get("stage", "TRANSFORMATION") not in dead_letters.STAGES:
-            raise bad_request(f"stage must be one of {', '.join(dead_letters.STAGES)}.")
         found = dead_letters.find_dead_letters(
             row,
             stage=asked.get("stage", ""),
-            by=asked.get("class", ""),
-            before=asked.get("before", ""),
-            level=asked.get("level", dead_letters.LEVELS[0]),
+            by=asked["class"],
+            before=asked["before"],
+            level=asked["level"],
         )
         note(self.request._request, f"looked at dead letters in topic {found['topic']}")
         return Response(LettersShape({**found, "connector": name}).data)
@@ -146,36 +155,19 @@ class Replay(V1View):
 
     def post(self, request: Request, name: str) -> Response:
         self.parse_parameters()
-        fields = self.parse_fields("letters", "all", "stage", "class", "reason")
-        places = _places(fields["letters"]) if "letters" in fields else None
-        if ("all" in fields) is (places is not None) or fields.get("all", True) is not True:
-            raise bad_request("Either letters or all must be given; all is true.")
-        texts = {key: fields.get(key, "") for key in ("stage", "class", "reason")}
-        for key, text in texts.items():
-            if not isinstance(text, str) or (key in fields and not text.strip()):
-                raise bad_request(f"{key} must be a string, and not an empty one.")
-        if places is not None and (texts["stage"] or texts["class"]):
-            raise bad_request("stage and class choose among all: leave them out where letters are given.")
+        fields = self.parse_body()
+        places = [(place["partition"], place["offset"]) for place in fields["letters"]] if "letters" in fields else None
+        reason = fields.get("reason", "")
         row = reading.connector(name)
-        if reason := texts["reason"].strip():
+        if reason:
             note(self.request._request, reason)
         done = dead_letters.replay(
-            row, self.user_name, places=places, stage=texts["stage"], by=texts["class"], reason=reason
+            row,
+            self.user_name,
+            places=places,
+            stage=fields.get("stage", ""),
+            by=fields.get("class", ""),
+            reason=reason,
         )
         note(self.request._request, dead_letters.audit_text(done, reason))
         return Response({"connector": name, "results": done["results"], "left": done["left"]})
-
-
-def _places(given: object) -> list[tuple[int, int]]:
-    if not isinstance(given, list):
-        raise bad_request("letters must be a list of {partition, offset}.")
-    places = []
-    for each in given:
-        if not isinstance(each, dict) or set(each) != {"partition", "offset"}:
-            raise bad_request("Each of letters must have a partition and an offset, and nothing else.")
-        partition, offset = each["partition"], each["offset"]
-        for number, largest in ((partition, 2**31 - 1), (offset, _LARGEST)):
-            if type(number) is not int or not 0 <= number <= largest:
-                raise bad_request("partition and offset must be integers from 0 on.")
-        places.append((partition, offset))
-    return places

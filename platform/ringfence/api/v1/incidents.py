@@ -18,8 +18,9 @@ from ringfence.alerts.models import Incident
 from ringfence.api.v1.alerts import IncidentShape
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, equal
+from ringfence.api.v1.request_fields import IntegerField, ReasonField, RequestShape, StringField
 from ringfence.audit.trail import tell
-from ringfence.http.errors import bad_request, not_found
+from ringfence.http.errors import not_found
 
 _READS, _WRITES = somewhere(Verb.VIEW), somewhere(Verb.OPERATE).writing()
 
@@ -35,12 +36,16 @@ class SilenceShape(serializers.Serializer[Any]):
     why = serializers.CharField()
 
 
-class SilenceRequestShape(serializers.Serializer[Any]):
+class SilenceRequestShape(RequestShape):
     """`hours`: at most a week; `reason`: for those who look at the page, and for the audit trail."""
 
-    connector = serializers.CharField(allow_blank=True)
-    hours = serializers.IntegerField(min_value=1, max_value=silences.LONGEST_HOURS)
-    reason = serializers.CharField()
+    connector = StringField(
+        allow_blank=True,
+        trim_whitespace=False,
+        refusal='must be the name of one, or "" for all of them and the cluster',
+    )
+    hours = IntegerField(min_value=1, max_value=silences.LONGEST_HOURS)
+    reason = ReasonField()
 
 
 class _OnIncidents(V1View):
@@ -97,15 +102,9 @@ class AlertSilences(ListView, _OnIncidents):
 
     def post(self, request: Request) -> Response:
         self.parse_parameters()
-        fields = self.parse_fields("connector", "hours", "reason")
-        connector = fields.get("connector")
-        if not isinstance(connector, str):
-            raise bad_request('connector must be the name of one, or "" for all of them and the cluster.')
-        self.require_operate(connector)
-        try:
-            made = handling.silence(connector, fields.get("hours"), fields.get("reason"), self.principal)
-        except ValueError as error:
-            raise bad_request(str(error)) from error
+        fields = self.parse_body()
+        self.require_operate(fields["connector"])
+        made = handling.silence(fields["connector"], fields["hours"], fields["reason"], self.principal)
         tell(request._request, before=None, after=handling.facts(made), action="silence alerts")
         return Response(SilenceShape(made).data, status=201)
 

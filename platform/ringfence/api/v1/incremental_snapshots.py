@@ -3,15 +3,16 @@
 from typing import Any, Final
 
 from rest_framework import serializers
+from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ringfence.access.routes import on_connector
 from ringfence.access.verbs import Verb
 from ringfence.api import incremental_snapshots, reading
-from ringfence.api.v1.base import TEXT, V1View
+from ringfence.api.v1.base import V1View
+from ringfence.api.v1.request_fields import ListField, OneOfField, QueryShape, RequestShape, StringField
 from ringfence.connectors.builtin.postgres.incremental.requests import EXECUTE, PAUSE, RESUME, STOP
-from ringfence.http.errors import bad_request
 
 _ACTIONS: Final = {"execute": EXECUTE, "pause": PAUSE, "resume": RESUME}
 
@@ -40,11 +41,24 @@ class IncrementalSnapshotShape(serializers.Serializer[Any]):
     updated_ms = serializers.IntegerField()
 
 
-class IncrementalSnapshotRequestShape(serializers.Serializer[Any]):
+class IncrementalSnapshotRequestShape(RequestShape):
     """`tables`: with `execute`, regular expressions for schema.table."""
 
-    action = serializers.ChoiceField(choices=list(_ACTIONS))
-    tables = serializers.ListField(child=serializers.CharField(), required=False)
+    action = OneOfField(choices=list(_ACTIONS), refusal=f"must be one of {', '.join(_ACTIONS)}. DELETE stops")
+    tables = ListField(
+        child=StringField(trim_whitespace=False, allow_blank=True),
+        default=list,
+        refusal="must be a list of regular expressions for schema.table",
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if attrs["tables"] and attrs["action"] != "execute":
+            raise ValidationError(f"tables belong to execute: {attrs['action']} is for all tables, leave tables out")
+        return attrs
+
+
+class StopQueryShape(QueryShape):
+    table = StringField(default="", allow_blank=True, trim_whitespace=False)
 
 
 class IncrementalSnapshot(V1View):
@@ -60,7 +74,7 @@ class IncrementalSnapshot(V1View):
     shape = IncrementalSnapshotShape
     takes = {"POST": IncrementalSnapshotRequestShape}
     codes = {"POST": 202, "DELETE": 202}
-    parameters = {"DELETE": {"table": TEXT}}
+    queries = {"DELETE": StopQueryShape}
 
     def get(self, request: Request, name: str) -> Response:
         self.parse_parameters()
@@ -68,21 +82,15 @@ class IncrementalSnapshot(V1View):
 
     def post(self, request: Request, name: str) -> Response:
         self.parse_parameters()
-        fields = self.parse_fields("action", "tables")
-        action, tables = fields.get("action"), fields.get("tables", [])
-        if action not in _ACTIONS:
-            raise bad_request(f"action must be one of {', '.join(_ACTIONS)}. DELETE stops.")
-        if not isinstance(tables, list) or not all(isinstance(one, str) for one in tables):
-            raise bad_request("tables must be a list of regular expressions for schema.table.")
-        if tables and action != "execute":
-            raise bad_request(f"{action} is for all tables: leave tables out.")
+        fields = self.parse_body()
+        action, tables = fields["action"], fields["tables"]
         row = reading.connector(name)
         self.tell_reason(f"{action} {', '.join(tables)}"[:500].strip())
         incremental_snapshots.send(row, _ACTIONS[action], tables, self.user_name)
         return Response(self._serialize(name), status=202)
 
     def delete(self, request: Request, name: str) -> Response:
-        table = self.parse_parameters("table").get("table", "")
+        table = self.parse_query()["table"]
         row = reading.connector(name)
         self.tell_reason(f"stop {table}"[:500].strip())
         incremental_snapshots.send(row, STOP, [table] if table else [], self.user_name)

@@ -15,6 +15,7 @@ from ringfence.access.verbs import Verb
 from ringfence.api import reading
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, contains, number, since, until
+from ringfence.api.v1.request_fields import IntegerField, OneOfField, RequestShape
 from ringfence.fencing.topics.connector_logs import DEFAULT, LEVELS
 from ringfence.http.errors import bad_request
 from ringfence.http.masking import Masker
@@ -100,11 +101,16 @@ class LevelShape(serializers.Serializer[Any]):
     until_ms = serializers.IntegerField()
 
 
-class LevelRequestShape(serializers.Serializer[Any]):
+class LevelField(OneOfField):
+    def to_internal_value(self, data: Any) -> Any:
+        return super().to_internal_value(data.upper() if isinstance(data, str) else data)
+
+
+class LevelRequestShape(RequestShape):
     """`minutes`: 15 where it is left out. INFO ends another level now."""
 
-    level = serializers.ChoiceField(choices=list(LEVELS))
-    minutes = serializers.IntegerField(required=False)
+    level = LevelField(choices=list(LEVELS))
+    minutes = IntegerField(default=15, min_value=1, max_value=MOST_MINUTES)
 
 
 class LogLevelOfConnector(V1View):
@@ -121,12 +127,7 @@ class LogLevelOfConnector(V1View):
 
     def put(self, request: Request, name: str) -> Response:
         self.parse_parameters()
-        fields = self.parse_fields("level", "minutes")
+        fields = self.parse_body()
         reading.connector(name)
-        level, minutes = fields.get("level"), fields.get("minutes", 15)
-        if not isinstance(level, str):
-            raise bad_request(f"level must be one of {', '.join(LEVELS)}.")
-        if not isinstance(minutes, int) or isinstance(minutes, bool):
-            raise bad_request(f"minutes must be an integer from 1 to {MOST_MINUTES}.")
-        until_ms = set_level(name, level.upper(), minutes, self.user_name)
-        return Response(LevelShape({"level": level.upper(), "until_ms": until_ms}).data)
+        until_ms = set_level(name, fields["level"], fields["minutes"], self.user_name)
+        return Response(LevelShape({"level": fields["level"], "until_ms": until_ms}).data)

@@ -5,16 +5,18 @@ from typing import Any
 
 from django.db.models import QuerySet
 from rest_framework import serializers
+from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ringfence.access.routes import on_connector
 from ringfence.access.verbs import Verb
-from ringfence.api import offset_moves, offset_snapshots, reading, writing
+from ringfence.api import offset_moves, offset_snapshots, reading
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, equal, since, until
+from ringfence.api.v1.request_fields import FlagField, IntegerField, OffsetsField, RequestShape, StringField
 from ringfence.history.models import OffsetSnapshot
-from ringfence.http.errors import bad_request, not_found
+from ringfence.http.errors import not_found
 from ringfence.projection.models import Connector
 
 
@@ -35,8 +37,8 @@ class WholeSnapshotShape(SnapshotShape):
     offsets = EntryShape(many=True)
 
 
-class WhyShape(serializers.Serializer[Any]):
-    why = serializers.CharField(required=False)
+class WhyShape(RequestShape):
+    why = StringField(default="asked for", allow_blank=True, max_length=1000)
 
 
 def _snapshot(name: str, number: int) -> OffsetSnapshot:
@@ -72,10 +74,7 @@ class Snapshots(ListView):
 
     def post(self, request: Request, name: str) -> Response:
         self.parse_parameters()
-        why = self.parse_fields("why").get("why", "asked for") if self.raw_body.strip() else "asked for"
-        if not isinstance(why, str) or len(why) > 1000:
-            raise bad_request("why must be a string of up to 1000 characters.")
-        made = offset_snapshots.take(name, self.user_name, why)
+        made = offset_snapshots.take(name, self.user_name, self.parse_body(optional=True)["why"])
         return Response(WholeSnapshotShape(_serialize(made)).data, status=201)
 
 
@@ -104,12 +103,22 @@ class PreviewShape(serializers.Serializer[Any]):
     offsets = PreviewEntryShape(many=True)
 
 
-class PreviewRequestShape(serializers.Serializer[Any]):
+class PreviewRequestShape(RequestShape):
     """One of: `offsets` as for PATCH …/offsets; `snapshot`, a number; `reset`, true."""
 
-    offsets = EntryShape(many=True, required=False)
-    snapshot = serializers.IntegerField(required=False)
-    reset = serializers.BooleanField(required=False)
+    offsets = OffsetsField(required=False)
+    snapshot = IntegerField(required=False, min_value=0, refusal="must be the number of one")
+    reset = FlagField(required=False)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if len(attrs) != 1:
+            raise ValidationError("Exactly one of offsets, snapshot and reset is needed")
+        return attrs
+
+    def validate_reset(self, value: bool) -> bool:
+        if not value:
+            raise ValidationError("must be true, or left out")
+        return value
 
 
 def _preview(row: Connector, changes: list[dict[str, Any]], current: list[dict[str, Any]]) -> dict[str, Any]:
@@ -126,21 +135,21 @@ class Preview(V1View):
 
     def post(self, request: Request, name: str) -> Response:
         self.parse_parameters()
-        fields = self.parse_fields("offsets", "snapshot", "reset")
-        if len(fields) != 1:
-            raise bad_request("Exactly one of offsets, snapshot and reset is needed.")
+        fields = self.parse_body()
         row = reading.connector(name)
         current = reading.offsets(name)["offsets"]
         match fields:
-            case {"snapshot": int(number)} if not isinstance(number, bool) and number >= 0:
+            case {"snapshot": number}:
                 changes = offset_snapshots.changes_to(_snapshot(name, number).entries, current)
-            case {"reset": True}:
-                changes = offset_snapshots.changes_to([], current)
-            case {"offsets": _}:
-                changes = writing.offsets_of(fields)
+            case {"offsets": entries}:
+                changes = entries
             case _:
-                raise bad_request("snapshot must be the number of one, reset must be true.")
+                changes = offset_snapshots.changes_to([], current)
         return Response(PreviewShape(_preview(row, changes, current)).data)
+
+
+class NothingShape(RequestShape):
+    """An object without fields."""
 
 
 class Restore(V1View):
@@ -148,11 +157,11 @@ class Restore(V1View):
 
     access = {"POST": on_connector(Verb.OFFSETS).writing()}
     shape = PreviewShape
+    takes = {"POST": NothingShape}
 
     def post(self, request: Request, name: str, number: int) -> Response:
         self.parse_parameters()
-        if self.raw_body.strip():
-            self.parse_fields()
+        self.parse_body(optional=True)
         row = reading.connector(name)
         _, changed = offset_moves.restore(name, _snapshot(name, number), self.user_name)
         shown = {"connector": name, "movable": offset_moves.movable(row), "offsets": changed}

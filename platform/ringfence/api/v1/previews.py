@@ -12,25 +12,27 @@ from rest_framework.response import Response
 from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import previews, writing
-from ringfence.api.jsonbody import config_of, object_of
 from ringfence.api.v1.base import V1View
-from ringfence.http.errors import bad_request
+from ringfence.api.v1.request_fields import (
+    FlagField,
+    IntegerField,
+    JsonField,
+    ListField,
+    NumberField,
+    RequestShape,
+    SettingsField,
+    StringField,
+)
 from ringfence.http.masking import unmask
 
 
-class SettingsShape(serializers.DictField):
-    """A configuration, flat; a mask stands for what is stored under its name."""
-
-    child = serializers.CharField(allow_blank=True)
-
-
-class PreviewAskedShape(serializers.Serializer[Any]):
+class PreviewAskedShape(RequestShape):
     """`config` with its `name`. `fresh`: from the source's beginning, else after the offsets under that name."""
 
-    config = SettingsShape()
-    records = serializers.IntegerField(required=False, min_value=1, max_value=previews.MOST_RECORDS)
-    seconds = serializers.FloatField(required=False, min_value=0.1, max_value=previews.MOST_SECONDS)
-    fresh = serializers.BooleanField(required=False)
+    config = SettingsField()
+    records = IntegerField(default=previews.RECORDS, min_value=1, max_value=previews.MOST_RECORDS)
+    seconds = NumberField(default=previews.SECONDS, min_value=0.1, max_value=previews.MOST_SECONDS)
+    fresh = FlagField(default=False)
 
 
 class ShownShape(serializers.Serializer[Any]):
@@ -99,28 +101,27 @@ class PreviewShape(serializers.Serializer[Any]):
         return fields
 
 
-class SampleShape(serializers.Serializer[Any]):
+class SampleShape(RequestShape):
     """`headers`: pairs of a name and a value."""
 
-    topic = serializers.CharField()
-    key = serializers.JSONField(required=False, allow_null=True)
-    value = serializers.JSONField(required=False, allow_null=True)
-    headers = serializers.ListField(child=serializers.ListField(), required=False)
-    timestamp = serializers.IntegerField(required=False)
-    partition = serializers.IntegerField(required=False)
+    topic = StringField(trim_whitespace=False)
+    key = JsonField(required=False, allow_null=True)
+    value = JsonField(required=False, allow_null=True)
+    headers = ListField(child=ListField(child=JsonField(allow_null=True)), required=False, allow_null=True)
+    timestamp = IntegerField(required=False, allow_null=True, min_value=0)
+    partition = IntegerField(required=False, allow_null=True, min_value=0)
 
 
-class TrialAskedShape(serializers.Serializer[Any]):
-    config = SettingsShape()
+class TrialAskedShape(RequestShape):
+    config = SettingsField()
     record = SampleShape()
 
 
 class _OfSettings(V1View):
     """What is asked about a configuration in the body."""
 
-    def complete(self, value: object) -> dict[str, str]:
+    def complete(self, config: dict[str, str]) -> dict[str, str]:
         """The configuration without masks. Needs `edit` on its name, which it must have."""
-        config = config_of(value)
         name = config.get("name", "").strip()
         complete = writing.with_name(name, config)
         self.authorise(Verb.EDIT, name)
@@ -137,19 +138,13 @@ class Preview(_OfSettings):
 
     def post(self, request: Request) -> Response:
         self.parse_parameters()
-        fields = self.parse_fields("config", "records", "seconds", "fresh")
-        records, seconds = fields.get("records", previews.RECORDS), fields.get("seconds", previews.SECONDS)
-        fresh = fields.get("fresh", False)
-        if not isinstance(records, int) or isinstance(records, bool):
-            raise bad_request("records must be an integer.")
-        if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not isinstance(fresh, bool):
-            raise bad_request("seconds must be a number, fresh true or false.")
-        config = self.complete(object_of(self.json_body(), "The request body").get("config"))
+        fields = self.parse_body()
+        config = self.complete(fields["config"])
         found = previews.preview(
             config,
-            records=records,
-            seconds=float(seconds),
-            fresh=fresh,
+            records=fields["records"],
+            seconds=fields["seconds"],
+            fresh=fields["fresh"],
             java=self.principal.may(Verb.JAVA_PLUGINS, config["name"]),
             may_see=lambda name: self.principal.may(Verb.VIEW, name),
         )
@@ -165,6 +160,5 @@ class Trial(_OfSettings):
 
     def post(self, request: Request) -> Response:
         self.parse_parameters()
-        record = object_of(self.parse_fields("config", "record").get("record"), "record")
-        config = object_of(self.json_body(), "The request body").get("config")
-        return Response(previews.try_transforms(self.complete(config), record))
+        fields = self.parse_body()
+        return Response(previews.try_transforms(self.complete(fields["config"]), fields["record"]))

@@ -12,8 +12,8 @@ from ringfence.access.verbs import Verb
 from ringfence.api import proofs, reading
 from ringfence.api.proof_text import to_text
 from ringfence.api.v1.base import V1View
+from ringfence.api.v1.request_fields import IntegerField, OneOfField, QueryShape, RequestShape
 from ringfence.audit.trail import note
-from ringfence.http.errors import bad_request
 
 
 class CheckShape(serializers.Serializer[Any]):
@@ -67,10 +67,15 @@ class ProofShape(serializers.Serializer[Any]):
     report = ReportShape(allow_null=True)
 
 
-class BeginShape(serializers.Serializer[Any]):
+class BeginShape(RequestShape):
     """`seconds`: how long the count may take."""
 
-    seconds = serializers.IntegerField(required=False, min_value=1, max_value=proofs.LONGEST_SECONDS)
+    seconds = IntegerField(default=proofs.SECONDS, min_value=1, max_value=proofs.LONGEST_SECONDS)
+
+
+class ProofQueryShape(QueryShape):
+    number = IntegerField(required=False, min_value=1, max_value=2**31 - 1)
+    format = OneOfField(choices=["json", "text"], default="json")
 
 
 class Proof(V1View):
@@ -82,32 +87,19 @@ class Proof(V1View):
     takes = {"POST": BeginShape}
     codes = {"POST": 202}
     forms = ("text/plain",)
-    parameters = {
-        "GET": {
-            "number": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1},
-            "format": {"type": "string", "enum": ["json", "text"]},
-        }
-    }
+    queries = {"GET": ProofQueryShape}
 
     def get(self, request: Request, name: str) -> Response | HttpResponse:
-        asked = self.parse_parameters("number", "format")
-        number = asked.get("number", "1")
-        if not (number.isascii() and number.isdigit() and 1 <= int(number) < 2**31):
-            raise bad_request("number must be an integer from 1 on.")
-        if asked.get("format", "json") not in ("json", "text"):
-            raise bad_request("format must be json or text.")
+        asked = self.parse_query()
         reading.connector(name)
-        run = proofs.find(name, int(number) if "number" in asked else None)
-        if asked.get("format") == "text":
+        run = proofs.find(name, asked.get("number"))
+        if asked["format"] == "text":
             return HttpResponse(to_text(run), content_type="text/plain; charset=utf-8")
         return Response(ProofShape(proofs.serialize(run)).data)
 
     def post(self, request: Request, name: str) -> Response:
         self.parse_parameters()
-        fields = self.parse_fields("seconds")
-        seconds = fields.get("seconds", proofs.SECONDS)
-        if type(seconds) is not int:
-            raise bad_request("seconds must be an integer.")
+        seconds = self.parse_body()["seconds"]
         run = proofs.start(reading.connector(name), self.user_name, seconds)
         note(self.request._request, f"counted exactly-once proof {run.number}")
         return Response(ProofShape(proofs.serialize(run)).data, status=202)

@@ -68,10 +68,12 @@ class V1Schema(AutoSchema):
         ]
         asked = self.view.parameters_of(self.method)
         in_query = [OpenApiParameter(name, kind, OpenApiParameter.QUERY) for name, kind in asked.items()]
+        query = self.view.queries.get(self.method)
         sent = self.view.headers_of(self.method)
         return [
             *in_path,
             *in_query,
+            *([query] if query else []),
             *(OpenApiParameter(name, kind, OpenApiParameter.HEADER) for name, kind in sent.items()),
         ]
 

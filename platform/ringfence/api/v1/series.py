@@ -11,10 +11,9 @@ from ringfence.access.routes import on_connector
 from ringfence.access.verbs import Verb
 from ringfence.api import history_series, reading
 from ringfence.api.v1.base import V1View
-from ringfence.http.errors import bad_request
+from ringfence.api.v1.request_fields import IntegerField, QueryShape
 
 _DAY_MS = 86_400_000
-_TIME = {"type": "integer", "minimum": 0, "maximum": 2**53}
 
 
 class PointShape(serializers.Serializer[Any]):
@@ -55,18 +54,21 @@ class SeriesShape(serializers.Serializer[Any]):
     marks = MarkShape(many=True)
 
 
+class HistoryQueryShape(QueryShape):
+    from_ = IntegerField(required=False, min_value=0, max_value=2**53)
+    to = IntegerField(required=False, min_value=0, max_value=2**53)
+
+
 class History(V1View):
     """`from` and `to` in milliseconds since the epoch: the last 24 hours without them. Minutes for days, then hours."""
 
     access = {"GET": on_connector(Verb.VIEW)}
     shape = SeriesShape
-    parameters = {"GET": {"from": _TIME, "to": _TIME}}
+    queries = {"GET": HistoryQueryShape}
 
     def get(self, request: Request, name: str) -> Response:
-        asked = self.parse_parameters("from", "to")
-        if not all(text.isascii() and text.isdigit() and int(text) <= 2**53 for text in asked.values()):
-            raise bad_request("from and to must be integers: milliseconds since the epoch.")
-        to_ms = int(asked.get("to", time.time() * 1000))
-        from_ms = int(asked.get("from", max(0, to_ms - _DAY_MS)))
+        asked = self.parse_query()
+        to_ms = asked.get("to", int(time.time() * 1000))
+        from_ms = asked.get("from", max(0, to_ms - _DAY_MS))
         reading.connector(name)
         return Response(SeriesShape({**history_series.find_series(name, from_ms, to_ms), "connector": name}).data)

@@ -3,6 +3,22 @@
 from typing import Any
 
 from rest_framework import serializers
+from rest_framework.exceptions import ValidationError
+
+from ringfence.api.v1.request_fields import (
+    FlagField,
+    IntegerField,
+    JsonField,
+    ListField,
+    MapField,
+    QueryShape,
+    ReasonField,
+    RequestShape,
+    StringField,
+)
+from ringfence.fencing.share.group_moves import Wish
+
+_LONGEST_NAME, _MOST = 249, 10_000
 
 
 class ShareGroupSummaryShape(serializers.Serializer[Any]):
@@ -139,30 +155,57 @@ class ShareArchivedShape(serializers.Serializer[Any]):
     partitions = ShareWaitingPartitionShape(many=True)
 
 
-class ShareProcessShape(serializers.Serializer[Any]):
+class ShareDeleteQueryShape(QueryShape):
+    """`dry_run`: only tell what it would do."""
+
+    reason = ReasonField()
+    dry_run = FlagField(default=False)
+
+
+class ShareDeleteOffsetsQueryShape(ShareDeleteQueryShape):
+    topic = StringField(trim_whitespace=False, max_length=_LONGEST_NAME)
+
+
+class ShareProcessShape(RequestShape):
     """Without `topic`: all topics of the group. `dry_run`: only tell what it would do."""
 
-    reason = serializers.CharField()
-    topic = serializers.CharField(required=False)
-    dry_run = serializers.BooleanField(required=False)
+    reason = ReasonField()
+    topic = StringField(default="", trim_whitespace=False, max_length=_LONGEST_NAME)
+    dry_run = FlagField(default=False)
 
 
-class ShareAlterShape(serializers.Serializer[Any]):
+class ShareAlterShape(RequestShape):
     """`to`: "earliest", "latest", {"offset": n} or {"time_ms": n}. Without `topic`: all that the group has; without
     `partitions`: all of the topic. `dry_run`: only tell what it would do."""
 
-    to = serializers.JSONField()
-    topic = serializers.CharField(required=False)
-    partitions = serializers.ListField(child=serializers.IntegerField(min_value=0), required=False)
-    reason = serializers.CharField()
-    dry_run = serializers.BooleanField(required=False)
+    to = JsonField()
+    topic = StringField(required=False, trim_whitespace=False, max_length=_LONGEST_NAME)
+    partitions = ListField(
+        child=IntegerField(min_value=0, max_value=2**31 - 1), required=False, min_length=1, max_length=_MOST
+    )
+    reason = ReasonField()
+    dry_run = FlagField(default=False)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if "partitions" in attrs and "topic" not in attrs:
+            raise ValidationError("The partitions are those of a topic: give topic, too")
+        try:
+            return {**attrs, "to": Wish.parse(attrs["to"]).as_json()}
+        except ValueError as error:
+            raise ValidationError({"to": [str(error).removeprefix("to ")]}) from error
 
 
-class ShareConfigureShape(serializers.Serializer[Any]):
+class ShareConfigureShape(RequestShape):
     """`settings`: names with or without `share.` before them; null takes the broker's again."""
 
-    settings = serializers.DictField(child=serializers.CharField(allow_null=True))
-    reason = serializers.CharField()
+    settings = MapField(
+        child=StringField(
+            allow_null=True, allow_blank=True, trim_whitespace=False, refusal="must be a string, or null"
+        ),
+        allow_empty=False,
+        refusal="must be an object of names and values, null for the broker's",
+    )
+    reason = ReasonField()
 
 
 class ShareSettingsShape(serializers.Serializer[Any]):

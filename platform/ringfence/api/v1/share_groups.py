@@ -15,11 +15,13 @@ from ringfence.api.share_groups import acts, archived, last_seen
 from ringfence.api.share_groups.acts import Counted, Foreseen
 from ringfence.api.share_groups.archived import Found
 from ringfence.api.share_groups.readers import Readers, find_readers
-from ringfence.api.v1.base import FLAG, TEXT, JsonSchema, V1View, require_reason
+from ringfence.api.v1.base import V1View
 from ringfence.api.v1.share_group_shapes import (
     ShareAlterShape,
     ShareArchivedShape,
     ShareConfigureShape,
+    ShareDeleteOffsetsQueryShape,
+    ShareDeleteQueryShape,
     ShareGroupListShape,
     ShareGroupOffsetsShape,
     ShareGroupShape,
@@ -27,12 +29,6 @@ from ringfence.api.v1.share_group_shapes import (
     ShareProcessShape,
     ShareSettingsShape,
 )
-from ringfence.fencing.share.group_moves import Wish
-from ringfence.http.errors import bad_request
-
-_REASON: JsonSchema = {"type": "string", "minLength": 1, "maxLength": 1000}
-_LARGEST = 249
-_MOST = 10_000
 
 
 class ShareGroupView(V1View):
@@ -52,7 +48,7 @@ class ShareGroupView(V1View):
 
     def move(self, name: str, act: Mapping[str, Any], fields: Mapping[str, Any]) -> Response:
         """Tell what it would do, or do it."""
-        reason, dry_run = require_reason(fields), fields.get("dry_run", False)
+        reason, dry_run = fields["reason"], fields["dry_run"]
         readers = self.find_readers_to_act(name)
         self.tell_reason(f"{reason} (dry run)" if dry_run else reason)
         if dry_run:
@@ -88,7 +84,7 @@ class ShareGroup(ShareGroupView):
     access = {"GET": somewhere(Verb.VIEW), "DELETE": somewhere(Verb.SHARE_GROUPS).writing()}
     shape = ShareGroupShape
     answers = {"DELETE": ShareMovedShape}
-    parameters = {"DELETE": {"reason": _REASON, "dry_run": FLAG}}
+    queries = {"DELETE": ShareDeleteQueryShape}
 
     def get(self, request: Request, name: str) -> Response:
         self.parse_parameters()
@@ -97,8 +93,7 @@ class ShareGroup(ShareGroupView):
         return Response(ShareGroupShape({**found, "connectors": self.principal.filter_names(readers.of(name))}).data)
 
     def delete(self, request: Request, name: str) -> Response:
-        asked = self.parse_parameters("reason", "dry_run")
-        return self.move(name, {"kind": "delete"}, _fields(asked))
+        return self.move(name, {"kind": "delete"}, self.parse_query())
 
 
 class ShareGroupOffsets(ShareGroupView):
@@ -113,7 +108,7 @@ class ShareGroupOffsets(ShareGroupView):
     shape = ShareGroupOffsetsShape
     takes = {"PATCH": ShareAlterShape}
     answers = {"PATCH": ShareMovedShape, "DELETE": ShareMovedShape}
-    parameters = {"DELETE": {"topic": TEXT, "reason": _REASON, "dry_run": FLAG}}
+    queries = {"DELETE": ShareDeleteOffsetsQueryShape}
 
     def get(self, request: Request, name: str) -> Response:
         self.parse_parameters()
@@ -128,22 +123,18 @@ class ShareGroupOffsets(ShareGroupView):
 
     def patch(self, request: Request, name: str) -> Response:
         self.parse_parameters()
-        fields = self.parse_fields("to", "topic", "partitions", "reason", "dry_run")
-        if not isinstance(fields.get("dry_run", False), bool):
-            raise bad_request("dry_run must be true or false.")
-        try:
-            act: dict[str, Any] = {"kind": "alter", "to": Wish.parse(fields.get("to")).as_json()}
-        except ValueError as error:
-            raise bad_request(f"{error}.") from error
-        act["topics"] = [_topic(fields["topic"])] if "topic" in fields else None
-        act["partitions"] = _numbers(fields["partitions"]) if "partitions" in fields else None
-        if act["partitions"] is not None and act["topics"] is None:
-            raise bad_request("partitions are those of a topic: give topic, too.")
+        fields = self.parse_body()
+        act = {
+            "kind": "alter",
+            "to": fields["to"],
+            "topics": [fields["topic"]] if "topic" in fields else None,
+            "partitions": list(dict.fromkeys(fields["partitions"])) if "partitions" in fields else None,
+        }
         return self.move(name, act, fields)
 
     def delete(self, request: Request, name: str) -> Response:
-        asked = self.parse_parameters("topic", "reason", "dry_run")
-        return self.move(name, {"kind": "delete_offsets", "topics": [_topic(asked.get("topic"))]}, _fields(asked))
+        asked = self.parse_query()
+        return self.move(name, {"kind": "delete_offsets", "topics": [asked["topic"]]}, asked)
 
 
 class ShareGroupArchived(ShareGroupView):
@@ -167,11 +158,8 @@ class ShareGroupArchived(ShareGroupView):
 
     def post(self, request: Request, name: str) -> Response:
         self.parse_parameters()
-        fields = self.parse_fields("reason", "topic", "dry_run")
-        reason, dry_run = require_reason(fields), fields.get("dry_run", False)
-        if not isinstance(dry_run, bool):
-            raise bad_request("dry_run must be true or false.")
-        topic = _topic(fields["topic"]) if "topic" in fields else ""
+        fields = self.parse_body()
+        reason, topic, dry_run = fields["reason"], fields["topic"], fields["dry_run"]
         readers = self.find_readers_to_act(name, offsets=False)
         self.tell_reason(f"{reason} (dry run)" if dry_run else reason)
         if dry_run:
@@ -195,12 +183,8 @@ class ShareGroupSettings(ShareGroupView):
 
     def patch(self, request: Request, name: str) -> Response:
         self.parse_parameters()
-        fields = self.parse_fields("settings", "reason")
-        reason, given = require_reason(fields), fields.get("settings")
-        if not isinstance(given, dict) or not given:
-            raise bad_request("settings must be an object of names and values, null for the broker's.")
-        if wrong := sorted(key for key, value in given.items() if not isinstance(value, str | None)):
-            raise bad_request(f"The value of {', '.join(wrong)} must be a string, or null.")
+        fields = self.parse_body()
+        reason, given = fields["reason"], fields["settings"]
         readers = self.find_readers_to_act(name, offsets=False)
         self.tell_reason(reason)
         after = acts.configure(request._request, readers, name, given, reason)
@@ -254,23 +238,3 @@ def _serialize_partition(one: Counted) -> dict[str, Any]:
         "skipped": one.skipped,
         "sure": one.sure,
     }
-
-
-def _fields(asked: Mapping[str, str]) -> dict[str, Any]:
-    if asked.get("dry_run", "false") not in ("true", "false"):
-        raise bad_request("dry_run must be true or false.")
-    return {**asked, "dry_run": asked.get("dry_run") == "true"}
-
-
-def _topic(value: object) -> str:
-    if not isinstance(value, str) or not 0 < len(value) <= _LARGEST:
-        raise bad_request("topic must be the name of one.")
-    return value
-
-
-def _numbers(value: object) -> list[int]:
-    if not isinstance(value, list) or not 0 < len(value) <= _MOST:
-        raise bad_request("partitions must be a list of numbers, with at least one.")
-    if not all(type(one) is int and 0 <= one < 2**31 for one in value):
-        raise bad_request("partitions must be numbers, not negative.")
-    return list(dict.fromkeys(value))

@@ -11,15 +11,21 @@ from ringfence.api.topics import listing, search
 from ringfence.api.topics.listing import TopicRow
 from ringfence.api.topics.readers import find_reader
 from ringfence.api.topics.search import FIELDS, LEVELS, MOST, PLACES, RecordSearch
-from ringfence.api.v1.base import FLAG, TEXT, JsonSchema, V1View
+from ringfence.api.v1.base import TEXT, JsonSchema, V1View
 from ringfence.api.v1.listing import whole
+from ringfence.api.v1.request_fields import FlagField, IntegerField, QueryShape, StringField
 from ringfence.api.v1.topic_shapes import RecordOriginShape, TopicListShape, TopicRecordsShape, TopicShape
 from ringfence.audit.trail import note
-from ringfence.http.errors import bad_request, not_found
+from ringfence.http.errors import not_found
 
 _NUMBER: JsonSchema = {"type": "integer", "minimum": 0}
-_PAGE: JsonSchema = {"type": "integer", "minimum": 1, "maximum": 10**6}
 _LONG: JsonSchema = {**TEXT, "maxLength": 1000}
+
+
+class TopicsQueryShape(QueryShape):
+    search = StringField(default="", allow_blank=True, trim_whitespace=False)
+    page = IntegerField(default=1, min_value=1, max_value=10**6)
+    internal = FlagField(default=False)
 
 
 class Topics(V1View):
@@ -27,16 +33,11 @@ class Topics(V1View):
 
     access = {"GET": somewhere(Verb.VIEW)}
     shape = TopicListShape
-    parameters = {"GET": {"search": TEXT, "page": _PAGE, "internal": FLAG}}
+    queries = {"GET": TopicsQueryShape}
 
     def get(self, request: Request) -> Response:
-        asked = self.parse_parameters("search", "page", "internal")
-        page = whole(asked.get("page", "1"), "page", 1, 10**6)
-        if asked.get("internal", "false") not in ("true", "false"):
-            raise bad_request("internal must be true or false.")
-        found = listing.list_topics(
-            self.principal, asked.get("search", ""), page, internal=asked.get("internal") == "true"
-        )
+        asked = self.parse_query()
+        found = listing.list_topics(self.principal, asked["search"], asked["page"], internal=asked["internal"])
         shown = {"count": found.count, "page": found.page, "pages": found.pages, "problem": found.problem}
         return Response(TopicListShape({**shown, "results": [_row(each) for each in found.rows]}).data)
 
@@ -85,17 +86,21 @@ class TopicRecords(V1View):
         return Response(TopicRecordsShape({**found, "topic": name}).data)
 
 
+class OriginQueryShape(QueryShape):
+    connector = StringField(default="", allow_blank=True, trim_whitespace=False)
+
+
 class RecordOrigin(V1View):
     """Which connector, task, generation and transaction a record came from, with which source offset."""
 
     access = {"GET": somewhere(Verb.VIEW_DATA).writing()}
     shape = RecordOriginShape
-    parameters = {"GET": {"connector": TEXT}}
+    queries = {"GET": OriginQueryShape}
 
     def get(self, request: Request, name: str, partition: int, offset: int) -> Response:
-        asked = self.parse_parameters("connector")
+        asked = self.parse_query()
         place = (whole(str(partition), "partition", 0, 2**31 - 1), whole(str(offset), "offset"))
-        reader = find_reader(self.request._request, name, asked.get("connector", ""))
+        reader = find_reader(self.request._request, name, asked["connector"])
         note(self.request._request, f"looked at where {name}-{partition} offset {offset} comes from")
         found = search.find_origin(self.request._request, reader, *place)
         shown = {"transaction": None, "source": None, "why": "", **found}

@@ -3,10 +3,10 @@
 Ending a transaction by hand is fencing its id: Kafka aborts what is open, and whoever held it can commit nothing more.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from rest_framework import serializers
+from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -14,14 +14,15 @@ from ringfence import dispatch
 from ringfence.access.routes import on_connector
 from ringfence.access.verbs import Verb
 from ringfence.api import reading
-from ringfence.api.v1.base import FLAG, V1View, require_reason
+from ringfence.api.v1.base import V1View
 from ringfence.api.v1.connectors import FencedShape
+from ringfence.api.v1.request_fields import FlagField, IntegerField, QueryShape, ReasonField, RequestShape, StringField
 from ringfence.history import old_generations
-from ringfence.http.errors import bad_request
 from ringfence.requests import commands
 from ringfence.requests.questions import DescribeTransactions, FindHanging
 
-_LARGEST_ID = 300
+_LONGEST_ID = 600
+_LISTED = "must be an integer: GET …/transactions/hanging lists what hangs"
 
 
 class PartitionShape(serializers.Serializer[Any]):
@@ -50,15 +51,27 @@ class TransactionsShape(serializers.Serializer[Any]):
     transactions = TransactionShape(many=True)
 
 
-class FenceShape(serializers.Serializer[Any]):
+class FenceShape(RequestShape):
     """`reason`: for the audit trail. `transactional_id`: only that one; without, a round of all ids is forced.
 
     `wait`: false answers 202 as soon as the round is in the config topic; by default the answer comes after the round.
     """
 
-    reason = serializers.CharField()
-    transactional_id = serializers.CharField(required=False)
-    wait = serializers.BooleanField(required=False)
+    reason = ReasonField()
+    transactional_id = StringField(
+        required=False,
+        trim_whitespace=False,
+        max_length=_LONGEST_ID,
+        refusal="must be one of the connector's: GET …/transactions lists them",
+    )
+    wait = FlagField(default=True)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if not attrs["wait"] and "transactional_id" in attrs:
+            raise ValidationError(
+                "The field wait belongs to a round: one transactional id is fenced at once. Remove one of them"
+            )
+        return attrs
 
 
 class FenceAnswerShape(serializers.Serializer[Any]):
@@ -69,23 +82,25 @@ class FenceAnswerShape(serializers.Serializer[Any]):
     fenced = FencedShape(many=True)
 
 
+class TransactionsQueryShape(QueryShape):
+    open = FlagField(required=False)
+
+
 class Transactions(V1View):
     """Asked of Kafka at this moment, by a worker. `open=true`: only those with an open transaction."""
 
     access = {"GET": on_connector(Verb.VIEW)}
     shape = TransactionsShape
-    parameters = {"GET": {"open": FLAG}}
+    queries = {"GET": TransactionsQueryShape}
 
     def get(self, request: Request, name: str) -> Response:
-        asked = self.parse_parameters("open")
-        if asked.get("open", "true") not in ("true", "false"):
-            raise bad_request("open must be true or false.")
+        asked = self.parse_query()
         row = reading.connector(name)
         found = dispatch.ask(
             DescribeTransactions(name, old_generations.ids(row), row.settings, old_generations.earlier(row))
         )
         if "open" in asked:
-            found = [each for each in found if each["open"] is (asked["open"] == "true")]
+            found = [each for each in found if each["open"] is asked["open"]]
         return Response(TransactionsShape({"connector": name, "transactions": found}).data)
 
 
@@ -111,11 +126,11 @@ class HangingShape(serializers.Serializer[Any]):
     hanging = HangingOneShape(many=True)
 
 
-class EndHangingShape(serializers.Serializer[Any]):
-    reason = serializers.CharField()
-    topic = serializers.CharField()
-    partition = serializers.IntegerField()
-    producer_id = serializers.IntegerField()
+class EndHangingShape(RequestShape):
+    reason = ReasonField()
+    topic = StringField(trim_whitespace=False, refusal="must be the name of one")
+    partition = IntegerField(min_value=0, max_value=2**31 - 1, refusal=_LISTED)
+    producer_id = IntegerField(min_value=0, max_value=2**63 - 1, refusal=_LISTED)
 
 
 class Hanging(V1View):
@@ -136,26 +151,23 @@ class Hanging(V1View):
 
     def post(self, request: Request, name: str) -> Response:
         self.parse_parameters()
-        fields = self.parse_fields("reason", "topic", "partition", "producer_id")
-        reason, topic = require_reason(fields), fields.get("topic")
-        if not isinstance(topic, str) or not topic:
-            raise bad_request("topic must be the name of one.")
-        partition, producer_id = (_number(fields, key) for key in ("partition", "producer_id"))
+        fields = self.parse_body()
+        reason = fields["reason"]
         row = reading.connector(name)
         self.tell_reason(reason)
         tasks, topics = old_generations.ids(row), old_generations.topics(row)
         wanted = commands.EndHanging(
-            name, reason, topic, partition, producer_id, tasks, topics, old_generations.earlier(row)
+            name,
+            reason,
+            fields["topic"],
+            fields["partition"],
+            fields["producer_id"],
+            tasks,
+            topics,
+            old_generations.earlier(row),
         )
         ended = dispatch.command(wanted, user=self.user_name).value["ended"]
         return Response(HangingShape({"connector": name, "hanging": ended}).data)
-
-
-def _number(fields: Mapping[str, Any], key: str) -> int:
-    value = fields.get(key)
-    if type(value) is not int or not 0 <= value < 2**63:
-        raise bad_request(f"{key} must be an integer: GET …/transactions/hanging lists what hangs.")
-    return value
 
 
 class Fence(V1View):
@@ -168,19 +180,14 @@ class Fence(V1View):
 
     def post(self, request: Request, name: str) -> Response:
         self.parse_parameters()
-        fields = self.parse_fields("reason", "transactional_id", "wait")
-        reason, wait = require_reason(fields), fields.get("wait", True)
-        if not isinstance(wait, bool):
-            raise bad_request("wait must be true or false.")
-        if not wait and "transactional_id" in fields:
-            raise bad_request("wait belongs to a round: one transactional id is fenced at once. Remove one of them.")
+        fields = self.parse_body()
+        reason, wait = fields["reason"], fields["wait"]
         reading.connector(name)
         self.tell_reason(reason)
         if "transactional_id" in fields:
-            wanted = fields["transactional_id"]
-            if not isinstance(wanted, str) or not wanted or len(wanted) > _LARGEST_ID + len(name):
-                raise bad_request("transactional_id must be one of the connector's: GET …/transactions lists them.")
-            one = dispatch.command(commands.FenceId(name, wanted, reason), user=self.user_name).value
+            one = dispatch.command(
+                commands.FenceId(name, fields["transactional_id"], reason), user=self.user_name
+            ).value
             generation, shown = None, old_generations.fenced_ids(name, one)
         else:
             made = dispatch.command(commands.FenceNow(name, reason, wait), user=self.user_name).value

@@ -18,8 +18,9 @@ from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import writing
 from ringfence.api.jsonbody import config_of, object_of, read
-from ringfence.api.v1.base import TEXT, V1View
+from ringfence.api.v1.base import V1View
 from ringfence.api.v1.bulk import ResultsShape
+from ringfence.api.v1.request_fields import FlagField, OneOfField, QueryShape, RequestShape, StringField
 from ringfence.bulk import MOST, each
 from ringfence.connectors import properties
 from ringfence.http.errors import bad_request
@@ -84,6 +85,11 @@ class ExportShape(serializers.Serializer[Any]):
     config = serializers.DictField(child=serializers.CharField())
 
 
+class ExportQueryShape(QueryShape):
+    format = OneOfField(choices=list(FORMATS), default="json")
+    connector = StringField(required=False, allow_blank=True, trim_whitespace=False)
+
+
 class Export(V1View):
     """`format`: json, yaml or properties; `connector`: one name, else all whose configuration one may read."""
 
@@ -91,13 +97,10 @@ class Export(V1View):
     shape = ExportShape
     several = True
     forms = ("application/yaml", "text/plain")
-    parameters = {"GET": {"format": {"type": "string", "enum": list(FORMATS)}, "connector": TEXT}}
+    queries = {"GET": ExportQueryShape}
 
     def get(self, request: Request) -> HttpResponseBase:
-        asked = self.parse_parameters("format", "connector")
-        form = asked.get("format", "json")
-        if form not in FORMATS:
-            raise bad_request(f"format must be one of {', '.join(FORMATS)}.")
+        asked = self.parse_query()
         rows = Connector.objects.filter(self.principal.query(Verb.VIEW_CONFIG), known=True).order_by("name")
         if "connector" in asked:
             self.authorise(Verb.VIEW_CONFIG, asked["connector"])
@@ -105,15 +108,15 @@ class Export(V1View):
         found = list(rows)
         masker = Masker({row.class_name for row in found})
         configs = [{**masker.mask(row.settings), "name": row.name} for row in found]
-        return HttpResponse(write(configs, form), content_type=FORMATS[form])
+        return HttpResponse(write(configs, asked["format"]), content_type=FORMATS[asked["format"]])
 
 
-class ImportShape(serializers.Serializer[Any]):
+class ImportShape(RequestShape):
     """`text`: what an export gives. `dry_run`: validate and tell what would be done."""
 
-    format = serializers.ChoiceField(choices=list(FORMATS))
-    text = serializers.CharField()
-    dry_run = serializers.BooleanField(required=False)
+    format = OneOfField(choices=list(FORMATS), default="json")
+    text = StringField(trim_whitespace=False)
+    dry_run = FlagField(default=False)
 
 
 class Import(V1View):
@@ -125,18 +128,15 @@ class Import(V1View):
 
     def post(self, request: Request) -> Response:
         self.parse_parameters()
-        fields = self.parse_fields("format", "text", "dry_run")
-        form, text, dry_run = fields.get("format", "json"), fields.get("text"), fields.get("dry_run", False)
-        if form not in FORMATS or not isinstance(text, str) or not isinstance(dry_run, bool):
-            raise bad_request(f"text must be a string, format one of {', '.join(FORMATS)}, dry_run true or false.")
-        configs = {config["name"]: config for config in parse(text, form)}
+        fields = self.parse_body()
+        configs = {config["name"]: config for config in parse(fields["text"], fields["format"])}
 
         def work(name: str, _: float) -> str:
             stored = writing.read_stored_settings(name)
             complete = unmask(configs[name], stored)
             if complete == stored:
                 return "unchanged"
-            if dry_run:
+            if fields["dry_run"]:
                 writing.validate(complete, self.principal)
                 return "would be changed" if stored else "would be created"
             return "created" if writing.configure(name, complete, self.principal) else "changed"

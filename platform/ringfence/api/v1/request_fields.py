@@ -1,0 +1,202 @@
+"""Serializers for what `/api/v1` takes: values of a field's own JSON type, or a 400 that says what it must be.
+
+DRF's own fields convert: to them "yes" is true, "3" an integer, and 3 a string. Here a value of another type is
+refused, so a client hears of its mistake. Bodies come from `api.jsonbody`, which keeps a number's text (`Number`);
+what the fields give is Python's.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rest_framework import serializers
+from rest_framework.exceptions import ErrorDetail, ValidationError
+
+from ringfence.api import writing
+from ringfence.api.jsonbody import Number, config_of, plain
+
+_GENERAL = "non_field_errors"
+"""DRF's name for errors of several fields together: whole sentences, without a field in front."""
+
+
+class _Strict(serializers.Field[Any, Any, Any, Any]):
+    """Whatever is wrong with the value, the answer says what it must be (`refusal`, without the field's name)."""
+
+    must_be = ""
+
+    def __init__(self, *, refusal: str = "", **options: Any) -> None:
+        super().__init__(**options)
+        self.refusal = refusal
+
+    def describe(self) -> str:
+        """What the value must be."""
+        return self.must_be
+
+    def run_validation(self, data: Any = serializers.empty) -> Any:
+        try:
+            return super().run_validation(data)
+        except ValidationError as error:
+            if isinstance(error.detail, dict):  # of something within the value, which has been named already
+                raise
+            raise ValidationError(self.refusal or f"must be {self.describe()}") from None
+
+
+class StringField(_Strict, serializers.CharField):
+    """Without the spaces around it, unless `trim_whitespace` is False."""
+
+    def describe(self) -> str:
+        if self.max_length is not None:
+            return f"a string of {0 if self.allow_blank else 1} to {self.max_length} characters"
+        return "a string" if self.allow_blank else "a string, and not an empty one"
+
+    def to_internal_value(self, data: Any) -> str:
+        if not isinstance(data, str) or isinstance(data, Number):
+            self.fail("invalid")
+        return str(super().to_internal_value(data))
+
+
+class ReasonField(StringField):
+    """Why something is done, for the audit trail."""
+
+    def __init__(self, **options: Any) -> None:
+        told = "must say in up to 1000 characters why this is done: it goes into the audit trail"
+        super().__init__(**{"max_length": 1000, "refusal": told, **options})
+
+
+class OneOfField(_Strict, serializers.ChoiceField):
+    def describe(self) -> str:
+        return f"one of {', '.join(map(str, self.choices))}"
+
+    def to_internal_value(self, data: Any) -> Any:
+        if not isinstance(data, str) or isinstance(data, Number):
+            self.fail("invalid_choice", input=data)
+        return super().to_internal_value(data)
+
+
+class FlagField(_Strict, serializers.BooleanField):
+    must_be = "true or false"
+
+    def to_internal_value(self, data: Any) -> bool:
+        if not isinstance(data, bool):
+            self.fail("invalid", input=data)
+        return data
+
+
+class IntegerField(_Strict, serializers.IntegerField):
+    def describe(self) -> str:
+        lowest, highest = self.min_value, self.max_value
+        if highest is not None:
+            return f"an integer from {lowest} to {highest}"
+        return "an integer" if lowest is None else f"an integer from {lowest} on"
+
+    def to_internal_value(self, data: Any) -> int:
+        value = plain(data)
+        if not isinstance(data, Number | int) or type(value) is not int:
+            self.fail("invalid")
+        return value
+
+
+class NumberField(_Strict, serializers.FloatField):
+    def describe(self) -> str:
+        return "a number" if self.max_value is None else f"a number from {self.min_value} to {self.max_value}"
+
+    def to_internal_value(self, data: Any) -> float:
+        value = plain(data)
+        if not isinstance(data, Number | int | float) or isinstance(value, bool):
+            self.fail("invalid")
+        return float(super().to_internal_value(value))
+
+
+class JsonField(_Strict, serializers.JSONField):
+    """Any JSON value, its numbers as Python's."""
+
+    must_be = "a JSON value"
+
+    def to_internal_value(self, data: Any) -> Any:
+        return plain(data)
+
+
+class ListField(_Strict, serializers.ListField):
+    must_be = "a list"
+
+
+class MapField(_Strict, serializers.DictField):
+    must_be = "a JSON object"
+
+
+class SettingsField(MapField):
+    """A connector configuration, flat, as strings. A mask stands for what is stored under its name."""
+
+    child = serializers.CharField(allow_blank=True)
+
+    def to_internal_value(self, data: Any) -> dict[str, str]:
+        return config_of(data)
+
+
+class RequestShape(serializers.Serializer[Any]):
+    """A JSON object with these fields and no others. A field that is a word of Python's ends with `_` here."""
+
+    parts = "field(s)"
+
+    def get_fields(self) -> dict[str, Any]:
+        return {name.removesuffix("_"): field for name, field in super().get_fields().items()}
+
+    def run_validation(self, data: Any = serializers.empty) -> Any:
+        if data is None or (data is serializers.empty and self.required):
+            raise ValidationError("must be a JSON object")
+        return super().run_validation(data)
+
+    def to_internal_value(self, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            raise ValidationError("must be a JSON object")
+        known = [name for name, field in self.fields.items() if not field.read_only]
+        if unknown := sorted(set(data) - set(known)):
+            allowed = f"use some of {', '.join(known)}" if known else "none is known here"
+            raise ValidationError({_GENERAL: [f"Unknown {self.parts} {', '.join(unknown)}: {allowed}"]})
+        return super().to_internal_value(data)
+
+
+class QueryShape(RequestShape):
+    """The parameters of a query, whose values are all strings: numbers, true and false are read from them."""
+
+    parts = "query parameter(s)"
+
+    def to_internal_value(self, data: Any) -> Any:
+        return super().to_internal_value({name: self._read(name, text) for name, text in data.items()})
+
+    def _read(self, name: str, text: str) -> object:
+        match self.fields.get(name):
+            case FlagField():
+                return {"true": True, "false": False}.get(text, text)
+            case IntegerField() if text.isascii() and text.isdigit():
+                return Number(text)
+            case _:
+                return text
+
+
+class OffsetChangeShape(RequestShape):
+    """Source offset of a source partition; null, or left out, deletes it."""
+
+    partition = JsonField()
+    offset = JsonField(allow_null=True, required=False)
+
+
+class OffsetsField(ListField):
+    """Changes of source offsets, as for Kafka Connect's PATCH …/offsets."""
+
+    child = OffsetChangeShape()
+
+    def to_internal_value(self, data: Any) -> list[dict[str, object]]:
+        return writing.offsets_of({"offsets": data})
+
+
+def first_error(detail: Any, path: str = "") -> str:
+    """The first of a serializer's errors as a sentence: `letters[0].offset must be an integer from 0 to 9.`"""
+    if isinstance(detail, ErrorDetail | str):
+        return f"{path} {detail}.".lstrip()
+    if isinstance(detail, Mapping):
+        name, below = next((name, below) for name, below in detail.items() if below)
+        if name == _GENERAL:
+            return first_error(below[0], "" if str(below[0])[0].isupper() else path or "The request body")
+        return first_error(below, f"{path}[{name}]" if isinstance(name, int) else f"{path}.{name}".lstrip("."))
+    number, below = next((number, below) for number, below in enumerate(detail) if below)
+    return first_error(below, path or "The request body" if isinstance(below, ErrorDetail) else f"{path}[{number}]")
