@@ -1,0 +1,209 @@
+"""SqlSource on a real MariaDB: its types, times in UTC, late commits, a server that dies, tasks that are killed."""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pytest
+
+from ringfence.connectors.api import RetriableError
+from ringfence.connectors.builtin.sql.connector import SqlSourceConnector
+from ringfence.connectors.builtin.sql.task import SqlSourceTask
+from ringfence.connectors.class_names import class_name
+from ringfence.fencing.kafka.settings import Connection
+from tests.connectors.fakes import FakeContext
+from tests.connectors.test_sql_source import Seen
+from tests.guarantees.stage import Stage
+from tests.postgres.local import loopback
+from tests.support.attempts import Attempt
+from tests.support.broker import Broker
+from tests.support.mariadb import PASSWORD, MariaDb, mariadb
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.slow
+
+_LOOPBACK = {"egress.allow": "loopback"}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDb]:
+    with mariadb(tmp_path_factory.mktemp("mariadb")) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def allowed() -> Iterator[None]:
+    with loopback():
+        yield
+
+
+def config_of(server: MariaDb, table: str, mode: str, **more: str) -> dict[str, str]:
+    return {
+        "connection.url": f"jdbc:mariadb://127.0.0.1:{server.port}/ringfence",
+        "connection.user": "ringfence",
+        "connection.password": PASSWORD,
+        "mode": mode,
+        "table.whitelist": table,
+        "tables": f'[["ringfence", "{table}"]]',
+        "topic.prefix": "",
+        "poll.interval.ms": "20",
+        "timestamp.delay.interval.ms": "0",
+        **{key.replace("_", "."): value for key, value in more.items()},
+    }
+
+
+def test_types(server: MariaDb) -> None:
+    server.run(
+        "CREATE TABLE types (id bigint unsigned PRIMARY KEY, small smallint unsigned, yes boolean, price decimal(10,2),"
+        " ratio double, at datetime(3), stamp timestamp(6) NULL, day date, name varchar(20) CHARACTER SET utf8mb4,"
+        " doc json, raw blob, kind enum('a','b'), since time)",
+        "SET time_zone = '+05:00'",
+    )
+    with closing(server.connect()) as connection:
+        cursor = connection.cursor()
+        cursor.execute("SET time_zone = '+05:00'")
+        cursor.execute(
+            "INSERT INTO types VALUES (18446744073709551615, 65535, true, 12.5, 0.25, '2026-03-29 02:30:00.125',"
+            " '2026-03-29 02:30:00.125', '2026-02-28', 'Žluťoučký 🐎', '{\"a\": 1}', x'00ff', 'b', '10:00:00')"
+        )
+        cursor.execute("INSERT INTO types (id) VALUES (1)")
+    config = config_of(server, "types", "incrementing", incrementing_column_name="id")
+    assert SqlSourceConnector().validate(config) == {}
+    empty, full = Seen().run(config).rows
+    assert {key: value for key, value in empty.items() if value is not None} == {"id": Decimal(1)}
+    assert full == {
+        "id": Decimal(18446744073709551615),
+        "small": 65535,
+        "yes": True,
+        "price": Decimal("12.50"),
+        "ratio": 0.25,
+        "at": datetime(2026, 3, 29, 2, 30, 0, 125_000, UTC),
+        "stamp": datetime(2026, 3, 28, 21, 30, 0, 125_000, UTC),  # it was written five hours east of here
+        "day": date(2026, 2, 28),
+        "name": "Žluťoučký 🐎",
+        "doc": '{"a": 1}',
+        "raw": b"\x00\xff",
+        "kind": "b",
+        "since": full["since"],
+    }
+    assert "10:00" in str(full["since"])
+
+
+def test_a_delay_reads_what_commits_late_and_bare_numbers_miss_it(server: MariaDb) -> None:
+    server.run(
+        "CREATE TABLE late (id int AUTO_INCREMENT PRIMARY KEY, at timestamp(6) NOT NULL DEFAULT current_timestamp(6))"
+    )
+    slow = server.connect(autocommit=False)
+    slow.cursor().execute("INSERT INTO late () VALUES ()")
+    server.run("INSERT INTO late () VALUES ()")
+    numbers = config_of(server, "late", "incrementing", incrementing_column_name="id")
+    both = config_of(
+        server,
+        "late",
+        "timestamp+incrementing",
+        incrementing_column_name="id",
+        timestamp_column_name="at",
+        timestamp_delay_interval_ms="1500",
+    )
+    control, seen = Seen().run(numbers), Seen().run(both)
+    slow.commit()
+    slow.close()
+    eventually(lambda: len(seen.run(both).rows) >= 2, 20, "both rows", pause=0.2)
+    assert seen.column("id") == [1, 2]
+    assert control.run(numbers).column("id") == [2]
+
+
+def test_a_server_that_dies_is_a_retriable_error(server: MariaDb) -> None:
+    server.run("CREATE TABLE dies (id int PRIMARY KEY)", "INSERT INTO dies VALUES (1)")
+    task = SqlSourceTask()
+    task.context = FakeContext()
+    task.start(config_of(server, "dies", "incrementing", incrementing_column_name="id"))
+    try:
+        assert len(task.poll() or ()) == 1
+        server.kill()
+        task._tables[0].due = 0.0
+        with pytest.raises(RetriableError) as error:
+            task.poll()
+        assert PASSWORD not in str(error.value)
+        server.start()
+        server.run("INSERT INTO dies VALUES (2)")
+        task._tables[0].due = 0.0
+        (record,) = task.poll() or ()
+        assert record.source_offset == {"incrementing": 2}
+    finally:
+        task.stop()
+
+
+def test_every_row_once_under_kills_and_concurrent_writers(
+    server: MariaDb, broker: Broker, unique: Callable[[str], str]
+) -> None:
+    table = "kills"
+    server.run(
+        f"CREATE TABLE {table} (id int AUTO_INCREMENT PRIMARY KEY, "
+        "at timestamp(6) NOT NULL DEFAULT current_timestamp(6), KEY (at, id))"
+    )
+    stage = Stage(Connection(broker.bootstrap), unique("maria"))
+    text = "org.apache.kafka.connect.storage.StringConverter"
+    transform = "org.apache.kafka.connect.transforms"
+    config = {
+        **config_of(
+            server,
+            table,
+            "timestamp+incrementing",
+            incrementing_column_name="id",
+            timestamp_column_name="at",
+            timestamp_delay_interval_ms="5000",
+            batch_max_rows="20",
+        ),
+        "name": str(stage.connector),
+        "connector.class": "SqlSource",
+        "tasks.max": "1",
+        "key.converter": text,
+        "value.converter": text,
+        "transforms": "id,topic,text",
+        "transforms.id.type": f"{transform}.ExtractField$Value",
+        "transforms.id.field": "id",
+        "transforms.topic.type": f"{transform}.RegexRouter",
+        "transforms.topic.regex": ".*",
+        "transforms.topic.replacement": stage.data,
+        "transforms.text.type": f"{transform}.Cast$Value",
+        "transforms.text.spec": "string",
+        "transaction.boundary": "poll",
+        "exactly.once.support": "required",
+    }
+    stage.configure(config)
+    stage.count()
+    transactions, writers = 150, 3
+
+    def write() -> None:
+        with closing(server.connect(autocommit=False)) as connection:
+            for _ in range(transactions):
+                for _ in range(3):
+                    connection.cursor().execute(f"INSERT INTO {table} () VALUES ()")
+                    time.sleep(random.choice((0, 0, 0.003)))
+                connection.commit()
+
+    threads = [threading.Thread(target=write) for _ in range(writers)]
+    attempts: list[Attempt] = []
+    try:
+        for each in threads:
+            each.start()
+        for least in (1, 200, 600):
+            attempts.append(Attempt(stage, len(attempts) + 1, config, class_name(SqlSourceTask), _LOOPBACK))
+            eventually(lambda least=least: len(stage.visible()) >= least, 60, lambda: attempts[-1].log, pause=0.05)  # type: ignore[misc]
+            attempts[-1].kill()
+        for each in threads:
+            each.join()
+        attempts.append(Attempt(stage, len(attempts) + 1, config, class_name(SqlSourceTask), _LOOPBACK))
+        wanted = writers * transactions * 3
+        eventually(lambda: len(stage.visible()) >= wanted, 60, lambda: attempts[-1].log, pause=0.2)
+        assert attempts[-1].stop()["trace"] is None
+        assert sorted(stage.visible()) == list(range(1, wanted + 1)), "a row is missing, or there twice"
+    finally:
+        for one in attempts:
+            one.close()
+        stage.close()
