@@ -77,14 +77,12 @@ class PluginRegistry:
         """The plugin in all installed versions, the newest first. Of a Python plugin there is one."""
         return [plugin, *self._older.get(plugin.class_name, ())]
 
-    def choose(self, name: str, requirement: str | None) -> PluginInfo | None:
+    def choose(self, plugin: PluginInfo, requirement: str | None) -> PluginInfo | None:
         """The newest version that `connector.plugin.version` asks for; None for none.
 
-        Raises `UnknownConnector`, and ValueError for what is neither a version nor a range.
+        Raises ValueError for what is neither a version nor a range.
         """
-        found = self.versions(self.find(name))
-        version = versions.choose(requirement, (each.version for each in found))
-        return next((each for each in found if each.version == version), None)
+        return versions.choose(requirement, self.versions(plugin), lambda each: each.version)
 
     def find(self, name: str) -> PluginInfo:
         """The connector of this name, class or alias, in its newest version.

@@ -56,9 +56,7 @@ def find_plugins(folders: Sequence[str]) -> tuple[JavaPlugin, ...]:
 
 def choose_plugin(plugins: Sequence[JavaPlugin], name: str, requirement: str | None) -> JavaPlugin | None:
     """The newest of a class that `connector.plugin.version` asks for. Raises ValueError for no version or range."""
-    ours = select_versions(plugins, name)
-    version = versions.choose(requirement, (plugin.version for plugin in ours))
-    return next((plugin for plugin in ours if plugin.version == version), None)
+    return versions.choose(requirement, select_versions(plugins, name), lambda plugin: plugin.version)
 
 
 def select_versions(plugins: Sequence[JavaPlugin], name: str) -> list[JavaPlugin]:

@@ -1,9 +1,9 @@
 """Versions as Maven orders them, and what `connector.plugin.version` asks for (KIP-891, "Configuration")."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 LATEST: Final = "latest"
 
@@ -24,6 +24,7 @@ _NOTHING: Final = (_END, (_NUMBER, 0, ""))
 _RANGE: Final = re.compile(r"([\[(])([^\[\](),]*)(?:(,)([^\[\](),]*))?([\])])")
 
 Order = list[tuple[int, int, str]]
+T = TypeVar("T")
 
 
 def order(version: str) -> Order:
@@ -72,9 +73,10 @@ def accepts(requirement: str | None, version: str) -> bool:
     return not spans or any(span.holds(version) for span in spans)
 
 
-def choose(requirement: str | None, versions: Iterable[str]) -> str | None:
+def choose(requirement: str | None, several: Iterable[T], version_of: Callable[[T], str]) -> T | None:
     """The newest that is asked for, or None. Raises ValueError like `check`."""
-    return max((each for each in versions if accepts(requirement, each)), key=order, default=None)
+    accepted = (each for each in several if accepts(requirement, version_of(each)))
+    return max(accepted, key=lambda each: order(version_of(each)), default=None)
 
 
 def _spans(requirement: str) -> list[_Span]:

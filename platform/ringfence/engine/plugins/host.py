@@ -25,7 +25,7 @@ def version_key(config: Mapping[str, str]) -> tuple[str, str]:
 
 def _choose(requirement: str, found: Sequence[str]) -> str | None:
     try:
-        return versions.choose(requirement, found)
+        return versions.choose(requirement, found, str)
     except ValueError:  # validation says so
         return None
 

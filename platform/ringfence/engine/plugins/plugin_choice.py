@@ -28,10 +28,24 @@ def find_for(registry: PluginRegistry, config: Mapping[str, str | None]) -> Plug
 
 def find_version(registry: PluginRegistry, config: Mapping[str, str | None]) -> PluginInfo:
     """The same, of any plugin. Raises `BadRequest` where the version is not installed."""
-    newest = find_newest(registry, config)
-    if (problem := find_problem(registry, newest, config)) is not None:
-        raise BadRequest(problem)
-    return registry.choose(_class_of(config), config.get(PLUGIN_VERSION)) or newest
+    newest, wanted = find_newest(registry, config), config.get(PLUGIN_VERSION)
+    try:
+        found = registry.choose(newest, wanted)
+    except ValueError as error:
+        raise BadRequest(str(error)) from error
+    if found is None:
+        installed = ", ".join(each.version for each in registry.versions(newest))
+        raise BadRequest(f"Version {wanted} of {_class_of(config)} is not installed; installed is {installed}")
+    return found
+
+
+def find_problem(registry: PluginRegistry, config: Mapping[str, str | None]) -> str | None:
+    """Why the version that it asks for cannot be had; None where it can."""
+    try:
+        find_version(registry, config)
+    except BadRequest as error:
+        return error.message
+    return None
 
 
 def find_nearest(registry: PluginRegistry, config: Mapping[str, str | None]) -> PluginInfo:
@@ -53,17 +67,3 @@ def find_newest(registry: PluginRegistry, config: Mapping[str, str | None]) -> P
 
 def _class_of(config: Mapping[str, str | None]) -> str:
     return (config.get(CONNECTOR_CLASS) or "").strip()
-
-
-def _not_installed(registry: PluginRegistry, plugin: PluginInfo, config: Mapping[str, str | None]) -> str:
-    installed = ", ".join(each.version for each in registry.versions(plugin))
-    return f"Version {config.get(PLUGIN_VERSION)} of {_class_of(config)} is not installed; installed is {installed}"
-
-
-def find_problem(registry: PluginRegistry, plugin: PluginInfo, config: Mapping[str, str | None]) -> str | None:
-    """Why the version that it asks for cannot be had; None where it can."""
-    try:
-        found = registry.choose(_class_of(config), config.get(PLUGIN_VERSION))
-    except ValueError as error:
-        return str(error)
-    return None if found is not None else _not_installed(registry, plugin, config)

@@ -65,7 +65,7 @@ def validate(
     if not isinstance(connector, JavaSourceConnector):
         _add(values, keys, _ask_plugin(connector, given, report=own_is_sound))
     _add(values, keys, {name: [_null(name)] for name, value in config.items() if value is None and name not in keys})
-    if (problem := plugin_choice.find_problem(registry, newest, config)) is not None:
+    if (problem := plugin_choice.find_problem(registry, config)) is not None:
         values[PLUGIN_VERSION].errors.append(problem)
     if own_is_sound:
         _check_exactly_once(connector, given, values, exactly_once=exactly_once)
