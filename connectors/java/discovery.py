@@ -40,6 +40,9 @@ class _Jar:
     changed_ns: int
 
 
+Signature = tuple[_Jar, ...]
+
+
 def find_plugins(folders: Sequence[str]) -> tuple[JavaPlugin, ...]:
     """All of them, sorted by class, the newest version of each first; of two copies of a version the first.
 
@@ -91,7 +94,7 @@ def find_places(folders: Sequence[str], wanted: JavaPlugin | None) -> tuple[str,
     return tuple(sorted(everywhere - left_out)) if left_out else ()
 
 
-def find_signature(folders: Sequence[str]) -> tuple[_Jar, ...]:
+def find_signature(folders: Sequence[str]) -> Signature:
     """Differs when any jar was added, replaced or removed."""
     return tuple(jar for folder in folders for place in _locations(Path(folder)) for jar in _jars(place))
 

@@ -7,11 +7,12 @@ import logging
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ringfence.connectors.api import ConnectorError, OffsetReader
 from ringfence.connectors.java import runtime
-from ringfence.connectors.java.discovery import JavaPlugin, find_places, find_signature
+from ringfence.connectors.java.discovery import JavaPlugin, Signature, find_places, find_signature
 from ringfence.connectors.java.process import JavaProcess
 
 if TYPE_CHECKING:
@@ -55,8 +56,9 @@ def get(plugin: JavaPlugin | None = None) -> SharedProcess:
     if java is None:
         raise ConnectorError(f"This worker runs no Java connectors: name folders in its {runtime.PLUGIN_PATH}")
     with _lock:
-        java = replace(java, places=find_places(java.folders, plugin))
-        signature = (java, find_signature(java.folders))
+        jars = find_signature(java.folders)
+        java = replace(java, places=_places(tuple(java.folders), plugin, jars))
+        signature = (java, jars)
         for other in [each for each in _current if each.ended is not None or each.signature[1] != signature[1]]:
             _current.remove(other)
             _let_go(other)
@@ -65,6 +67,12 @@ def get(plugin: JavaPlugin | None = None) -> SharedProcess:
             found = SharedProcess(java, signature)
             _current.append(found)
         return found
+
+
+@lru_cache(maxsize=64)
+def _places(folders: tuple[str, ...], plugin: JavaPlugin | None, _jars: Signature) -> tuple[str, ...]:
+    """`find_places`, which reads the folders, once for the jars that are in them."""
+    return find_places(folders, plugin)
 
 
 def release(process: SharedProcess) -> None:

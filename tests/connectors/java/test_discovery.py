@@ -7,7 +7,7 @@ import pytest
 
 from ringfence.connectors.builtin.file_stream.connector import FileStreamSourceConnector
 from ringfence.connectors.common_settings import PLUGIN_VERSION
-from ringfence.connectors.java import discovery, runtime
+from ringfence.connectors.java import discovery, runtime, shared_process
 from ringfence.connectors.java.connector import JavaSourceConnector
 from ringfence.connectors.java.discovery import JavaPlugin, find_places, find_plugins, find_signature
 from ringfence.connectors.plugins import PluginRegistry
@@ -76,6 +76,26 @@ def test_a_jvm_sees_one_version_of_each_plugin(tmp_path: Path) -> None:
         (tmp_path / f"a{version}" / f"a-{version}.jar").unlink()
         (tmp_path / f"a{version}").rmdir()
     assert find_places(folders, found["a.A", "3"]) == (), "it looks everywhere where nothing is there twice"
+
+
+def test_the_places_are_looked_for_again_when_jars_come_or_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[JavaPlugin | None] = []
+
+    def find(folders: tuple[str, ...], wanted: JavaPlugin | None) -> tuple[str, ...]:
+        looked.append(wanted)
+        return find_places(folders, wanted)
+
+    def places() -> list[str]:
+        folders = (str(tmp_path),)
+        return [Path(each).name for each in shared_process._places(folders, None, find_signature(folders))]
+
+    monkeypatch.setattr(shared_process, "find_places", find)
+    jar(tmp_path / "a1" / "a-1.jar", "a.A")
+    jar(tmp_path / "a2" / "a-2.jar", "a.A")
+    assert places() == places() == ["a2"]
+    assert len(looked) == 1
+    jar(tmp_path / "a3" / "a-3.jar", "a.A")
+    assert places() == ["a3"]
 
 
 def test_a_plugin_that_comes_is_found_and_each_jar_is_read_once(
