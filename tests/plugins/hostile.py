@@ -129,6 +129,8 @@ class HostileConnector(SourceConnector):
         return True
 
     def _misbehave(self, config: Mapping[str, str]) -> None:
+        if config.get("misbehaves"):
+            Path(config["misbehaves"]).write_text(str(os.getpid()))
         match config.get("mood"):
             case "hang":
                 time.sleep(600)
