@@ -13,7 +13,7 @@ from ringfence.local.errors import LocalError
 
 
 class AttemptProcess:
-    """Starts at once. `close` it: nothing of it stays."""
+    """Starts at once. `close` it: nothing of it stays. It also ends with this process, however this one ends."""
 
     def __init__(self, spec: TaskSpec) -> None:
         self._outcome: dict[str, Any] | None = None
@@ -33,8 +33,10 @@ class AttemptProcess:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         assert self._process.stdin is not None
-        self._process.stdin.write(spec.dumps() + "\n")
-        self._process.stdin.flush()
+        self._lifeline = self._process.stdin
+        self._process.stdin = None  # `communicate` would close it
+        self._lifeline.write(spec.dumps() + "\n")
+        self._lifeline.flush()
 
     @property
     def log(self) -> str:
@@ -83,6 +85,6 @@ class AttemptProcess:
         if self.running:
             self._process.kill()
             self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout, self._errors):
+        for pipe in (self._lifeline, self._process.stdout, self._errors):
             if pipe is not None:
                 pipe.close()
