@@ -40,8 +40,9 @@ class FenceResult:
     @property
     def told(self) -> str:
         """For people: empty where everything went the first way."""
-        ended = f"; ended what hung on {'; '.join(one.told for one in self.hanging)}" if self.hanging else ""
-        return (f", with {self.whose}, since {'; '.join(self.refused)}" if self.refused else "") + ended
+        another = f"Fenced with {self.whose}, since {'; '.join(self.refused)}" if self.refused else ""
+        ended = f"Ended what hung on {'; '.join(one.told for one in self.hanging)}" if self.hanging else ""
+        return ". ".join(filter(None, (another, ended)))
 
     @property
     def epochs(self) -> dict[int, int]:
@@ -68,7 +69,7 @@ def fence(ids: Sequence[str], ways: Sequence[AdminAccess], seconds: float = SECO
             continue
         found = FenceResult(producers, way.whose, [f"{one.whose} did not do: {error}" for one, error in troubles])
         if found.refused:
-            log.warning("Fenced %s%s", ", ".join(ids), found.told)
+            log.warning("Fenced %s. %s", ", ".join(ids), found.told)
         return found
     said = "; ".join(f"with {way.whose}: {error}" for way, error in troubles)
     remedy = _REMEDY.format(where=ways[0].connection.bootstrap, first=ids[0], last=ids[-1])

@@ -58,9 +58,7 @@ class RemoteWorker:
 @contextlib.contextmanager
 def platform_with_a_remote_worker(root: Path) -> Iterator[tuple[Up, RemoteWorker]]:
     """On a broker of its own. worker-1, web and Redis are on this side of the lines."""
-    one_broker = {
-        f"CONNECT_{topic}_STORAGE_REPLICATION_FACTOR": "1" for topic in ("CONFIG", "OFFSET", "STATUS", "EVENTS")
-    }
+    one_broker = {f"CONNECT_{topic}_STORAGE_REPLICATION_FACTOR": "1" for topic in ("CONFIG", "OFFSET", "STATUS")}
     with proxied_kafka(root) as kafka:
         up = Up(root / "platform", settings={"CONNECT_BOOTSTRAP_SERVERS": kafka.direct.bootstrap, **one_broker})
         up.kafka_port = kafka.kafka.port

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.e2e.up import environment
@@ -98,6 +99,8 @@ def test_every_step_works_as_pasted(shell: Callable[[str], Shell]) -> None:
     shown.await_words("It stays up until Ctrl-C")
     demo_address = _READY.search(shown.said)
     assert demo_address is not None
+    page = httpx.get(f"http://{demo_address.group(1)}/ui/connectors/flights", timeout=60)
+    assert "336,776 in all" in page.text
     beside = shell(up)
     address = beside.await_words(_READY.pattern).group(1)
     assert address != demo_address.group(1)

@@ -81,7 +81,37 @@ def test_a_round_says_each_thing_once(leader: FakeLeader) -> None:
     leader.project()
     events = Topic()
     fenced = [{"id": "g-c-0", "producer_id": 1, "epoch": 2}]
-    told = {"generation": 2, "stage": "done", "fenced": fenced, "ms": 98, "message": "1 fenced in 0.099 s"}
-    events.event(type="round", connector="c", **told)
+    told = {"generation": 2, "stage": "done", "fenced": fenced, "ms": 98}
+    for message in ("1 fenced in 0.099 s", "", "Ended what hung on t-0"):
+        events.event(type="round", connector="c", message=message, **told)
     project("events", events)
-    assert Event.objects.get().summary == "Generation 1: done, 1 transactional id fenced in 98 ms"
+    said = "Generation 1: done, 1 transactional id fenced in 98 ms"
+    assert list(Event.objects.order_by("id").values_list("summary", flat=True)) == [
+        said,
+        said,
+        f"{said}. Ended what hung on t-0",
+    ]
+
+
+def test_a_round_is_one_row_and_tasks_that_are_made_ready_beside_it_another(leader: FakeLeader) -> None:
+    """Of two generations, the newest first; a round that failed before it was done says so."""
+    events = Topic()
+    at = iter(range(10_000, 90_000, 1_000))
+
+    def tell(kind: str, offset: int, stage: str, **more: object) -> None:
+        events.event(type=kind, connector="c", generation=offset, stage=stage, time_ms=next(at), **more)
+
+    for offset in (2, 5):
+        tell("round", offset, "fencing")
+        tell("task", offset, "reading the config topic", task=0, attempt=1)
+        for stage in ("failed", "failed") if offset == 5 else ():
+            tell("round", offset, stage)
+        tell("round", offset, "done", ms=7)
+        tell("task", offset, "running", task=0, attempt=1)
+    project("events", events)
+    assert [headline(group) for group in fold(Event.objects.order_by("-time_ms", "-id"))] == [
+        "Task 0: running (attempt 1)",
+        "Generation at offset 5: done, nothing to fence in 7 ms (2 failed tries before)",
+        "Task 0: running (attempt 1)",
+        "Generation at offset 2: done, nothing to fence in 7 ms",
+    ]

@@ -1,5 +1,6 @@
 """The events topic as rows: live numbers of tasks, their minutes, rounds, and a timeline for people."""
 
+import re
 import time
 from collections.abc import Sequence
 
@@ -14,6 +15,8 @@ from ringfence.projection.progress import number, text
 from ringfence.projection.records import Record
 from ringfence.projection.signals import foreign_record_found
 
+_SAID_TWICE = re.compile(r"\d+ fenced in [\d.]+ s$")
+"""What leaders of earlier versions say of a round that is done."""
 KEPT_MS = 7 * 24 * 3600 * 1000
 
 
@@ -120,7 +123,8 @@ def summary(report: Report) -> str:
             )
             took = f" in {number(report, 'ms')} ms" if number(report, "ms") else ""
             line = f"{_generation_of(report)}: {text(report, 'stage')}{ids}{took}"
-            message = "" if done else message  # it says the same again
+            if done and _SAID_TWICE.match(message):
+                message = ""
         case "task":
             line = f"Task {number(report, 'task')}: {text(report, 'stage')} (attempt {number(report, 'attempt')})"
         case "leader":

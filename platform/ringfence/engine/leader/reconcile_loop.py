@@ -139,9 +139,7 @@ class Reconciler:
             for one in fenced.hanging:
                 report_ended(self._reporter, round_.connector, one, "round")
             elapsed = time.monotonic() - running.started
-            self._report_round(
-                round_, "done", f"{len(fenced.producers)} fenced in {elapsed:.3f} s{fenced.told}", fenced, elapsed
-            )
+            self._report_round(round_, "done", fenced.told, fenced, elapsed)
 
     def _report_round(
         self,

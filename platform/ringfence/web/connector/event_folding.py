@@ -1,6 +1,7 @@
-"""What a task went through, as one row: an attempt has some seven steps, and a crash loop has many attempts.
+"""What a task or a fencing round went through, as one row: an attempt has some seven steps, a crash loop many attempts.
 
-The steps of a task are folded until something else happens to its connector (a command, a fencing round).
+The steps of a task are folded until something else happens to its connector: a command, the round of a generation that
+they do not belong to. Those of a round are folded by themselves; tasks are made ready beside it.
 """
 
 import json
@@ -10,6 +11,7 @@ from dataclasses import dataclass, replace
 from ringfence.projection.models import Event
 
 _BAD = ("failed", "lost")
+_ROUND = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +31,25 @@ class Step:
 
 
 def fold(events: Iterable[Event]) -> list[list[Event]]:
-    """Events, newest first, in groups: one of a task's steps, or a single event. The newest of each comes first."""
+    """Events, newest first, in groups: steps of one task or one round, or a single event. The newest comes first."""
     groups: list[list[Event]] = []
-    opened: dict[str, dict[int, list[Event]]] = {}
+    opened: dict[str, dict[int, tuple[int, list[Event]]]] = {}
+    """By connector and task (a round: -1): the generation of what is folded, and the group."""
     for event in events:
-        if event.type != "task" or event.task is None:
-            opened.pop(event.connector, None)
+        of_connector = opened.setdefault(event.connector, {})
+        key = _ROUND if event.type == "round" else event.task if event.type == "task" else None
+        if key is None:
+            of_connector.clear()
             groups.append([event])
             continue
-        of_connector = opened.setdefault(event.connector, {})
-        group = of_connector.get(event.task)
-        if group is None:
-            group = of_connector[event.task] = []
-            groups.append(group)
-        group.append(event)
+        generation = int(json.loads(event.body).get("generation") or 0)
+        if key == _ROUND:
+            for other in [each for each, (belongs, _) in of_connector.items() if belongs != generation]:
+                del of_connector[other]
+        if of_connector.get(key, (None,))[0] != generation:
+            of_connector[key] = generation, []
+            groups.append(of_connector[key][1])
+        of_connector[key][1].append(event)
     return groups
 
 
@@ -60,6 +67,8 @@ def steps_of(group: Sequence[Event]) -> list[Step]:
 
 def headline(group: Sequence[Event]) -> str:
     """The group in one line."""
+    if group[0].type == "round":
+        return _headline_of_round(group)
     steps = steps_of(group)
     failures = [step for step in steps if step.failed]
     if not failures:
@@ -72,6 +81,13 @@ def headline(group: Sequence[Event]) -> str:
     since = f", {steps[0].stage} since then" if not steps[0].failed else ""
     error = "" if not newest.message else f". {'The newest error: ' if len(messages) > 1 else ''}{newest.message}"
     return f"Task {group[0].task}: {times}{since}{error}"
+
+
+def _headline_of_round(group: Sequence[Event]) -> str:
+    """Its newest stage, and how often it was tried in vain before."""
+    failed = sum(json.loads(event.body).get("stage") == "failed" for event in group[1:])
+    tries = f" ({failed} failed {'try' if failed == 1 else 'tries'} before)" if failed else ""
+    return group[0].summary + tries
 
 
 @dataclass(frozen=True, slots=True)
