@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ringfence.local import log_rotation
+from ringfence.local import supervisor as supervisor_module
 from ringfence.local.errors import LocalError
 from ringfence.local.process import GuardedProcess, process_exists
 from ringfence.local.supervisor import Supervisor
@@ -73,3 +75,16 @@ def test_all_are_stopped_in_reverse_order_the_deaf_by_force(tmp_path: Path, caps
     assert [role.name for role in roles if process_exists(role.pid)] == []
     said = [line.split(" …")[0] for line in capsys.readouterr().out.splitlines()]
     assert said == ["stopping worker-1, worker-2", "stopping web", "stopping kafka"]
+
+
+def test_the_log_of_a_running_role_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_rotation.rotate, "__defaults__", (20, 1))
+    monkeypatch.setattr(supervisor_module, "_ROTATE_SECONDS", 0.0)
+    supervisor, role = Supervisor(), Sleeper("web", tmp_path, "sh", "-c", "echo one long line of its log; sleep 1000")
+    supervisor.launch(role)
+    try:
+        assert supervisor.tend_until((tmp_path / "log.1").exists, 10)
+        assert (tmp_path / "log.1").read_text() == "one long line of its log\n"
+        assert (tmp_path / "log").read_text() == ""
+    finally:
+        supervisor.stop()
