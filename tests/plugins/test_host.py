@@ -55,6 +55,7 @@ def test_plugins_are_listed_with_what_cannot_be_loaded(host: PluginHost) -> None
         "ShareGroupSource",
         "SqlSource",
         "VerifiableSource",
+        "WebhookSource",
     }
     assert set(host.find_broken_plugins()) == {"Broken"}
     assert [key["name"] for key in host.config_keys("Hostile")] == ["mood", "password", "marker", "count"]

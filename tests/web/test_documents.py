@@ -76,3 +76,8 @@ def test_every_document_is_in_the_list_once_and_measurements_come_last() -> None
     assert sorted(names) == sorted(handbook.documents())
     assert all(each.name.startswith("benchmarks") for each in groups["Measurements"]), "give the document a group"
     assert {name for some in GROUPS.values() for name in some} <= set(names), "a document that is gone"
+
+
+def test_no_table_has_a_head_without_a_text() -> None:
+    assert "<th></th>" not in "".join(document.html for document in handbook.documents().values())
+    assert "<td></td>" in handbook.documents()["deployment"].html

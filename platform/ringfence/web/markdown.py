@@ -6,9 +6,19 @@ from typing import Final
 
 from django.utils.safestring import SafeString, mark_safe
 from markdown_it import MarkdownIt
+from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
+
+def _demote_empty_heads(state: StateCore) -> None:
+    """A head without a text would be read to the blind as one without a name; it is an ordinary cell."""
+    for opening, inline, closing in zip(state.tokens, state.tokens[1:], state.tokens[2:], strict=False):
+        if opening.type == "th_open" and not inline.content:
+            opening.tag = closing.tag = "td"
+
+
 RENDERER: Final = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
+RENDERER.core.ruler.push("demote_empty_heads", _demote_empty_heads)
 WEB: Final = ("https://", "http://")
 
 

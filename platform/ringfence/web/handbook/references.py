@@ -79,6 +79,12 @@ CONNECTORS: Final[dict[str, _Table]] = {
     ],
     "ShareGroupSource": [(".*", Reference("share-groups#settings", "Settings of ShareGroupSource"))],
     "VerifiableSource": [(".*", Reference("connectors#verifiablesource", "VerifiableSource"))],
+    "WebhookSource": [
+        (r"signature(\..*)?", Reference("webhooks#who-may-send", "Who may send")),
+        (r"idempotency\..*", Reference("webhooks#what-is-exactly-once", "What is exactly once")),
+        (r"max\.body\.bytes|queue\..*", Reference("webhooks#limits", "Limits")),
+        (".*", Reference("connectors#webhooksource", "WebhookSource")),
+    ],
 }
 """The own settings of built-in connectors, by the name that users write."""
 
