@@ -1,10 +1,11 @@
 """The plugin process: reads requests, runs plugin code, writes answers. Started by `process.ChildProcess`.
 
 Protocol: one JSON object a line, over two pipes of its own, so that a plugin may print what it likes.
-Request `{"id", "op", "lane", "args", "offsets_topics"}`; answer `{"id", "result"}` or
-`{"id", "error": {"kind", "message", "trace"}}`; events `{"event": "reconfigure", "connector"}`,
-`{"event": "failed", "connector", "trace"}` and `{"event": "warning", "connector", "text"}`. Requests of one lane run
-one after another, on one thread. A third descriptor is a file for the stacks of a crash.
+Request `{"id", "op", "lane", "args", "offsets_topics"}`, where `op` and `args` are one of `requests.plugin_calls`;
+answer `{"id", "result"}` or `{"id", "error": {"kind", "message", "trace"}}`; events
+`{"event": "reconfigure", "connector"}`, `{"event": "failed", "connector", "trace"}` and
+`{"event": "warning", "connector", "text"}`. Requests of one lane run one after another, on one thread.
+A third descriptor is a file for the stacks of a crash.
 
 The process ends with its host: the end of the request pipe ends it at once. Should a plugin hold the interpreter for so
 long that this cannot be seen, a watchdog outside of the interpreter ends it.
@@ -28,6 +29,7 @@ from ringfence.connectors.java import shared_process
 from ringfence.connectors.plugins import PluginRegistry
 from ringfence.engine.plugins.errors import PluginError, to_wire
 from ringfence.engine.plugins.operations import Operations
+from ringfence.requests.plugin_calls import parse
 
 WATCHDOG_SECONDS = 30.0
 HEARTBEAT_SECONDS = 5.0
@@ -65,15 +67,16 @@ class Child:
     def _work(self, requests: "queue.SimpleQueue[dict[str, object]]") -> None:
         while True:
             request = requests.get()
-            args = request["args"]
+            name, args = str(request["op"]), request["args"]
             assert isinstance(args, dict)
-            operation: Callable[..., object] = getattr(self._operations, str(request["op"]))
             try:
+                call = parse(name, args)
+                operation: Callable[..., object] = getattr(self._operations, call.name)
                 self._registry.follow_plugin_path()  # a plugin may have come since
-                answer = {"id": request["id"], "result": operation(**args)}
+                answer = {"id": request["id"], "result": operation(**vars(call))}
                 json.dumps(answer)
             except BaseException as error:  # noqa: BLE001 - the root of the thread: the error is the call's answer
-                answer = {"id": request["id"], "error": self._describe(error, str(request["op"]), args)}
+                answer = {"id": request["id"], "error": self._describe(error, name, args)}
             self.write(answer)
 
     def _describe(self, error: BaseException, op: str, args: Mapping[str, object]) -> dict[str, object]:

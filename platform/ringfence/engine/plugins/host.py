@@ -8,9 +8,26 @@ from ringfence.connectors.installed import installed_state
 from ringfence.connectors.java import runtime as java_runtime
 from ringfence.connectors.java import versions
 from ringfence.engine.plugins.errors import PluginError
-from ringfence.engine.plugins.live import LiveConnectors, Offsets
+from ringfence.engine.plugins.live import LiveConnectors, Offsets, pairs_of
 from ringfence.engine.plugins.pool import CallPool
 from ringfence.engine.plugins.process import ChildProcess
+from ringfence.requests.plugin_calls import (
+    CheckIsJava,
+    CheckOffsets,
+    ConvertDeadLetters,
+    CountRecords,
+    FindSlot,
+    ListPlugins,
+    PluginCall,
+    PreviewRecords,
+    ReadCommonKeys,
+    ReadConfigKeys,
+    ReadExactlyOnceSupport,
+    ReadRecordPositions,
+    TryChain,
+    ValidateConfig,
+)  # fmt: skip
+from ringfence.requests.request import Answer
 
 CALL_SECONDS = 10.0
 JAVA_CALL_SECONDS = 30.0
@@ -72,13 +89,16 @@ class PluginHost:
     def _limit(self, timeout: float | None) -> float:
         return self.call_seconds if timeout is None else timeout
 
+    def _ask(self, call: PluginCall[Answer], timeout: float | None) -> Answer:
+        pool = self._previews if call.leaves_nothing else self._calls
+        return pool.call(call, self._limit(timeout))
+
     def plugins(self, timeout: float | None = None) -> list[dict[str, object]]:
         """`{"class", "type", "version", "versions", "names", "documentation"}` of each connector.
 
         `names`: all that may stand in connector.class; `versions`: all that are installed, the newest first.
         """
-        answer = self._calls.call("plugins", {}, self._limit(timeout))
-        return cast("list[dict[str, object]]", cast("dict[str, object]", answer)["plugins"])
+        return cast("list[dict[str, object]]", self._ask(ListPlugins(), timeout)["plugins"])
 
     def version_of(self, config: Mapping[str, str]) -> str | None:
         """The version that a configuration's plugin runs in; None for one that is not installed. Asked for once."""
@@ -107,8 +127,7 @@ class PluginHost:
 
     def find_broken_plugins(self, timeout: float | None = None) -> dict[str, str]:
         """Connectors that are installed and cannot be loaded, with the reason."""
-        answer = self._calls.call("plugins", {}, self._limit(timeout))
-        return cast("dict[str, str]", cast("dict[str, object]", answer)["broken"])
+        return cast("dict[str, str]", self._ask(ListPlugins(), timeout)["broken"])
 
     def config_keys(
         self, plugin: str, timeout: float | None = None, *, common: bool = False, version: str | None = None
@@ -117,12 +136,11 @@ class PluginHost:
 
         `version`: `BadRequest` where another one is installed.
         """
-        args = {"plugin": plugin, "common": common, "version": version}
-        return cast("list[dict[str, object]]", self._calls.call("config_keys", args, self._limit(timeout)))
+        return self._ask(ReadConfigKeys(plugin, common, version), timeout)
 
     def common_keys(self, timeout: float | None = None) -> list[dict[str, object]]:
         """The settings that all source connectors have, as key infos."""
-        return cast("list[dict[str, object]]", self._calls.call("common_keys", {}, self._limit(timeout)))
+        return self._ask(ReadCommonKeys(), timeout)
 
     def validate(
         self,
@@ -136,31 +154,27 @@ class PluginHost:
 
         exactly_once: whether the cluster runs with `exactly.once.source.support=enabled`.
         """
-        args = {"plugin": plugin, "config": dict(config), "exactly_once": exactly_once}
-        return cast("dict[str, object]", self._calls.call("validate", args, self._limit(timeout)))
+        return self._ask(ValidateConfig(plugin, dict(config), exactly_once), timeout)
 
     def exactly_once_support(self, config: Mapping[str, str], timeout: float | None = None) -> tuple[str, bool]:
         """The connector's word with this configuration: supported, unsupported or unknown; and that it can define
         transactions itself."""
-        answer = cast(
-            "list[object]", self._calls.call("exactly_once_support", {"config": dict(config)}, self._limit(timeout))
-        )
-        return str(answer[0]), bool(answer[1])
+        support, boundaries = self._ask(ReadExactlyOnceSupport(dict(config)), timeout)
+        return support, boundaries
 
     def is_java(self, plugin: str, timeout: float | None = None) -> bool:
         """Whether a name means a Java plugin. Raises `UnknownPlugin`."""
         if java_runtime.ENVIRONMENT not in (self._environment or {}):
             return False
-        return bool(self._calls.call("is_java", {"plugin": plugin}, self._limit(timeout)))
+        return self._ask(CheckIsJava(plugin), timeout)
 
     def find_slot(self, config: Mapping[str, str], timeout: float | None = None) -> str | None:
         """The replication slot that a first snapshot of Debezium would find; see `JavaSourceConnector.find_slot`."""
-        return cast("str | None", self._calls.call("find_slot", {"config": dict(config)}, self._limit(timeout)))
+        return self._ask(FindSlot(dict(config)), timeout)
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Offsets, timeout: float | None = None) -> bool:
         """Whether the connector has checked the offsets; raises `OffsetsRefused` where it will not have them."""
-        pairs = [[dict(partition), None if offset is None else dict(offset)] for partition, offset in offsets]
-        return bool(self._calls.call("alter_offsets", {"config": dict(config), "offsets": pairs}, self._limit(timeout)))
+        return self._ask(CheckOffsets(dict(config), pairs_of(offsets)), timeout)
 
     def preview(
         self,
@@ -176,15 +190,8 @@ class PluginHost:
         worker: its converter settings; secret: names of settings whose values are hidden beside passwords; bounds:
         records, bytes, seconds. The caller sees to it that no task reads the source in the meantime.
         """
-        pairs = [[dict(partition), None if offset is None else dict(offset)] for partition, offset in offsets]
-        args = {
-            "config": dict(config),
-            "offsets": pairs,
-            "worker": dict(worker),
-            "secret": list(secret),
-            "bounds": dict(bounds),
-        }
-        return cast("dict[str, object]", self._previews.call("preview", args, timeout))
+        call = PreviewRecords(dict(config), pairs_of(offsets), dict(worker), list(secret), dict(bounds))
+        return self._ask(call, timeout)
 
     def try_transforms(
         self,
@@ -195,8 +202,7 @@ class PluginHost:
         timeout: float | None = None,
     ) -> dict[str, object]:
         """What the transforms and converters make of a record, step by step; see `trial.Chain.walk`."""
-        args = {"config": dict(config), "record": dict(record), "worker": dict(worker), "secret": list(secret)}
-        return cast("dict[str, object]", self._calls.call("try_transforms", args, self._limit(timeout)))
+        return self._ask(TryChain(dict(config), dict(record), dict(worker), list(secret)), timeout)
 
     def replay(
         self,
@@ -208,21 +214,17 @@ class PluginHost:
         timeout: float,
     ) -> list[dict[str, object]]:
         """What the connector's chain makes of dead letters; see `replay.again`. Its process ends afterwards."""
-        args: dict[str, object] = {"config": dict(config), "letters": list(letters), "worker": dict(worker)}
-        args |= {"secret": list(secret), "refused": list(refused)}
-        return cast("list[dict[str, object]]", self._previews.call("replay", args, timeout))
+        call = ConvertDeadLetters(dict(config), list(letters), dict(worker), list(secret), list(refused))
+        return self._ask(call, timeout)
 
     def record_positions(self, config: Mapping[str, str], timeout: float | None = None) -> dict[str, object] | None:
         """Where the connector's records name their place in the source; None where they do not."""
-        answer = self._calls.call("record_positions", {"config": dict(config)}, self._limit(timeout))
-        return cast("dict[str, object] | None", answer)
+        return self._ask(ReadRecordPositions(dict(config)), timeout)
 
     def count_records(self, config: Mapping[str, str], offsets: Offsets, timeout: float) -> list[int | None]:
         """How many records the source holds up to committed offsets. It may read the source: its process ends
         afterwards."""
-        pairs = [[dict(partition), None if offset is None else dict(offset)] for partition, offset in offsets]
-        found = self._previews.call("count_records", {"config": dict(config), "offsets": pairs}, timeout)
-        return cast("list[int | None]", found)
+        return self._ask(CountRecords(dict(config), pairs_of(offsets)), timeout)
 
     def start_connector(
         self,
@@ -247,7 +249,7 @@ class PluginHost:
 
         After a `PluginTimeout` or `PluginCrash` the instance is gone: start it again.
         """
-        return cast("list[dict[str, str]]", self._live.task_configs(name, max_tasks, offsets, self._limit(timeout)))
+        return self._live.task_configs(name, max_tasks, offsets, self._limit(timeout))
 
     def stop_connector(self, name: str, timeout: float | None = None) -> None:
         """Stop the connector's instance, if there is one; it is gone also after an error."""

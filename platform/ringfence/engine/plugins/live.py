@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from ringfence.engine.plugins.errors import PluginCrash, PluginError, PluginTimeout
 from ringfence.engine.plugins.process import ChildProcess
 from ringfence.fencing.backoff import Backoff
+from ringfence.requests.plugin_calls import MakeTaskConfigs, Pairs, PluginCall, StartInstance, StopInstance
+from ringfence.requests.request import Answer
 
 logger = logging.getLogger(__name__)
 
@@ -75,14 +77,14 @@ class LiveConnectors:
             self._changed.notify_all()
         return version
 
-    def task_configs(self, name: str, max_tasks: int, offsets: Offsets | None, timeout: float) -> object:
+    def task_configs(self, name: str, max_tasks: int, offsets: Offsets | None, timeout: float) -> list[dict[str, str]]:
         """The instance's task configurations; fresh offsets, where given, are what it sees from now on."""
         deadline = time.monotonic() + timeout
-        args = {"name": name, "max_tasks": max_tasks, "offsets": None if offsets is None else _pairs(offsets)}
+        call = MakeTaskConfigs(name, max_tasks, None if offsets is None else pairs_of(offsets))
         for last_try in (False, True):
             child = self._process_of(name, deadline, offsets)
             try:
-                return self._call(child, "task_configs", name, args, deadline, exclusive=last_try)
+                return self._call(child, call, name, deadline, exclusive=last_try)
             except PluginTimeout:
                 self._forget(name)
                 raise
@@ -99,7 +101,7 @@ class LiveConnectors:
             token = next(self._tokens)
         if instance is not None and instance.child is not None:
             try:
-                instance.child.call("stop", {"name": name, "token": token}, timeout, lane=name)
+                instance.child.call(StopInstance(name, token), timeout, lane=name)
             except PluginCrash as error:
                 logger.warning("Connector %s was stopped with its process: %s", name, error)
 
@@ -122,24 +124,24 @@ class LiveConnectors:
         for last_try in (False, True):
             child = self._process()
             try:
-                version = self._call(child, "start", name, _start_args(name, instance), deadline, exclusive=last_try)
+                version = self._call(child, _start(name, instance), name, deadline, exclusive=last_try)
             except PluginCrash as error:
                 if last_try or error.alone:
                     raise
             else:
-                return child, str(version)
+                return child, version
         raise AssertionError("unreachable")
 
     def _call(
-        self, child: ChildProcess, op: str, name: str, args: Mapping[str, object], deadline: float, *, exclusive: bool
-    ) -> object:
+        self, child: ChildProcess, call: PluginCall[Answer], name: str, deadline: float, *, exclusive: bool
+    ) -> Answer:
         """A second try comes alone, so that a culprit among several calls is found."""
         if not exclusive:
-            return child.call(op, args, max(0.001, deadline - time.monotonic()), lane=name)
+            return child.call(call, max(0.001, deadline - time.monotonic()), lane=name)
         if not self._second_try.acquire(timeout=max(0.0, deadline - time.monotonic())):
-            raise PluginTimeout(f"The plugin process ended during {op}, and there was no time for a second try.")
+            raise PluginTimeout(f"The plugin process ended during {call.name}, and there was no time for a second try.")
         try:
-            return child.call(op, args, max(0.001, deadline - time.monotonic()), lane=name)
+            return child.call(call, max(0.001, deadline - time.monotonic()), lane=name)
         finally:
             self._second_try.release()
 
@@ -209,7 +211,7 @@ class LiveConnectors:
     def _start_again(self, name: str, instance: _Instance) -> None:
         try:
             child = self._process()
-            child.call("start", _start_args(name, instance), RESTART_TIMEOUT_SECONDS, lane=name)
+            child.call(_start(name, instance), RESTART_TIMEOUT_SECONDS, lane=name)
         except PluginError as error:
             if isinstance(error, PluginCrash) and not error.alone:
                 return  # someone else's doing: this one's turn comes again
@@ -235,20 +237,15 @@ class LiveConnectors:
 
     def _stop_leftover(self, child: ChildProcess, name: str, instance: _Instance) -> None:
         try:
-            child.call("stop", {"name": name, "token": instance.token}, RESTART_TIMEOUT_SECONDS, lane=name)
+            child.call(StopInstance(name, instance.token), RESTART_TIMEOUT_SECONDS, lane=name)
         except PluginError as error:
             logger.warning("Connector %s was stopped while it was being started again: %s", name, error)
 
 
-def _start_args(name: str, instance: _Instance) -> dict[str, object]:
-    return {
-        "name": name,
-        "config": dict(instance.config),
-        "offsets": _pairs(instance.offsets),
-        "token": instance.token,
-        "grant": instance.grant,
-    }
+def _start(name: str, instance: _Instance) -> StartInstance:
+    return StartInstance(name, dict(instance.config), pairs_of(instance.offsets), instance.token, instance.grant)
 
 
-def _pairs(offsets: Offsets) -> list[list[object]]:
+def pairs_of(offsets: Offsets) -> Pairs:
+    """As they go through the pipe."""
     return [[dict(partition), None if offset is None else dict(offset)] for partition, offset in offsets]

@@ -1,4 +1,4 @@
-"""What a plugin process can be asked: the request's `op` is the method, its `args` the arguments."""
+"""How a plugin process answers: a method for each of `requests.plugin_calls`, with its fields as arguments."""
 
 import json
 import os
@@ -189,20 +189,20 @@ class Operations:
 
     def start(
         self,
-        name: str,
+        connector: str,
         config: Mapping[str, str],
         offsets: Offsets,
         token: int,
         grant: Mapping[str, object] | None = None,
     ) -> str:
         """The version of the code that was started."""
-        return self._instances.start(name, self._resolve(config), offsets, token, grant)
+        return self._instances.start(connector, self._resolve(config), offsets, token, grant)
 
-    def task_configs(self, name: str, max_tasks: int, offsets: Offsets | None) -> list[dict[str, str]]:
-        return self._instances.task_configs(name, max_tasks, offsets)
+    def task_configs(self, connector: str, max_tasks: int, offsets: Offsets | None) -> list[dict[str, str]]:
+        return self._instances.task_configs(connector, max_tasks, offsets)
 
-    def stop(self, name: str, token: int) -> None:
-        self._instances.stop(name, token)
+    def stop(self, connector: str, token: int) -> None:
+        self._instances.stop(connector, token)
 
     def _find_closed(self, plugin: str, config: Mapping[str, str]) -> dict[str, str]:
         """By setting, why the file that it names may not be read."""
@@ -224,7 +224,7 @@ class Operations:
     def redactor(self, args: Mapping[str, object]) -> Callable[[str], str]:
         """Hides the secrets of the config that a call came with, as far as its connector can be found."""
         config = args.get("config")
-        name = config.get(CONNECTOR_CLASS) if isinstance(config, dict) else args.get("name")
+        name = config.get(CONNECTOR_CLASS) if isinstance(config, dict) else args.get("connector")
         if isinstance(config, dict) and name:
             resolved, _ = self._attempt(config)
             try:

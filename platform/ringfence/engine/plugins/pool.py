@@ -2,10 +2,12 @@
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from ringfence.engine.plugins.errors import PluginTimeout
 from ringfence.engine.plugins.process import ChildProcess
+from ringfence.requests.plugin_calls import PluginCall
+from ringfence.requests.request import Answer
 
 
 class CallPool:
@@ -25,12 +27,12 @@ class CallPool:
         self._closed = False
         self._changed = threading.Condition()
 
-    def call(self, op: str, args: Mapping[str, object], timeout: float) -> object:
+    def call(self, call: PluginCall[Answer], timeout: float) -> Answer:
         """See `ChildProcess.call`. The time that it takes to get a process counts."""
         deadline = time.monotonic() + timeout
-        child = self._acquire(op, timeout, deadline)
+        child = self._acquire(call.name, timeout, deadline)
         try:
-            return child.call(op, args, max(0.001, deadline - time.monotonic()))
+            return child.call(call, max(0.001, deadline - time.monotonic()))
         finally:
             self._release(child)
 
@@ -44,7 +46,7 @@ class CallPool:
         for child in children:
             child.close()
 
-    def _acquire(self, op: str, timeout: float, deadline: float) -> ChildProcess:
+    def _acquire(self, name: str, timeout: float, deadline: float) -> ChildProcess:
         self._drop_outdated()
         with self._changed:
             while True:
@@ -60,7 +62,7 @@ class CallPool:
                     break
                 if not self._changed.wait(max(0.0, deadline - time.monotonic())) and time.monotonic() >= deadline:
                     raise PluginTimeout(
-                        f"All {self._limit} plugin processes were busy for {timeout:.3g} s, so {op} was not asked. "
+                        f"All {self._limit} plugin processes were busy for {timeout:.3g} s, so {name} was not asked. "
                         "Another connector's validation hangs; try again."
                     )
         try:

@@ -11,10 +11,13 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
+from typing import cast
 
 from ringfence.connectors.installed import installed_state
 from ringfence.engine.plugins.errors import PluginCrash, PluginError, PluginTimeout, from_wire
 from ringfence.engine.spark.child_environment import without_ours
+from ringfence.requests.plugin_calls import PluginCall
+from ringfence.requests.request import Answer
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +26,7 @@ _SECONDS_TO_END = 1.0
 _MOST_STACKS = 10_000
 
 
-class _Answer:
+class _Pending:
     """One call under way."""
 
     def __init__(self) -> None:
@@ -54,7 +57,7 @@ class ChildProcess:
         self._on_event = on_event
         self._on_end = on_end
         self._ids = itertools.count(1)
-        self._pending: dict[int, _Answer] = {}
+        self._pending: dict[int, _Pending] = {}
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._ended = False
@@ -98,32 +101,32 @@ class ChildProcess:
         """Whether it may be called: it has neither ended nor been told to."""
         return not self._ended and self._why is None
 
-    def call(self, op: str, args: Mapping[str, object], timeout: float, lane: str = "call") -> object:
-        """The operation's result. `timeout` in seconds: a late call costs the process its life (`PluginTimeout`).
+    def call(self, call: PluginCall[Answer], timeout: float, lane: str = "call") -> Answer:
+        """The call's answer. `timeout` in seconds: a late call costs the process its life (`PluginTimeout`).
 
-        Raises `PluginCrash` where the process ended in the meantime, else what the operation raised.
+        Raises `PluginCrash` where the process ended in the meantime, else what the plugin process answered with.
         """
         deadline = time.monotonic() + timeout
-        number, answer = next(self._ids), _Answer()
+        number, answer = next(self._ids), _Pending()
         with self._lock:
             if not self.alive:
-                raise PluginCrash(f"The plugin process had ended before the call of {op}.", alone=False)
+                raise PluginCrash(f"The plugin process had ended before the call of {call.name}.", alone=False)
             self._pending[number] = answer
         topics = sorted(self._offsets_topics())
-        message = json.dumps({"id": number, "op": op, "lane": lane, "args": args, "offsets_topics": topics})
-        sent = self._send(message.encode() + b"\n", deadline)
+        body = {"id": number, "op": call.name, "lane": lane, "args": call.to_wire(), "offsets_topics": topics}
+        sent = self._send(json.dumps(body).encode() + b"\n", deadline)
         if not sent or not answer.arrived.wait(max(0.0, deadline - time.monotonic())):
             with self._lock:
                 self._pending.pop(number, None)
             if not answer.arrived.is_set():
-                self.kill(f"a call of {op} was not answered in time")
+                self.kill(f"a call of {call.name} was not answered in time")
                 raise PluginTimeout(
-                    f"The connector's {op} did not answer within {timeout:.3g} s; its process was stopped. "
+                    f"The connector's {call.name} did not answer within {timeout:.3g} s; its process was stopped. "
                     "Look whether the source can be reached, and try again."
                 )
         if answer.error is not None:
             raise answer.error
-        return answer.result
+        return cast("Answer", answer.result)
 
     def kill(self, why: str) -> None:
         """End the process at once; `why` goes into the error of the other calls under way."""

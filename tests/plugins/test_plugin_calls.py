@@ -1,0 +1,40 @@
+"""What a worker asks its plugin processes is what they answer."""
+
+import inspect
+import json
+
+import pytest
+
+from ringfence.engine.plugins.operations import Operations
+from ringfence.requests.plugin_calls import PLUGIN_CALLS, MakeTaskConfigs, StartInstance, parse
+from ringfence.requests.request import Malformed
+
+
+def test_each_call_has_the_parameters_of_its_method() -> None:
+    for kind in PLUGIN_CALLS:
+        parameters = [name for name in inspect.signature(getattr(Operations, kind.name)).parameters if name != "self"]
+        assert list(inspect.signature(kind).parameters) == parameters, kind.name
+
+
+def test_a_call_comes_out_of_the_pipe_as_it_went_in() -> None:
+    for call in (
+        StartInstance("a", {"k": "v"}, [[{"file": "f"}, {"line": 3}], [{"file": "g"}, None]], 7),
+        MakeTaskConfigs("a", 2, None),
+    ):
+        assert parse(call.name, json.loads(json.dumps(call.to_wire()))) == call
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "said"),
+    [
+        ("eval", {}, "Unknown call"),
+        ("__init__", {"registry": 1}, "Unknown call"),
+        ("stop", {"connector": "a", "token": "7"}, "token"),
+        ("stop", {"connector": "a", "token": 7, "more": 1}, "more"),
+        ("stop", {"connector": "a"}, "token"),
+        ("validate", {"plugin": "p", "config": {"k": 1}, "exactly_once": True}, "config"),
+    ],
+)
+def test_what_is_not_a_call_is_refused(name: str, body: dict[str, object], said: str) -> None:
+    with pytest.raises(Malformed, match=said):
+        parse(name, body)
