@@ -57,6 +57,12 @@ SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.rel
 """
 
 
+def read_name(query: Query, oid: int) -> tuple[str, str] | None:
+    """A table's schema and name; None where it was dropped."""
+    rows = query(_NAME, [oid])
+    return (str(rows[0][0]), str(rows[0][1])) if rows else None
+
+
 def read_table(query: Query, oid: int) -> CatalogTable:
     """The table as it is now; without columns where it is no longer there."""
     columns = tuple(CatalogColumn(*row) for row in query(_COLUMNS, [oid]))

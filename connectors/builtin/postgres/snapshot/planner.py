@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from psycopg import sql
 
+from ringfence.connectors.builtin.postgres.catalog import read_name
 from ringfence.connectors.builtin.postgres.selection import Selection
 from ringfence.connectors.builtin.postgres.session import Session
 from ringfence.connectors.builtin.postgres.snapshot.plan import Key, Plan, PlannedTable
@@ -32,9 +33,6 @@ SELECT coalesce(sum(CASE WHEN c.reltuples >= 0 THEN c.reltuples
        coalesce(sum(pg_relation_size(c.oid)), 0)::int8
 FROM (SELECT relid AS oid FROM pg_partition_tree(%s::oid) WHERE isleaf UNION SELECT %s::oid) t
 JOIN pg_class c ON c.oid = t.oid AND c.relkind = 'r'
-"""
-_NAMES: Final = """
-SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = %s
 """
 _KEY: Final = """
 SELECT array_agg(a.attname::text ORDER BY k.place)
@@ -76,12 +74,11 @@ def measure(session: Session, oid: int, schema: str, name: str) -> TableSize:
 
 def find_keyed(session: Session, oid: int) -> TableSize | None:
     """One table's names and key, without its size, which waits for locks; None where it was dropped."""
-    rows = session.query(_NAMES, [oid])
-    if not rows:
+    name = read_name(session.query, oid)
+    if name is None:
         return None
     ((key,),) = session.query(_KEY, [oid])
-    schema, name = rows[0]
-    return TableSize(oid, schema, name, tuple(key or ()), 0, 0)
+    return TableSize(oid, *name, tuple(key or ()), 0, 0)
 
 
 def make_plan(session: Session, tables: Sequence[TableSize], range_rows: int) -> Plan:

@@ -10,6 +10,7 @@ import psycopg
 from psycopg import pq, sql
 
 from ringfence.connectors.api import ConnectorError, RetriableError
+from ringfence.connectors.builtin.postgres.catalog import read_name
 from ringfence.connectors.builtin.postgres.pgoutput import Relation
 from ringfence.connectors.builtin.postgres.selection import Selection
 from ringfence.connectors.builtin.postgres.session import Server, Session, one_line
@@ -22,9 +23,6 @@ _ESCAPES: Final = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\
 _NULL: Final = b"\\N"
 _LOCK_MS: Final = 2000
 _FLUSH_SECONDS: Final = 1.0
-_NAMES: Final = """
-SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = %s
-"""
 _BEGIN: Final = """
 SELECT pg_current_snapshot()::text, (pg_current_wal_insert_lsn() - '0/0')::int8,
        (extract(epoch FROM clock_timestamp()) * 1000000)::int8
@@ -79,12 +77,12 @@ class RangeReading:
         self.relation: Relation | None = None
         self.finished = False
         connection = self._connection
-        names = session.query(_NAMES, [table.oid])
+        current_name = read_name(session.query, table.oid)
         found = None
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        if names:
+        if current_name is not None:
             # Before the snapshot is taken: TRUNCATE and what else rewrites a table does not heed older snapshots.
-            name = sql.Identifier(*names[0])
+            name = sql.Identifier(*current_name)
             connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(self._lock_ms)))
             try:
                 connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(name))
