@@ -31,7 +31,7 @@ from ringfence.connectors.builtin.postgres.reader import TransactionReader
 from ringfence.connectors.builtin.postgres.records import RecordMaker, SourceTransaction
 from ringfence.connectors.builtin.postgres.setup import Setup
 from ringfence.connectors.builtin.postgres.snapshot.planner import TableSize, find_keyed, find_tables
-from ringfence.connectors.builtin.postgres.snapshot.visibility import find_running
+from ringfence.connectors.builtin.postgres.snapshot.visibility import EarlierTransactions
 from ringfence.connectors.builtin.postgres.stream import Stream
 
 logger = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class IncrementalSnapshots:
         self._describe = setup.new_describer()
         self._chunks = ChunkReader(setup, setup.parsed.integer(names.CHUNK_SIZE))
         self._gauges = IncrementalGauges(context.metrics)
-        self._running: set[int] | None = None
+        self._earlier = EarlierTransactions(setup.session.query)
         self._look_at = 0.0
         if self.state.queue:
             self._begin_recording()
@@ -131,7 +131,7 @@ class IncrementalSnapshots:
     def _begin_recording(self) -> None:
         """From here on it is known which transactions the stream has told of. Those that run now are waited for: they
         may have been told of already, or have begun before their table was published."""
-        self._running = None
+        self._earlier = EarlierTransactions(self._setup.session.query)
         self._reader.delivered = set()
 
     def _end_recording(self) -> None:
@@ -187,13 +187,10 @@ class IncrementalSnapshots:
 
     def _is_quiet(self) -> bool:
         """Whether every transaction has ended that was running when the snapshot was asked for, or taken up."""
-        if self._running is not None and not self._running:
-            return True
-        now = find_running(self._setup.session.query)
-        self._running = now if self._running is None else self._running & now
-        if self._running:
-            logger.info("The incremental snapshot waits for %d transactions that run since before", len(self._running))
-        return not self._running
+        left = self._earlier.count()
+        if left:
+            logger.info("The incremental snapshot waits for %d transactions that run since before", left)
+        return not left
 
     def _join(self, stream: Stream, size: TableSize, chunk: Chunk) -> None:
         reader, setup = self._reader, self._setup

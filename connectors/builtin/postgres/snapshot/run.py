@@ -23,7 +23,7 @@ from ringfence.connectors.builtin.postgres.snapshot.plan import Plan, plan_recor
 from ringfence.connectors.builtin.postgres.snapshot.planner import find_tables, make_plan
 from ringfence.connectors.builtin.postgres.snapshot.progress import SnapshotState, find_state
 from ringfence.connectors.builtin.postgres.snapshot.reading_phase import Limits, ReadingPhase, Source
-from ringfence.connectors.builtin.postgres.snapshot.visibility import find_running
+from ringfence.connectors.builtin.postgres.snapshot.visibility import EarlierTransactions
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class SnapshotRun:
         self._mode = mode
         self._number, self._tasks = number, tasks
         self._first = list(first)
-        self._running: set[int] | None = None
+        self._earlier = EarlierTransactions(setup.session.query)
         self._phase: ReadingPhase | None = None
         self.state: SnapshotState | None = None
         self._gauges = SnapshotGauges(context.metrics) if number == 0 else None
@@ -113,12 +113,9 @@ class SnapshotRun:
         """
         if self._mode == names.INITIAL_ONLY:
             return True
-        now = find_running(self._setup.session.query)
-        if self._running is None:
-            self._running = now
-        left = self._running & now
+        left = self._earlier.count()
         if left:
-            logger.info("The snapshot waits for %d transactions that run since before the slot was there", len(left))
+            logger.info("The snapshot waits for %d transactions that run since before the slot was there", left)
         return not left
 
     def _await_plan(self) -> None:

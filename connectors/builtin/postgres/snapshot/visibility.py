@@ -18,6 +18,21 @@ def find_running(query: Query) -> set[int]:
     return {int(xid) for (xid,) in query(_RUNNING, ())}
 
 
+class EarlierTransactions:
+    """Those that were running when it was first asked `count`. No other joins them."""
+
+    def __init__(self, query: Query) -> None:
+        self._query = query
+        self._left: set[int] | None = None
+
+    def count(self) -> int:
+        """How many have not ended. Raises psycopg's errors."""
+        if self._left is None or self._left:
+            now = find_running(self._query)
+            self._left = now if self._left is None else self._left & now
+        return len(self._left)
+
+
 class Visibility(NamedTuple):
     """`xmin`: everything before it had ended; `xmax`: from it on nothing had; `running`: in between, had not.
 
