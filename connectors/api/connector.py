@@ -78,6 +78,9 @@ class SourceConnector(ABC):
     """Further names for `connector.class`, such as the Java class that this connector is a twin of."""
     catalog: ClassVar[CatalogEntry | None] = None
     """How the catalog shows this connector; None: by its class name and its documentation."""
+    preview_while_running: ClassVar[bool] = False
+    """Several tasks may read the same at once, and `start` and `poll` of a trial change nothing at the source: a
+    preview may read beside the running tasks of this connector."""
     context: SourceConnectorContext
     """Set by the framework before `start`."""
 

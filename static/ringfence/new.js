@@ -85,7 +85,7 @@
       const line = document.createElement(number ? "p" : "code");
       line.textContent = text.trim();
       return line;
-    }), field.querySelector(".more a")?.cloneNode(true) || "");
+    }), field.querySelector(".more")?.cloneNode(true) || "");
   });
 
   // The menu of transforms: typing finds what they do; arrows go through it.
@@ -105,8 +105,9 @@
     if (event.target.id === "add-transform" && event.target.open) byId("menu-search").focus();
   }, true);
   document.addEventListener("click", (event) => {
-    const menu = byId("add-transform");
-    if (menu?.open && (!menu.contains(event.target) || event.target.closest("li button"))) menu.open = false;
+    for (const menu of document.querySelectorAll("details.menu[open]")) {
+      if (!menu.contains(event.target) || event.target.closest("li button")) menu.open = false;
+    }
   });
   const browse = (event) => {
     const menu = event.target.closest("#add-transform[open]");
@@ -150,6 +151,9 @@
     const steps = [...document.querySelectorAll(".step")];
     const item = command === "add" ? steps.at(-1) : steps.find((one) => one.dataset.alias === rest.at(-1));
     if (command === "add") item?.querySelector(".field input:not([type=hidden]), .field select")?.focus();
+    else if (item && ["only", "share", "widen"].includes(command)) {
+      item.querySelector(".which :is(.field:not([hidden]) :is(input:not([type=hidden]), select), summary)")?.focus();
+    }
     else if (item && ["up", "down"].includes(command)) {
       const same = item.querySelector(`button[value^="${command}:"]:not(:disabled)`);
       (same || item.querySelector(".step-buttons button:not(:disabled)")).focus();

@@ -19,8 +19,8 @@ from tests.support.waiting import eventually
 BOUNDS = {"records": 3, "bytes": 1_000_000, "seconds": 5.0}
 
 
-def test_a_preview_reads_what_the_connector_would_and_never_beside_it(
-    cluster: Cluster, unique: Callable[[str], str]
+def test_a_preview_reads_what_the_connector_would_and_beside_it_only_where_that_hinders_nobody(
+    cluster: Cluster, unique: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = unique("data")
     config = {"name": C, "connector.class": "VerifiableSource", "topic": data}
@@ -44,9 +44,16 @@ def test_a_preview_reads_what_the_connector_would_and_never_beside_it(
     assert not topic_exists(cluster.connection, data, Deadline.after(30)), "nothing is written"
 
     assert cluster.command("resume")["ok"] is True
-    assert previewed() == {"busy": C}
+    beside = previewed()
+    assert (values(beside), beside["beside"]) == (["41", "42", "43"], True), "from where the running connector is"
+    assert at(cluster, cluster.config.offsets_topic) == 40, "nothing is committed"
+    plugins = cluster.plugins.plugins
+    silent = [{**each, "preview_while_running": False} for each in plugins()]
+    monkeypatch.setattr(cluster.plugins, "plugins", lambda: silent)
+    assert previewed() == {"busy": C}, "a connector that does not say that it may be read beside its tasks"
     assert cluster.command("stop")["ok"] is True
     eventually(lambda: "records" in previewed(), 30, "the round of the stop is over")
+    assert previewed()["beside"] is False
 
     for _ in range(2):
         previews._places.acquire()

@@ -202,7 +202,7 @@ class FakeLeader:
             return {"busy": self.busy}
         walked = self.try_transforms(config, {"topic": config.get("topic", "t"), "value": "a line"}, secret)
         record = {"source_partition": {"file": "x"}, "source_offset": {"position": 7}, **walked}
-        ended = {"polls": 3, "ended": "nothing", "note": "", "took_ms": 12, "from": [], "tasks": 1}
+        ended = {"polls": 3, "ended": "nothing", "note": "", "took_ms": 12, "from": [], "beside": False, "tasks": 1}
         return {**ended, "records": [record]}
 
     def try_transforms(self, config: Mapping[str, str], record: Mapping[str, Any], secret: list[str]) -> dict[str, Any]:

@@ -157,3 +157,64 @@ def test_what_differs_is_listed_by_part() -> None:
     assert list_changes(record(), record()) == []
     (changed,) = list_changes(record(headers=[["h", {"text": "1", "cut": 0}]]), record())
     assert (changed.part, changed.before, changed.after) == ("headers", "h: 1", "")
+
+
+TOPICS = "org.apache.kafka.connect.transforms.predicates.TopicNameMatches"
+
+
+def test_a_transform_is_limited_to_some_records_and_widened_again() -> None:
+    limited = change_steps(TWO, f"only:{TOPICS}:a")
+    assert limited == {
+        **TWO,
+        "predicates": "topicMatches",
+        "predicates.topicMatches.type": TOPICS,
+        "transforms.a.predicate": "topicMatches",
+    }
+    shared = change_steps({**limited, "transforms.a.negate": "true"}, "share:topicMatches:b")
+    assert shared["transforms.b.predicate"] == "topicMatches"
+    once = change_steps(shared, "widen:a")
+    assert (once["predicates"], "transforms.a.predicate" in once, "transforms.a.negate" in once) == (
+        "topicMatches", False, False,
+    )  # fmt: skip
+    assert change_steps(once, "widen:b") == TWO, "nobody has the predicate any more"
+    assert change_steps(limited, "remove:a") == {"transforms": "b", "transforms.b.type": "Filter"}
+    assert change_steps(limited, f"only:{TOPICS}:b")["predicates"] == "topicMatches,topicMatches2"
+    for wrong in ("only:org.Evil:a", "share:nothing:a", f"only:{TOPICS}:nobody", "widen:nobody"):
+        with pytest.raises(ConnectError):
+            change_steps(TWO, wrong)
+
+
+def test_a_predicate_stands_in_the_card_of_its_transform(client: Client, rich: FakeLeader) -> None:
+    sent = {**RICH, "setting:topic": "t", "setting:transforms": "f", "setting:transforms.f.type": "Filter"}
+    page = text(client.post("/ui/new/steps", {**sent, "step": f"only:{TOPICS}:f"}, headers=FRAGMENT))
+    which = page[page.index('id="which-transforms-f"') : page.index('id="more-transforms-f"')]
+    assert "Only topics that match a pattern" in which
+    assert 'name="setting:predicates.topicMatches.pattern"' in which
+    assert 'name="setting:transforms.f.negate"' in which
+    assert '<option value="topicMatches"' in which or "<option selected>topicMatches</option>" in which
+    assert page.count('name="setting:predicates.topicMatches.pattern"') == 1
+    wide = text(client.post("/ui/new/steps", {**posted_by(page), **sent, "step": "widen:f"}, headers=FRAGMENT))
+    assert "predicates.topicMatches" not in wide
+    assert f'value="only:{TOPICS}:f"' in wide
+
+
+def test_the_sample_waits_for_a_predicate_that_is_not_finished(
+    client: Client, rich: FakeLeader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Mapping[str, str]] = []
+    ask = rich.ask
+
+    def note(question: Any, *more: Any) -> Any:
+        if isinstance(question, TryTransforms):
+            asked.append(question.config)
+        return ask(question, *more)
+
+    monkeypatch.setattr("ringfence.dispatch.ask", note)
+    settings = {
+        **TWO, "predicates": "p,q", "predicates.p.type": "HasHeaderKey", "predicates.p.name": "h",
+        "predicates.q.type": TOPICS, "transforms.a.predicate": "p", "transforms.b.predicate": "q",
+    }  # fmt: skip
+    sent = {**RICH, **{f"setting:{key}": value for key, value in settings.items()}, "sample": '{"topic": "t"}'}
+    page = text(client.post("/ui/new/beside", sent, headers=FRAGMENT))
+    assert (asked[0]["transforms"], asked[0]["predicates"]) == ("a", "p")
+    assert "Fill in its settings" in page

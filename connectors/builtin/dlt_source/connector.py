@@ -29,6 +29,7 @@ class DltSourceConnector(SourceConnector):
     """Resources are dealt to up to `tasks.max` tasks; each task reads its resources in turns."""
 
     version: ClassVar[str] = "1.0.0"
+    preview_while_running = True
     catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
         title="REST APIs and dlt sources",
         summary="Any REST API, described as JSON, and any source of dlt in an installed package.",

@@ -28,6 +28,7 @@ class FileStreamSourceConnector(SourceConnector):
 
     version: ClassVar[str] = "1.0.0"
     aliases: ClassVar[tuple[str, ...]] = ("org.apache.kafka.connect.file.FileStreamSourceConnector",)
+    preview_while_running = True
     catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
         title="One text file",
         summary="Follows a file that other programs append lines to.",

@@ -31,6 +31,7 @@ class FilesSourceConnector(SourceConnector):
     """Files are dealt to up to `tasks.max` tasks by their names. Each task reads one file after another."""
 
     version: ClassVar[str] = "1.0.0"
+    preview_while_running = True
     catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
         title="Files of a folder or of S3",
         summary="Rows of text, CSV, JSON lines, Parquet and Avro files, from a folder or a bucket.",

@@ -49,6 +49,7 @@ class KafkaSourceConnector(SourceConnector):
 
     version: ClassVar[str] = "1.0.0"
     aliases: ClassVar[tuple[str, ...]] = ("org.apache.kafka.connect.mirror.MirrorSourceConnector",)
+    preview_while_running = True
     catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
         title="Topics of a Kafka cluster",
         summary="Copies topics between clusters, or within one, with MirrorMaker's names of topics.",

@@ -36,6 +36,7 @@ class PostgresSourceConnector(SourceConnector):
     """
 
     version: ClassVar[str] = "1.0.0"
+    preview_while_running = True
     catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
         title="PostgreSQL changes",
         summary="Change data capture: a snapshot, then each insert, update and delete, in Debezium's records.",

@@ -34,6 +34,7 @@ class SqlSourceConnector(SourceConnector):
 
     version: ClassVar[str] = "1.0.0"
     aliases: ClassVar[tuple[str, ...]] = ("io.confluent.connect.jdbc.JdbcSourceConnector",)
+    preview_while_running = True
     catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
         title="SQL tables by queries",
         summary="New and changed rows of PostgreSQL, MySQL, MariaDB, SQLite and what else SQLAlchemy reads.",

@@ -25,6 +25,7 @@ class VerifiableSourceConnector(SourceConnector):
 
     version: ClassVar[str] = "1.0.0"
     aliases: ClassVar[tuple[str, ...]] = ("org.apache.kafka.connect.tools.VerifiableSourceConnector",)
+    preview_while_running = True
     catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
         title="Numbers for tests",
         summary="Counts without a gap, to check that none is missing and none comes twice.",

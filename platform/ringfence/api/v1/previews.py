@@ -92,6 +92,7 @@ class PreviewShape(serializers.Serializer[Any]):
     ended = serializers.ChoiceField(choices=["records", "bytes", "time", "nothing"])
     note = serializers.CharField(allow_blank=True)
     took_ms = serializers.IntegerField()
+    beside = serializers.BooleanField(help_text="Tasks that may run read the same source.")
     began = BeganShape(many=True, help_text="`from`: the committed offsets that it began after.")
     records = PreviewedShape(many=True)
 
@@ -130,7 +131,10 @@ class _OfSettings(V1View):
 
 
 class Preview(_OfSettings):
-    """The first records, polled without writing or committing, in a plugin process and never beside a running task."""
+    """The first records, polled without writing or committing, in a plugin process.
+
+    Beside running tasks only where that hinders none.
+    """
 
     access = {"POST": somewhere(Verb.EDIT)}
     shape = PreviewShape

@@ -46,6 +46,7 @@ class Operations:
                     "names": sorted(plugin.names),
                     "documentation": documentation_of(plugin.cls),
                     "exactly_once_report": _summary(plugin.cls),
+                    "preview_while_running": plugin.cls.preview_while_running,
                     "catalog": plugin.cls.catalog.as_json() if plugin.cls.catalog is not None else None,
                 }
                 for plugin in self._registry.plugins

@@ -1,8 +1,9 @@
 """Previews of a source and trials of transforms, as a worker carries them out: with its offsets and its settings.
 
-A preview polls a source, so no task may do the same in the meantime: the config topic is read to its end first, and the
-connector of that name, and every other that reads the same source, must be at rest. That is what it says; between that
-look and the last poll, seconds later, somebody may start one.
+A preview polls a source. Where its connector does not say that a preview may read beside tasks
+(`SourceConnector.preview_while_running`), the config topic is read to its end first, and the connector of that name,
+and every other that reads the same source, must be at rest. Between that look and the last poll, seconds later,
+somebody may start one.
 """
 
 import re
@@ -46,18 +47,21 @@ class Previews:
     ) -> dict[str, object]:
         """The first records after the committed source offsets, `fresh`: from the source's beginning.
 
-        Also `from`: the offsets that it began at. `{"busy": name}` where a connector that may run has the same source.
+        Also `from`: the offsets that it began at, and `beside`: whether a connector that may run reads the same source.
+        `{"busy": name}` where that forbids the preview.
         """
         if not self._places.acquire(blocking=False):
             raise Refused(503, f"{AT_ONCE} previews are under way on this worker. Ask again in a moment", retry=True)
         try:
-            if (rival := self._rival(config, limit)) is not None:
+            plugin = self._plugin(config)
+            rival = self._rival(config, plugin, limit)
+            if rival is not None and not plugin.get("preview_while_running"):
                 return {"busy": rival}
             offsets = [] if fresh else self._offsets(config, limit)
             timeout = min(limit.remaining, bounds["seconds"] + _MARGIN_SECONDS)
             found = self._plugins.preview(config, offsets, self._converters(), secret, bounds, timeout)
             began = [{"partition": dict(partition), "offset": offset} for partition, offset in offsets]
-            return {**found, "from": began}
+            return {**found, "from": began, "beside": rival is not None}
         finally:
             self._places.release()
 
@@ -71,7 +75,13 @@ class Previews:
         """The worker's settings that a plugin process may know: which converters serve where a connector names none."""
         return {key: value for key, value in self._worker.settings.items() if key.startswith(_CONVERTERS)}
 
-    def _rival(self, config: Config, limit: Deadline) -> str | None:
+    def _plugin(self, config: Config) -> Mapping[str, object]:
+        """What is known of the configuration's plugin; {} where it is not installed."""
+        class_name = config.get("connector.class", "").strip()
+        known = (one for one in self._plugins.plugins() if class_name in cast("list[str]", one["names"]))
+        return next(known, {})
+
+    def _rival(self, config: Config, plugin: Mapping[str, object], limit: Deadline) -> str | None:
         try:
             log = open_config_log(
                 self._worker, self._worker.connection("ringfence-preview"), Deadline.after(limit.slice(10))
@@ -83,8 +93,7 @@ class Previews:
         except FencingError as error:
             raise Refused(503, f"Whether a task reads the source cannot be found out now: {error}") from error
         class_name = config.get("connector.class", "").strip()
-        known = next((one for one in self._plugins.plugins() if class_name in cast("list[str]", one["names"])), None)
-        names = frozenset(cast("list[str]", known["names"])) if known else frozenset({class_name})
+        names = frozenset(cast("list[str]", plugin.get("names", [class_name])))
         return rival_of(config, state, names, self._plugins.config_keys(class_name))
 
     def _offsets(

@@ -25,6 +25,7 @@ from ringfence.web.new.field import Field
 from ringfence.web.new.form import text_of
 from ringfence.web.new.form_state import FormState, read_posted, visible_settings
 from ringfence.web.new.kept_draft import settings_to_keep
+from ringfence.web.new.predicates import LIST, predicate_of
 from ringfence.web.new.preflight import OUTCOMES
 from ringfence.web.new.transform_menu import describe_type
 from ringfence.web.state_badges import Badge
@@ -87,7 +88,10 @@ def _walk(settings: Mapping[str, str], text: str, draft: FormState) -> dict[str,
         raise bad_request(f"The sample record: {error.message}") from error
     names = list(dict.fromkeys(aliases(settings, "transforms")))
     sound = _count_sound(settings, names)
-    shorter = {**settings, "transforms": ",".join(names[:sound])}
+    needed = [predicate_of(settings, alias) for alias in names[:sound]]
+    listed = [each for each in aliases(settings, LIST) if each in needed]
+    shorter = {key: value for key, value in settings.items() if key != LIST} | {"transforms": ",".join(names[:sound])}
+    shorter |= {LIST: ",".join(listed)} if listed else {}
     try:
         walked, refused = previews.try_transforms(shorter, record), ""
     except (ConnectError, Refused) as error:
@@ -106,7 +110,8 @@ def _count_sound(settings: Mapping[str, str], names: list[str]) -> int:
     """How many transforms have settings that are right by their definition, up to the first that has not."""
     wrong = {value.name for value in transform_keys(settings).validate(settings) if value.errors}
     for number, alias in enumerate(names):
-        if any(name.startswith(f"transforms.{alias}.") for name in wrong):
+        mine = (f"transforms.{alias}.", f"{LIST}.{predicate_of(settings, alias) or '?'}.")
+        if any(name.startswith(mine) for name in wrong):
             return number
     return len(names)
 

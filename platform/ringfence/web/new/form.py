@@ -23,6 +23,7 @@ from ringfence.requests.questions import Validate
 from ringfence.web.new.field import SETTING
 from ringfence.web.new.form_state import FormState, read_posted, visible_settings
 from ringfence.web.new.layout import layout
+from ringfence.web.new.predicates import KINDS
 from ringfence.web.new.steps import change_steps
 from ringfence.web.new.transform_menu import menu_items
 
@@ -69,6 +70,7 @@ def form_context(
         "others_count": len(made.others),
         "editing": draft.editing,
         "menu": menu_items(),
+        "kinds": KINDS,
         "java": any(entry["definition"]["name"] == SNAPSHOT_TRANSACTION for entry in validation.get("configs", [])),
         **begins(request, draft, tell_all=tell_all),
     }

@@ -12,6 +12,7 @@ from ringfence.connectors.api.config_types import CHOICE_NOTES
 from ringfence.connectors.source_config import source_config_def
 from ringfence.connectors.transforms.keys import aliases
 from ringfence.web.new.field import Field, make_field, other_field
+from ringfence.web.new.predicates import LIST, describe, predicate_of
 from ringfence.web.new.transform_menu import MenuItem, describe_type
 
 SOURCE, TRANSFORMS, CONVERTER, TOPIC = "source", "transforms", "converter", "topic"
@@ -21,7 +22,8 @@ _ELSEWHERE: Final = ("name", "connector.class")
 _IN_TOPIC: Final = ("topic", "topic.prefix", "topic.pattern")
 """Settings of connectors that say where records go."""
 _CONVERTERS: Final = {"value.converter": "Value", "key.converter": "Key", "header.converter": "Headers"}
-_OF_STEP: Final = ("type", "plugin.version", "predicate", "negate")
+_OF_STEP: Final = ("type", "plugin.version")
+_WHICH: Final = ("predicate", "negate")
 _POINTLESS: Final = re.compile(
     r"(transforms\..*|predicates\..*|.*converter)\.plugin\.version|.*schema\.content|.*max\.enforce"
 )
@@ -38,11 +40,15 @@ class Section:
 
 @dataclass(slots=True)
 class Step:
-    """One transform. `fields`: its own settings; `more`: its type, and for which records it is."""
+    """One transform. `fields`: its own settings; `which`: for which records it is, with the settings of its predicate
+    where no transform before has them; `only`: the same in words, "" for all; `more`: its type.
+    """
 
     alias: str
     what: MenuItem
     fields: list[Field]
+    which: list[Field]
+    only: str
     more: list[Field]
     first: bool
     last: bool
@@ -53,11 +59,14 @@ class Step:
 
     @property
     def wrong(self) -> int:
-        return sum(bool(each.errors) for each in (*self.fields, *self.more))
+        return sum(bool(each.errors) for each in self.all_fields())
+
+    def all_fields(self) -> Iterable[Field]:
+        yield from (*self.fields, *self.which, *self.more)
 
     @property
     def more_is_set(self) -> bool:
-        """Whether something beside the type says for which records it is."""
+        """Whether something beside the type is set, or wrong."""
         return any((each.is_set and not each.name.endswith(".type")) or each.errors for each in self.more)
 
 
@@ -70,6 +79,8 @@ class Card:
     advanced: list[Section] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     listed: Field | None = None
+    shared: list[str] = field(default_factory=list)
+    """The predicates that transforms may share."""
 
     @property
     def title(self) -> str:
@@ -82,7 +93,7 @@ class Card:
     def fields(self) -> Iterable[Field]:
         yield from (self.listed,) if self.listed else ()
         for step in self.steps:
-            yield from (*step.fields, *step.more)
+            yield from step.all_fields()
         for section in (*self.open, *self.advanced):
             yield from section.fields
 
@@ -219,18 +230,24 @@ def _converters(placed: Sequence[_Placed]) -> Card:
 
 def _transforms(placed: Sequence[_Placed], config: Mapping[str, str]) -> Card:
     fields = {each.field.name: each.field for each in placed}
-    card = Card(TRANSFORMS, listed=fields.pop("transforms", None))
+    card = Card(TRANSFORMS, listed=fields.pop("transforms", None), shared=aliases(config, LIST))
     names = list(dict.fromkeys(aliases(config, "transforms")))
     for number, alias in enumerate(names):
         prefix = f"transforms.{alias}."
         mine = [fields.pop(name) for name in [*fields] if name.startswith(prefix)]
+        which = [each for each in mine if each.name.removeprefix(prefix) in _WHICH]
         more = [each for each in mine if each.name.removeprefix(prefix) in _OF_STEP]
-        own = [each for each in mine if each not in more]
-        for each in mine:
+        own = [each for each in mine if each not in more and each not in which]
+        predicate = predicate_of(config, alias)
+        of_predicate = [fields.pop(name) for name in [*fields] if name.startswith(f"{LIST}.{predicate}.")]
+        more += [each for each in of_predicate if each.name.endswith(tuple(f".{part}" for part in _OF_STEP))]
+        which = [each for each in of_predicate if each not in more] + which
+        for each in (*mine, *of_predicate):
             each.advanced = False
+        only = describe(config, predicate) if predicate in card.shared else ""
         what = describe_type(config.get(f"{prefix}type", "").strip())
-        card.steps.append(Step(alias, what, own, more, number == 0, number == len(names) - 1))
-    _offer_predicates(card, aliases(config, "predicates"))
+        card.steps.append(Step(alias, what, own, which, only, more, number == 0, number == len(names) - 1))
+    _offer_predicates(card)
     for title, group in _groups(each for each in placed if each.field.name in fields):
         for each in group:
             each.advanced = each.advanced and each.name == "predicates"  # one that was named: all of it matters
@@ -238,8 +255,13 @@ def _transforms(placed: Sequence[_Placed], config: Mapping[str, str]) -> Card:
     return card
 
 
-def _offer_predicates(card: Card, known: list[str]) -> None:
+def _offer_predicates(card: Card) -> None:
+    """Of the fields that say for which records a transform is, those that can say something."""
     for step in card.steps:
-        for each in step.more:
-            if known and each.name.endswith(".predicate"):
-                each.kind, each.choices = "choice", known
+        for each in step.which:
+            if each.name.endswith(".predicate"):
+                each.visible = each.is_set or bool(each.errors)
+                if card.shared:
+                    each.kind, each.choices = "choice", card.shared
+            elif each.name.endswith(".negate"):
+                each.visible = bool(step.only) or each.is_set or bool(each.errors)

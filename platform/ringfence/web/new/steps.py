@@ -1,4 +1,4 @@
-"""Changes to the list of transforms of a configuration: add, remove, move. Pure: config in, config out."""
+"""Changes to a configuration's transforms: add, remove, move, limit to some records. Pure: config in, config out."""
 
 import re
 from collections.abc import Mapping
@@ -6,30 +6,47 @@ from typing import Final
 
 from ringfence.connectors.transforms.keys import aliases
 from ringfence.http.errors import bad_request
+from ringfence.web.new import predicates
 
 LIST: Final = "transforms"
 
 
 def change_steps(config: Mapping[str, str], command: str) -> dict[str, str]:
-    """`add:<type>`, `remove:<alias>`, `up:<alias>`, `down:<alias>`, `move:<index>:<alias>`. Raises a 400 for others."""
+    """`add:<type>`, `remove:<alias>`, `up:<alias>`, `down:<alias>`, `move:<index>:<alias>`; `only:<type>:<alias>`,
+    `share:<predicate>:<alias>` and `widen:<alias>` say which records a transform is for. Raises a 400 for others.
+    """
     verb, _, rest = command.partition(":")
     if verb == "add":
         return _add(config, rest.strip())
     names = aliases(config, LIST)
-    index, _, alias = rest.partition(":") if verb == "move" else ("", "", rest)
+    argument, _, alias = rest.partition(":") if verb in ("move", "only", "share") else ("", "", rest)
     if alias not in names:
         raise bad_request(f"There is no transform {alias} any more.")
+    if verb in ("only", "share", "widen"):
+        return _choose_records(config, verb, argument.strip(), alias)
     here = names.index(alias)
     targets = {"up": here - 1, "down": here + 1}
     if verb == "remove":
         return _remove(config, names, alias)
-    if verb == "move" and index.isascii() and index.isdigit() and len(index) < 6:
-        targets["move"] = int(index)
+    if verb == "move" and argument.isascii() and argument.isdigit() and len(argument) < 6:
+        targets["move"] = int(argument)
     if verb not in targets:
         raise bad_request("A transform is added, removed or moved.")
     names.remove(alias)
     names.insert(max(0, min(targets[verb], len(names))), alias)
     return {**config, LIST: ",".join(names)}
+
+
+def _choose_records(config: Mapping[str, str], verb: str, argument: str, alias: str) -> dict[str, str]:
+    if verb == "widen":
+        return predicates.widen(config, alias)
+    if verb == "share":
+        if argument not in aliases(config, predicates.LIST):
+            raise bad_request(f"There is no predicate {argument} any more.")
+        return predicates.share(predicates.widen(config, alias), alias, argument)
+    if argument not in {kind.type for kind in predicates.KINDS}:
+        raise bad_request("There is no such predicate.")
+    return predicates.limit(predicates.widen(config, alias), alias, argument)
 
 
 def _add(config: Mapping[str, str], type_: str) -> dict[str, str]:
@@ -40,7 +57,8 @@ def _add(config: Mapping[str, str], type_: str) -> dict[str, str]:
 
 
 def _remove(config: Mapping[str, str], names: list[str], alias: str) -> dict[str, str]:
-    """With its settings."""
+    """With its settings, and its predicate where no other transform has it."""
+    config = predicates.widen(config, alias)
     left = [name for name in names if name != alias]
     kept = {key: value for key, value in config.items() if key != LIST and not key.startswith(f"{LIST}.{alias}.")}
     return {**kept, LIST: ",".join(left)} if left else kept

@@ -1,0 +1,73 @@
+"""Which records a transform is for: the predicates of a configuration, as a form shows and changes them. Pure."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ringfence.connectors.api import ConfigException
+from ringfence.connectors.transforms import find_predicate
+from ringfence.connectors.transforms.keys import aliases
+
+LIST: Final = "predicates"
+_JAVA: Final = "org.apache.kafka.connect.transforms.predicates."
+_ALIASES: Final = {"TopicNameMatches": "topicMatches", "HasHeaderKey": "hasHeader", "RecordIsTombstone": "isTombstone"}
+_TITLES: Final = {
+    "TopicNameMatches": "Only topics that match a pattern",
+    "HasHeaderKey": "Only records with a header",
+    "RecordIsTombstone": "Only records without a value",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A predicate to choose. `type`: what `predicates.<alias>.type` says."""
+
+    title: str
+    type: str
+
+
+KINDS: Final = tuple(Kind(title, _JAVA + name) for name, title in _TITLES.items())
+
+
+def predicate_of(config: Mapping[str, str], transform: str) -> str:
+    """The predicate that says which records a transform is for; "" for all of them."""
+    return config.get(f"transforms.{transform}.predicate", "").strip()
+
+
+def describe(config: Mapping[str, str], predicate: str) -> str:
+    """What a predicate accepts, in words; its class where it is not one of ours."""
+    type_ = config.get(f"{LIST}.{predicate}.type", "").strip()
+    try:
+        return _TITLES[find_predicate("type", type_).name]
+    except ConfigException:
+        return f"Only what {type_.rpartition('.')[2] or predicate} accepts"
+
+
+def limit(config: Mapping[str, str], transform: str, type_: str) -> dict[str, str]:
+    """The transform is for those records only that a new predicate of that class accepts."""
+    known = aliases(config, LIST)
+    name = (
+        _ALIASES.get(type_.rpartition(".")[2]) or re.sub(r"[^A-Za-z0-9]", "", type_.rpartition(".")[2]) or "predicate"
+    )
+    taken = {*known, *(key.split(".")[1] for key in config if key.startswith(f"{LIST}."))}
+    alias = next(free for n in range(1, 10_000) if (free := name if n == 1 else f"{name}{n}") not in taken)
+    added = {**config, LIST: ",".join([*known, alias]), f"{LIST}.{alias}.type": type_}
+    return share(added, transform, alias)
+
+
+def share(config: Mapping[str, str], transform: str, predicate: str) -> dict[str, str]:
+    """The transform is for the records that this predicate accepts."""
+    return {**config, f"transforms.{transform}.predicate": predicate}
+
+
+def widen(config: Mapping[str, str], transform: str) -> dict[str, str]:
+    """The transform is for all records. Its predicate goes, unless another transform has it, too."""
+    predicate, mine = predicate_of(config, transform), f"transforms.{transform}."
+    left = {key: value for key, value in config.items() if key not in (f"{mine}predicate", f"{mine}negate")}
+    used = {predicate_of(left, each) for each in aliases(left, "transforms")}
+    if not predicate or predicate in used:
+        return left
+    known = [each for each in aliases(left, LIST) if each != predicate]
+    left = {key: value for key, value in left.items() if key != LIST and not key.startswith(f"{LIST}.{predicate}.")}
+    return {**left, LIST: ",".join(known)} if known else left
