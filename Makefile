@@ -15,7 +15,7 @@ JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 IMAGE_PYTHON = $(shell sed -n 's/^FROM python:\([0-9.]*\)-.*/\1/p' Dockerfile)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-debezium demo-postgres up test test-all chaos bench golden font screenshots lint format audit sbom lock clean
+.PHONY: help setup demo demo-debezium demo-postgres up test test-all chaos bench reports golden font screenshots lint format audit sbom lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -62,6 +62,9 @@ test-all: setup ## Run all tests
 
 chaos: setup ## Kill processes for minutes, and count the records: none missing, none twice
 	$(BIN)/pytest tests/chaos -s $(ARGS)
+
+reports: setup ## Check our own connectors with the compatibility suite, and write the reports that the catalog shows
+	RINGFENCE_WRITE_REPORTS=1 $(BIN)/pytest tests/compatibility/test_builtin.py -k connectors_pass
 
 bench: setup ## Compare with the real Kafka Connect: records/s, CPU and memory
 	$(BIN)/python -m benchmarks $(ARGS)
