@@ -1,5 +1,6 @@
 """The common settings that say what happens to bad records, and how the good ones are written."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from ringfence.connectors.api import (
@@ -26,6 +27,11 @@ AUTO_RESTART_MAX_ATTEMPTS: Final = "auto.restart.max.attempts"
 
 _ERRORS, _EXACTLY_ONCE, _OFFSETS = "Error Handling", "Exactly Once Support", "offsets.topic"
 _MEDIUM, _LOW = Importance.MEDIUM, Importance.LOW
+
+
+def transaction_boundary(config: Mapping[str, str]) -> str:
+    """`poll`, `interval` or `connector`, if it is valid; `poll` where it is left out."""
+    return config.get(TRANSACTION_BOUNDARY, "").strip().lower() or "poll"
 
 
 def not_yet(what: str, *accepted: object) -> Validator:

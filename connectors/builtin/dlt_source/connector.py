@@ -21,6 +21,7 @@ from ringfence.connectors.api import (
 )
 from ringfence.connectors.builtin.dlt_source import settings as names
 from ringfence.connectors.builtin.dlt_source.settings import CONFIG_DEF
+from ringfence.connectors.delivery_settings import transaction_boundary
 
 _EXTRA: Final = "DltSource needs dlt, which is not installed here: pip install 'ringfence[dlt]' on every worker."
 
@@ -78,7 +79,7 @@ class DltSourceConnector(SourceConnector):
             parsed = CONFIG_DEF.parse(config)
         except ConfigException:
             return {}  # the definition has said so already
-        if parsed.string(names.CHECKPOINT) == names.PASS and _boundary(config) != "connector":
+        if parsed.string(names.CHECKPOINT) == names.PASS and transaction_boundary(config) != "connector":
             return {
                 "transaction.boundary": [
                     f"Set transaction.boundary=connector: with {names.CHECKPOINT}={names.PASS} all that one reading "
@@ -162,7 +163,3 @@ class DltSourceConnector(SourceConnector):
             if offset is not None and not isinstance(offset.get(names.STATE), dict):
                 raise ConnectorError(f"The offset {dict(offset)} must have an object under {names.STATE!r}.")
         return True
-
-
-def _boundary(config: Mapping[str, str]) -> str:
-    return config.get("transaction.boundary", "poll").strip().lower()

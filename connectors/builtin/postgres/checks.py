@@ -10,6 +10,7 @@ from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.builtin.postgres import slots
 from ringfence.connectors.builtin.postgres.capture import captured_tables, selection_of
 from ringfence.connectors.builtin.postgres.session import Server, Session, one_line
+from ringfence.connectors.delivery_settings import transaction_boundary
 
 Errors = dict[str, list[str]]
 
@@ -49,7 +50,7 @@ def find_errors(config: Mapping[str, str]) -> Errors:
                 mode=parsed.string(names.AUTOCREATE),
                 tables=captured_tables(session, selection_of(parsed)),
                 snapshot=parsed.string(names.SNAPSHOT),
-                boundary=config.get("transaction.boundary", "poll").strip().lower(),
+                boundary=transaction_boundary(config),
             )
         finally:
             session.close()

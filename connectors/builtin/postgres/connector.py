@@ -23,6 +23,7 @@ from ringfence.connectors.builtin.postgres.offsets import position_of
 from ringfence.connectors.builtin.postgres.settings import TRIAL
 from ringfence.connectors.builtin.postgres.snapshot.plan import is_snapshot_partition
 from ringfence.connectors.builtin.postgres.unsupported import find_unsupported
+from ringfence.connectors.delivery_settings import transaction_boundary
 
 _WATCH_SECONDS: Final = 10.0
 _EXTRA: Final = "PostgresSource needs psycopg, which is not installed here: pip install 'ringfence[postgres]'."
@@ -113,7 +114,7 @@ class PostgresSourceConnector(SourceConnector):
         found = find_errors(config)
         self._reached = names.HOST not in found
         errors = {**find_unsupported(config), **found}
-        boundary = config.get("transaction.boundary", "poll").strip().lower()
+        boundary = transaction_boundary(config)
         if config.get(names.TRANSACTIONS, names.WHOLE) == names.WHOLE and boundary != "connector":
             errors.setdefault("transaction.boundary", []).append(
                 "Set transaction.boundary=connector, so that a transaction of the database is never visible in parts. "

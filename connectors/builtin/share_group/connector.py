@@ -19,7 +19,7 @@ from ringfence.connectors.builtin.kafka_source import settings
 from ringfence.connectors.builtin.kafka_source.connector import KafkaSourceConnector
 from ringfence.connectors.builtin.share_group.settings import CONFIG_DEF
 from ringfence.connectors.builtin.share_group.task import ShareGroupSourceTask
-from ringfence.connectors.delivery_settings import DEAD_LETTERS, TRANSACTION_BOUNDARY
+from ringfence.connectors.delivery_settings import DEAD_LETTERS, TRANSACTION_BOUNDARY, transaction_boundary
 from ringfence.connectors.kafka_settings import share_group
 
 _WHOLE = ("topic_id", "partition")
@@ -64,7 +64,7 @@ class ShareGroupSourceConnector(KafkaSourceConnector):
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
         errors = dict(super().validate(config))
-        boundary = config.get(TRANSACTION_BOUNDARY, "").strip().lower() or "poll"
+        boundary = transaction_boundary(config)
         if boundary != "poll":
             errors[TRANSACTION_BOUNDARY] = [
                 f"{TRANSACTION_BOUNDARY}={boundary}: the records of an open transaction are locked, and other tasks "

@@ -19,7 +19,7 @@ from ringfence.connectors.builtin.webhook import settings as names
 from ringfence.connectors.builtin.webhook.key_window import HEAD, check_head, check_page, page_of
 from ringfence.connectors.builtin.webhook.settings import CONFIG_DEF
 from ringfence.connectors.builtin.webhook.task import WebhookSourceTask
-from ringfence.connectors.delivery_settings import TRANSACTION_BOUNDARY
+from ringfence.connectors.delivery_settings import TRANSACTION_BOUNDARY, transaction_boundary
 
 
 class WebhookSourceConnector(SourceConnector):
@@ -65,7 +65,7 @@ class WebhookSourceConnector(SourceConnector):
                 f"{names.SECRET} is set, and {names.SIGNATURE}=none checks nothing. Choose how requests are signed, or "
                 "remove the secret."
             ]
-        boundary = config.get(TRANSACTION_BOUNDARY, "").strip().lower() or "poll"
+        boundary = transaction_boundary(config)
         if boundary != "poll":
             errors[TRANSACTION_BOUNDARY] = [
                 f"{TRANSACTION_BOUNDARY}={boundary}: senders wait for the commit. Use poll; requests that arrive "

@@ -29,7 +29,7 @@ from ringfence.connectors.api import (
 from ringfence.connectors.api.records import MixedBatch
 from ringfence.connectors.common_settings import TASKS_MAX
 from ringfence.connectors.config_providers import Resolved
-from ringfence.connectors.delivery_settings import TRANSACTION_BOUNDARY
+from ringfence.connectors.delivery_settings import transaction_boundary
 from ringfence.connectors.plugins import PluginInfo
 from ringfence.engine.plugins.display import size_of
 from ringfence.engine.plugins.instances import InstanceContext, Offsets, SnapshotReader, check_shape
@@ -136,8 +136,7 @@ def preview(
         found: dict[str, object] = {"tasks": len(configs), "records": [], "polls": 0, "ended": "nothing", "note": ""}
         if configs:
             config = {**resolved.config, **configs[0]}
-            boundary = config.get(TRANSACTION_BOUNDARY, "").strip().lower()
-            transactions = RequestedEndings() if boundary == "connector" else None
+            transactions = RequestedEndings() if transaction_boundary(config) == "connector" else None
             context = PreviewContext(config, reader, chain.raw, transactions)
             found |= _first(type(connector).task_class()(), context, chain, bounds, scrubber)
     finally:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from ringfence.connectors.api import SourceRecord
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, TASKS_MAX
-from ringfence.connectors.delivery_settings import TRANSACTION_BOUNDARY
+from ringfence.connectors.delivery_settings import transaction_boundary
 from ringfence.connectors.plugins import class_path
 from ringfence.testing.checks.trial import Trial
 from ringfence.testing.in_memory import committed_after, read
@@ -23,7 +23,7 @@ def resumes_after_each_record(trial: Trial) -> None:
     """For each task: read all, then again from the offsets after some of the records."""
     with trial.scenario() as scenario:
         config = dict(scenario.config())
-        if config.get(TRANSACTION_BOUNDARY, "").strip().lower() == "connector":
+        if transaction_boundary(config) == "connector":
             raise CheckSkipped("The connector defines its transactions: offsets inside of them are never committed.")
         scenario.add(_RECORDS)
         cls, tasks = scenario.connector, scenario.tasks
