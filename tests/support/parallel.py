@@ -1,7 +1,7 @@
-"""Two processes that share a run: one begins with the tests of a whole platform, the other with all the rest.
+"""Three processes that share a run: one begins with the tests of a whole platform, the others with all the rest.
 
-The rest begins with the wheel, the next longest part. Most tests wait for a broker most of their time, so that two of
-them get on beside each other on two cores.
+The rest begins with the wheel and with the platform of the security tests, the next longest parts. Most tests wait for
+a broker most of their time, so that three of them get on beside each other on two cores.
 """
 
 from pathlib import Path
@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-_PLATFORM = "tests/e2e/"
+_PLATFORMS = ("tests/e2e/", "tests/security/end_to_end/")
 _LONG = "tests/wheel/"
 
 
 class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """The tests of one file stay together, and so do all that share the platform, which is started once."""
+    """The tests of one file stay together, and so do all that share a platform, which is started once."""
 
     def _split_scope(self, nodeid: str) -> str:
         return scope_of(nodeid)
@@ -22,7 +22,7 @@ class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
 
 def scope_of(nodeid: str) -> str:
     """What is run by one process."""
-    return _PLATFORM if nodeid.startswith(_PLATFORM) else nodeid.partition("::")[0]
+    return next((folder for folder in _PLATFORMS if nodeid.startswith(folder)), nodeid.partition("::")[0])
 
 
 def platform_first(items: list[pytest.Item], root: Path) -> None:
@@ -30,6 +30,6 @@ def platform_first(items: list[pytest.Item], root: Path) -> None:
 
     def turn(item: pytest.Item) -> int:
         scope = scope_of(item.path.relative_to(root).as_posix())
-        return 0 if scope == _PLATFORM else 1 if scope.startswith(_LONG) else 2
+        return _PLATFORMS.index(scope) if scope in _PLATFORMS else 2 if scope.startswith(_LONG) else 3
 
     items.sort(key=turn)

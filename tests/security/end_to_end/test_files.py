@@ -9,7 +9,7 @@ import pytest
 
 from ringfence.connectors import files, worker_limits
 from ringfence.connectors.worker_limits import WorkerLimits
-from tests.security.site import Site
+from tests.security.end_to_end.site import Site
 from tests.support.names import unique
 
 pytestmark = pytest.mark.timeout(300)

@@ -14,8 +14,8 @@ from ringfence.fencing.kafka.admin import end_offsets, topic_identity
 from ringfence.fencing.kafka.plain_producer import PlainProducer
 from ringfence.requests.refused import Refused
 from ringfence.worker_config import WorkerConfig
+from tests.security.end_to_end.site import Site
 from tests.security.readers import READERS
-from tests.security.site import Site
 from tests.support.names import unique
 from tests.support.waiting import eventually
 

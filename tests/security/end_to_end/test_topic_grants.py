@@ -18,7 +18,7 @@ from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord, limits
 from ringfence.fencing.topics.topic_log import TopicLog
 from tests.e2e.rest import Rest
-from tests.security.site import Site
+from tests.security.end_to_end.site import Site
 from tests.support.names import unique
 from tests.support.waiting import eventually
 

@@ -6,7 +6,7 @@ import sqlite3
 import httpx
 import pytest
 
-from tests.security.site import BOSS, Site
+from tests.security.end_to_end.site import BOSS, Site
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -1,0 +1,5 @@
+"""One running platform for all of them."""
+
+from tests.security.end_to_end.site import lines, site
+
+__all__ = ["lines", "site"]
