@@ -193,6 +193,16 @@ def test_a_round_tells_what_it_fenced_with_whose_credentials_and_after_which_fai
     assert "hunter22" not in page
 
 
+def test_a_first_round_says_that_there_was_nothing_to_fence(client: Client, flights: FakeLeader) -> None:
+    events = Topic()
+    number = GenerationRow.objects.get().generation
+    events.event(type="round", connector="flights", generation=number, stage="done", ms=31, fenced=[])
+    Projection("events", "events", "id").apply(events.records, events.end)
+    page = text(client.get("/ui/connectors/flights/generations"))
+    assert "nothing to fence" in page
+    assert "0 id" not in page
+
+
 def test_who_may_not_read_configurations_sees_no_changes(
     client: Client, flights: FakeLeader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
