@@ -1,6 +1,6 @@
 # One image for web, workers, Spark master and Spark workers. Build: docker build -t ringfence:local .
-FROM eclipse-temurin:17.0.17_10-jre-jammy AS java
-FROM python:3.11.14-slim-bookworm
+FROM eclipse-temurin:17.0.20_8-jre-jammy@sha256:e17d77fb030dd4b642dc078d048a5fb9efcb3676ee20305d905949105a6ccd5a AS java
+FROM python:3.11.15-slim-bookworm@sha256:b18992999dbe963a45a8a4da40ac2b1975be1a776d939d098c647482bcad5cba
 
 COPY --from=java /opt/java/openjdk /opt/java/openjdk
 ENV JAVA_HOME=/opt/java/openjdk PYTHONUNBUFFERED=1 PIP_NO_CACHE_DIR=1

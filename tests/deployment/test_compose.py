@@ -251,7 +251,7 @@ def test_no_secret_stands_in_the_file() -> None:
 @ALL
 def test_images_are_pinned(name: str) -> None:
     image = SERVICES[name]["image"]
-    assert image == OURS or re.search(r":\d+\.\d+(\.\d+)?$", image), image
+    assert image == OURS or re.search(r":\d+\.\d+(\.\d+)?@sha256:[0-9a-f]{64}$", image), image
 
 
 def test_volumes_and_networks_are_declared_and_used() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -61,7 +62,10 @@ class Buildah:
         with FileLock(self._store / "lock"):
             self._bases()
             reach = [f"--volume={path}:{path}:ro" for path in _OF_THIS_MACHINE if Path(path).is_file()]
-            self._build(OURS, ROOT, *reach)
+            with tempfile.NamedTemporaryFile("w", prefix="ringfence-dockerfile-") as file:
+                file.write(_without_digests((ROOT / "Dockerfile").read_text()))
+                file.flush()
+                self._build(OURS, ROOT, "--file", file.name, *reach)
         return f"localhost/{OURS}"
 
     def _build(self, name: str, context: Path, *options: str) -> None:
@@ -69,7 +73,8 @@ class Buildah:
         self.run("build", *fixed, *options, "--tag", name, str(context))
 
     def _bases(self) -> None:
-        names = [line.split()[1] for line in (ROOT / "Dockerfile").read_text().splitlines() if line.startswith("FROM ")]
+        lines = _without_digests((ROOT / "Dockerfile").read_text()).splitlines()
+        names = [line.split()[1] for line in lines if line.startswith("FROM ")]
         targets = {name.partition(":")[0].replace("eclipse-temurin", "java"): name for name in names}
         wanted = {"java": f"docker.io/library/{targets['java']}", "python": f"docker.io/library/{targets['python']}"}
         with tempfile.TemporaryDirectory(prefix="ringfence-bases-") as scratch:
@@ -91,3 +96,8 @@ class Buildah:
                 subprocess.run(["tar", "-C", str(root), "-cf", f"{made}.new", "."], check=True)
             Path(f"{made}.new").replace(made)
         return made
+
+
+def _without_digests(dockerfile: str) -> str:
+    """The bases by tag alone: what is built here in their place has other digests."""
+    return re.sub(r"^(FROM [^\s@]+)@sha256:\w+", r"\1", dockerfile, flags=re.MULTILINE)
