@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any, Final
@@ -81,6 +82,8 @@ class Buildah:
             for file in BASES.iterdir():
                 shutil.copy(file, scratch)
             shutil.copy(self._debian(), scratch)
+            pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", f"--dest={scratch}"]
+            subprocess.run([*pip, "async-timeout==5.0.1"], check=True)
             for target, name in {**wanted, "servers": SERVERS}.items():
                 self._build(name, Path(scratch), "--target", target)
 
