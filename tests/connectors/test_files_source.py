@@ -3,6 +3,8 @@
 import bz2
 import gzip
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -440,6 +442,23 @@ def test_offsets_behind_the_mark_are_forgotten_and_their_files_stay_read(
     assert len(committed.offsets) == 3
 
 
+def test_a_file_that_cannot_be_moved_stays_where_it_is(folder: Path) -> None:
+    """Another file system, for example: it is tried again with each listing."""
+    target = Path(tempfile.mkdtemp(dir="/dev/shm"))
+    if target.stat().st_dev == folder.stat().st_dev:
+        pytest.skip("There is no other file system here")
+    both = (str(folder.parent), str(target))
+    worker_limits.declare(WorkerLimits(both, write_roots=both))
+    try:
+        (folder / "a.txt").write_bytes(b"a\n")
+        committed = Committed().run(config_of(folder, after="move", move_to=f"file://{target}"))
+        assert committed.values == ["a"]
+        assert [path.name for path in folder.iterdir()] == ["a.txt"]
+        assert committed.offsets, "it is not read again"
+    finally:
+        shutil.rmtree(target)
+
+
 def test_what_validation_says(folder: Path) -> None:
     connector = FilesSourceConnector()
 
@@ -447,7 +466,7 @@ def test_what_validation_says(folder: Path) -> None:
         return {key: list(each) for key, each in connector.validate(config_of(folder, **more)).items()}
 
     assert errors() == {}
-    assert "must begin with file:// or s3://" in errors(url="/in")["url"][0]
+    assert "must begin with one of file://, s3://, sftp://" in errors(url="/in")["url"][0]
     assert "is not a folder" in errors(url=f"file://{folder}/none")["url"][0]
     assert "move.to" in errors(after="move")
     assert "read again" in errors(after="move", **{"move.to": f"file://{folder}/done"})["move.to"][0]

@@ -110,7 +110,11 @@ def test_a_change_of_our_code_leaves_the_installed_packages_as_they_are() -> Non
 
 
 def test_bases_are_pinned_and_new_enough() -> None:
-    bases = [re.match(r"FROM (\S+?):(\d+)\.(\d+)\.(\d+)\S*@sha256:[0-9a-f]{64}( |$)", line) for line in LINES if line.startswith("FROM")]
+    bases = [
+        re.match(r"FROM (\S+?):(\d+)\.(\d+)\.(\d+)\S*@sha256:[0-9a-f]{64}( |$)", line)
+        for line in LINES
+        if line.startswith("FROM")
+    ]
     versions = {base[1]: (int(base[2]), int(base[3])) for base in bases if base is not None}
     assert len(versions) == len(bases)
     assert versions["eclipse-temurin"][0] >= MINIMUM

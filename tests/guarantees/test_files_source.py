@@ -14,6 +14,7 @@ from tests.guarantees.stage import Stage
 from tests.support.attempts import Attempt
 from tests.support.broker import Broker
 from tests.support.names import unique
+from tests.support.sftp import SftpServer
 from tests.support.waiting import eventually
 
 TEXT = "org.apache.kafka.connect.storage.StringConverter"
@@ -27,9 +28,39 @@ def stage(broker: Broker) -> Iterator[Stage]:
     made.close()
 
 
+@pytest.fixture
+def sftp(tmp_path: Path) -> Iterator[SftpServer]:
+    server = SftpServer(tmp_path / "sftp").start()
+    yield server
+    server.stop()
+
+
 @pytest.mark.parametrize("after", ["keep", "delete"])
 def test_each_line_once_while_tasks_are_killed(stage: Stage, tmp_path: Path, after: str) -> None:
     folder = tmp_path / "in"
+    worker = {"file.roots": str(tmp_path), "file.write.roots": str(tmp_path)}
+    _read_while_tasks_are_killed(stage, folder, after, {"url": f"file://{folder}", "settle.ms": "0"}, worker)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", ["keep", "delete"])
+def test_each_line_once_over_sftp_while_tasks_and_server_are_killed(stage: Stage, sftp: SftpServer, after: str) -> None:
+    def restart() -> None:
+        sftp.stop()
+        sftp.start()
+
+    settings = {**sftp.settings(), "poll.interval.ms": "500"}
+    _read_while_tasks_are_killed(stage, sftp.folder / "in", after, settings, {"egress.allow": "loopback"}, restart)
+
+
+def _read_while_tasks_are_killed(
+    stage: Stage,
+    folder: Path,
+    after: str,
+    settings: dict[str, str],
+    worker: dict[str, str],
+    disturb: Callable[[], None] = lambda: None,
+) -> None:
     folder.mkdir()
     for number in range(FILES):
         lines = b"".join(b"%d\n" % line for line in range(number * LINES, (number + 1) * LINES))
@@ -40,10 +71,9 @@ def test_each_line_once_while_tasks_are_killed(stage: Stage, tmp_path: Path, aft
         "name": str(stage.connector),
         "connector.class": "FilesSource",
         "tasks.max": "1",
-        "url": f"file://{folder}",
+        **settings,
         "topic": stage.data,
         "format": "text",
-        "settle.ms": "0",
         "after": after,
         "batch.size": "200" if after == "keep" else "20",
         "files.share": "0/1",
@@ -53,7 +83,6 @@ def test_each_line_once_while_tasks_are_killed(stage: Stage, tmp_path: Path, aft
         **({} if after == "keep" else {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "200"}),
         "exactly.once.support": "required",
     }
-    worker = {"file.roots": str(tmp_path), "file.write.roots": str(tmp_path)}
     stage.configure(config)
     stage.count()
     total = FILES * LINES
@@ -71,7 +100,9 @@ def test_each_line_once_while_tasks_are_killed(stage: Stage, tmp_path: Path, aft
                 _visible_at_least(stage, enough), 60, lambda: f"{len(stage.visible())}. {attempts[-1].log}", pause=0.05
             )
             running.kill()
+            disturb()
         last = start()
+        disturb()
         (folder / "last.txt").write_bytes(b"".join(b"%d\n" % line for line in range(total, total + LINES)))
         total += LINES  # so that it certainly runs when it is stopped
         eventually(_visible_at_least(stage, total), 60, lambda: f"{len(stage.visible())} of {total}. {last.log}")

@@ -1,6 +1,7 @@
 """FilesSource: the rows of many files, each file once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import ClassVar, Final
 
 from ringfence.connectors.api import (
@@ -22,9 +23,11 @@ from ringfence.connectors.builtin.files import settings as names
 from ringfence.connectors.builtin.files.backlog import BUCKETS
 from ringfence.connectors.builtin.files.formats import FORMATS
 from ringfence.connectors.builtin.files.offsets import parse
-from ringfence.connectors.builtin.files.places import open_place, require
+from ringfence.connectors.builtin.files.places import PLACES, Place, open_place, require
 
 CONFIG_DEF: Final = names.define(tuple(FORMATS))
+for _place in PLACES.values():
+    _place.define(CONFIG_DEF)
 
 
 class FilesSourceConnector(SourceConnector):
@@ -33,13 +36,13 @@ class FilesSourceConnector(SourceConnector):
     version: ClassVar[str] = "1.0.0"
     preview_while_running = True
     catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
-        title="Files of a folder or of S3",
-        summary="Rows of text, CSV, JSON lines, Parquet and Avro files, from a folder or a bucket.",
+        title="Files of a folder, S3 or SFTP",
+        summary="Rows of text, CSV, JSON lines, Parquet and Avro files, from a folder, a bucket or an SFTP server.",
         category=Category.FILES,
         guarantee=Guarantee.EXACTLY_ONCE,
         needs=(
             "Files that are complete when they appear: renamed into place, or objects of S3.",
-            "For Parquet, Avro and S3: pip install 'ringfence[files]' where the tasks run.",
+            "For Parquet, Avro, S3 and SFTP: pip install 'ringfence[files]' where the tasks run.",
         ),
         sample={"tasks.max": "2", "url": "file:///data/in", "format": "csv", "topic": "rows"},
     )
@@ -110,25 +113,36 @@ def _find_problems(parsed: ParsedConfig) -> list[tuple[str, str]]:
             found.append((names.LOOKBACK, f"Needs {names.ORDER}={names.NAME}: names say which files were before."))
         if after != names.KEEP:
             found.append((names.LOOKBACK, f"Not needed with {names.AFTER}={after}, which forgets files by itself."))
-    if (parsed.get(names.S3_ACCESS_KEY) is None) != (parsed.get(names.S3_SECRET_KEY) is None):
-        found.append((names.S3_SECRET_KEY, f"Set both {names.S3_ACCESS_KEY} and {names.S3_SECRET_KEY}, or none."))
+    for kind in PLACES.values():
+        found += kind.find_problems(parsed)
     try:
-        place = open_place(parsed.string(names.URL), parsed)
-        place.check()
-        if after != names.KEEP:
-            place.check_writable()
+        with closing(open_place(parsed.string(names.URL), parsed)) as place:
+            place.check()
+            found += _find_problems_of(place, parsed, target)
     except (ConnectorError, OSError) as error:
         found.append((names.URL, str(error)))
-        return found
+    return found
+
+
+def _find_problems_of(place: Place, parsed: ParsedConfig, target: str) -> Iterator[tuple[str, str]]:
+    """What does not fit this place. Raises `ConnectorError` where files may not be deleted from it."""
+    after = parsed.string(names.AFTER)
+    if parsed.integer(names.SETTLE) < place.least_settle_ms:
+        yield (
+            names.SETTLE,
+            (f"Must be at least {place.least_settle_ms} for {place.scheme}:// addresses: times are coarse there."),
+        )
+    if after != names.KEEP:
+        place.check_writable()
     if after == names.MOVE and target:
         try:
-            moved = open_place(target, parsed)
-            if type(moved) is not type(place):
-                found.append((names.MOVE_TO, f"Must begin with {place.scheme}:// as {names.URL} does."))
-            elif f"{moved.address}/".startswith(f"{place.address}/"):
-                found.append((names.MOVE_TO, f"Must not be inside of {place.address}: files would be read again."))
-            else:
-                moved.check_writable()
+            with closing(open_place(target, parsed)) as moved:
+                if type(moved) is not type(place):
+                    yield names.MOVE_TO, f"Must begin with {place.scheme}:// as {names.URL} does."
+                elif f"{moved.address}/".startswith(f"{place.address}/"):
+                    yield names.MOVE_TO, f"Must not be inside of {place.address}: files would be read again."
+                else:
+                    place.check_target(target)
+                    moved.check_writable()
         except (ConnectorError, OSError) as error:
-            found.append((names.MOVE_TO, str(error)))
-    return found
+            yield names.MOVE_TO, str(error)

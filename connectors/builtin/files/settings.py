@@ -32,11 +32,6 @@ CSV_QUOTE: Final = "csv.quote"
 CSV_HEADER: Final = "csv.header"
 CSV_NULL: Final = "csv.null"
 ENCODING: Final = "encoding"
-S3_ACCESS_KEY: Final = "s3.access.key"
-S3_SECRET_KEY: Final = "s3.secret.key"  # noqa: S105 - the name of a setting
-S3_SESSION_TOKEN: Final = "s3.session.token"  # noqa: S105
-S3_REGION: Final = "s3.region"
-S3_ENDPOINT: Final = "s3.endpoint.url"
 
 SHARE: Final = "files.share"
 """In the configuration of a task: `index/count`, which of the files are its own."""
@@ -62,7 +57,6 @@ DONE: Final = "done"
 
 _FILES: Final = "Files"
 _CSV: Final = "CSV"
-_S3: Final = "S3"
 
 
 def check_pattern(name: str, value: object) -> None:
@@ -104,7 +98,8 @@ def define(formats: tuple[str, ...]) -> ConfigDef:
             validator=NonEmpty(),
             importance=Importance.HIGH,
             group=_FILES,
-            documentation="The folder to read: file:///data/in, or s3://bucket/prefix. Folders in it are read, too.",
+            documentation="The folder to read: file:///data/in, s3://bucket/prefix or sftp://host/folder. "
+            "Folders in it are read, too.",
             width=Width.LONG,
             display_name="Folder",
         )
@@ -258,31 +253,5 @@ def define(formats: tuple[str, ...]) -> ConfigDef:
             importance=Importance.LOW,
             group=_CSV,
             documentation="A field with this text is null. Not set: no field is.",
-        )
-        .define(
-            S3_ACCESS_KEY,
-            ConfigType.STRING,
-            None,
-            group=_S3,
-            documentation="Access key. Not set: the bucket is read without signing in.",
-        )
-        .define(S3_SECRET_KEY, ConfigType.PASSWORD, None, group=_S3, documentation="Secret key.")
-        .define(
-            S3_SESSION_TOKEN,
-            ConfigType.PASSWORD,
-            None,
-            importance=Importance.LOW,
-            group=_S3,
-            documentation="Session token of temporary keys.",
-        )
-        .define(S3_REGION, ConfigType.STRING, "us-east-1", group=_S3, documentation="Region of the bucket.")
-        .define(
-            S3_ENDPOINT,
-            ConfigType.STRING,
-            None,
-            importance=Importance.LOW,
-            group=_S3,
-            documentation="Address of another server that speaks S3, such as https://minio.example.com:9000.",
-            width=Width.LONG,
         )
     )

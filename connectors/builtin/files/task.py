@@ -88,6 +88,8 @@ class FilesSourceTask(SourceTask):
 
     def stop(self) -> None:
         self._close()
+        if self._place is not None:
+            self._place.close()
 
     def _clear_finished(self) -> None:
         """Delete or move them. What fails is tried again with the next listing."""

@@ -8,9 +8,10 @@ from ringfence.connectors.api import ConnectorError, ParsedConfig
 from ringfence.connectors.builtin.files.places.base import FileChanged, FileInfo, OpenedFile, Place
 from ringfence.connectors.builtin.files.places.local import LocalFolder
 from ringfence.connectors.builtin.files.places.s3 import S3Prefix
+from ringfence.connectors.builtin.files.places.sftp import SftpFolder
 from ringfence.connectors.builtin.files.settings import URL
 
-PLACES: Final[Mapping[str, type[Place]]] = {place.scheme: place for place in (LocalFolder, S3Prefix)}
+PLACES: Final[Mapping[str, type[Place]]] = {place.scheme: place for place in (LocalFolder, S3Prefix, SftpFolder)}
 
 __all__ = ["PLACES", "FileChanged", "FileInfo", "OpenedFile", "Place", "open_place", "require"]
 
@@ -20,8 +21,10 @@ def open_place(url: str, settings: ParsedConfig) -> Place:
     scheme, found, _ = url.strip().partition("://")
     place = PLACES.get(scheme) if found else None
     if place is None:
-        known = " or ".join(f"{scheme}://" for scheme in PLACES)
-        raise ConnectorError(f"{URL} {url!r} is no address that files can be read from: it must begin with {known}.")
+        known = ", ".join(f"{scheme}://" for scheme in PLACES)
+        raise ConnectorError(
+            f"{URL} {url!r} is no address that files can be read from: it must begin with one of {known}."
+        )
     require(place.module, f"Files at {scheme}:// addresses")
     return place(url.strip(), settings)
 

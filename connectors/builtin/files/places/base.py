@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, ClassVar, NamedTuple
 
-from ringfence.connectors.api import ParsedConfig
+from ringfence.connectors.api import ConfigDef, ParsedConfig, Password
 
 
 class FileInfo(NamedTuple):
@@ -44,8 +44,20 @@ class Place(ABC):
     """The first part of its addresses."""
     module: ClassVar[str | None] = None
     """The package that it needs beside Ringfence's own, which the extra `files` brings."""
+    least_settle_ms: ClassVar[int] = 0
+    """The smallest `settle.ms` with which two contents of one size have two ETags, where times are coarse."""
     address: str
     """Without a slash at its end: files have the address `{address}/{name}`."""
+
+    @classmethod
+    def define(cls, definition: ConfigDef) -> ConfigDef:
+        """Add the settings of its own."""
+        return definition
+
+    @classmethod
+    def find_problems(cls, settings: ParsedConfig) -> list[tuple[str, str]]:
+        """Of its own settings among themselves, by setting."""
+        return []
 
     @abstractmethod
     def __init__(self, url: str, settings: ParsedConfig) -> None:
@@ -66,6 +78,9 @@ class Place(ABC):
     def open(self, file: FileInfo) -> OpenedFile:
         """Raises `FileChanged` where it is not as it was listed."""
 
+    def check_target(self, target: str) -> None:  # noqa: B027 - optional to override
+        """Raises `ConnectorError` where files cannot be moved from here to that address of the same kind of place."""
+
     @abstractmethod
     def delete(self, file: FileInfo) -> None:
         """Delete this content; one that took its place stays. Nothing happens where it is gone."""
@@ -74,7 +89,16 @@ class Place(ABC):
     def move(self, file: FileInfo, target: str) -> None:
         """Move this content to the same name below `target`, an address of the same kind of place."""
 
+    def close(self) -> None:  # noqa: B027 - optional to override
+        """End its connections. Files that are open cannot be read any more."""
+
 
 def is_hidden(name: str) -> bool:
     """Whether the file is left out."""
     return name.startswith(".") or "/." in name
+
+
+def secret(settings: ParsedConfig, name: str) -> str | None:
+    """The text of a password; None where it is not set or empty."""
+    value = settings.get(name)
+    return value.value if isinstance(value, Password) and value.value else None

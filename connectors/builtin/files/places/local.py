@@ -75,7 +75,11 @@ class LocalFolder(Place):
         place = Path(folder, file.name)
         place.parent.mkdir(parents=True, exist_ok=True)
         if aside := self._put_aside(file):
-            os.rename(aside, _free_name(place))
+            try:
+                os.rename(aside, _free_name(place))
+            except OSError:
+                os.rename(aside, self._path(file))  # so that the next try finds it
+                raise
 
     def _put_aside(self, file: FileInfo) -> str | None:
         """Rename the file if it is the one that was read; None where it is gone or another has its name."""

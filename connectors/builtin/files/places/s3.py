@@ -7,17 +7,24 @@ from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit
 
 from ringfence.connectors import egress, worker_limits
-from ringfence.connectors.api import ConnectorError, ParsedConfig, Password
-from ringfence.connectors.builtin.files.places.base import FileChanged, FileInfo, OpenedFile, Place, is_hidden
-from ringfence.connectors.builtin.files.settings import (
-    S3_ACCESS_KEY,
-    S3_ENDPOINT,
-    S3_REGION,
-    S3_SECRET_KEY,
-    S3_SESSION_TOKEN,
-    URL,
+from ringfence.connectors.api import (
+    ConfigDef,
+    ConfigType,
+    ConnectorError,
+    Importance,
+    ParsedConfig,
+    Width,
 )
+from ringfence.connectors.builtin.files.places.base import FileChanged, FileInfo, OpenedFile, Place, is_hidden, secret
+from ringfence.connectors.builtin.files.settings import URL
 
+ACCESS_KEY: Final = "s3.access.key"
+SECRET_KEY: Final = "s3.secret.key"  # noqa: S105 - the name of a setting
+SESSION_TOKEN: Final = "s3.session.token"  # noqa: S105
+REGION: Final = "s3.region"
+ENDPOINT: Final = "s3.endpoint.url"
+
+_GROUP: Final = "S3"
 _BLOCK_BYTES: Final = 8 << 20
 _ADDRESS: Final = re.compile(r"s3://(?P<bucket>[A-Za-z0-9][A-Za-z0-9._-]{1,254})(?:/(?P<prefix>.*))?")
 _REGION: Final = re.compile(r"[a-z0-9-]{1,40}")
@@ -33,6 +40,43 @@ class S3Prefix(Place):
 
     scheme: ClassVar[str] = "s3"
     module: ClassVar[str | None] = "s3fs"
+
+    @classmethod
+    def define(cls, definition: ConfigDef) -> ConfigDef:
+        return (
+            definition.define(
+                ACCESS_KEY,
+                ConfigType.STRING,
+                None,
+                group=_GROUP,
+                documentation="Access key. Not set: the bucket is read without signing in.",
+            )
+            .define(SECRET_KEY, ConfigType.PASSWORD, None, group=_GROUP, documentation="Secret key.")
+            .define(
+                SESSION_TOKEN,
+                ConfigType.PASSWORD,
+                None,
+                importance=Importance.LOW,
+                group=_GROUP,
+                documentation="Session token of temporary keys.",
+            )
+            .define(REGION, ConfigType.STRING, "us-east-1", group=_GROUP, documentation="Region of the bucket.")
+            .define(
+                ENDPOINT,
+                ConfigType.STRING,
+                None,
+                importance=Importance.LOW,
+                group=_GROUP,
+                documentation="Address of another server that speaks S3, such as https://minio.example.com:9000.",
+                width=Width.LONG,
+            )
+        )
+
+    @classmethod
+    def find_problems(cls, settings: ParsedConfig) -> list[tuple[str, str]]:
+        if (settings.get(ACCESS_KEY) is None) != (settings.get(SECRET_KEY) is None):
+            return [(SECRET_KEY, f"Set both {ACCESS_KEY} and {SECRET_KEY}, or none.")]
+        return []
 
     def __init__(self, url: str, settings: ParsedConfig) -> None:
         self._bucket, self._prefix = _parts_of(url)
@@ -161,18 +205,18 @@ def _parts_of(url: str) -> tuple[str, str]:
 def _connect(settings: ParsedConfig) -> Any:
     import s3fs
 
-    region = settings.string(S3_REGION)
+    region = settings.string(REGION)
     if not _REGION.fullmatch(region):
-        raise ConnectorError(f"{S3_REGION} {region!r} is not the name of a region, such as eu-central-1.")
-    endpoint = str(settings.get(S3_ENDPOINT) or "").strip() or None
+        raise ConnectorError(f"{REGION} {region!r} is not the name of a region, such as eu-central-1.")
+    endpoint = str(settings.get(ENDPOINT) or "").strip() or None
     policy = egress.Policy(worker_limits.current().egress)
     _check_endpoint(endpoint or f"https://s3.{region}.amazonaws.com", policy)
-    access_key = settings.get(S3_ACCESS_KEY) or None
+    access_key = settings.get(ACCESS_KEY) or None
     return s3fs.S3FileSystem(
         anon=access_key is None,
         key=access_key,
-        secret=_secret(settings, S3_SECRET_KEY),
-        token=_secret(settings, S3_SESSION_TOKEN),
+        secret=secret(settings, SECRET_KEY),
+        token=secret(settings, SESSION_TOKEN),
         endpoint_url=endpoint,
         client_kwargs={"region_name": region},
         config_kwargs={
@@ -191,18 +235,13 @@ def _connect(settings: ParsedConfig) -> Any:
 def _check_endpoint(endpoint: str, policy: egress.Policy) -> None:
     parts = urlsplit(endpoint)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
-        raise ConnectorError(f"{S3_ENDPOINT} must have the form https://host:port.")
+        raise ConnectorError(f"{ENDPOINT} must have the form https://host:port.")
     try:
         policy.addresses(parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
     except egress.Refused as error:
-        raise ConnectorError(f"{S3_ENDPOINT}: {error}.") from error
+        raise ConnectorError(f"{ENDPOINT}: {error}.") from error
     except (OSError, UnicodeError):
         pass  # a name that leads nowhere is told by the connection
-
-
-def _secret(settings: ParsedConfig, name: str) -> str | None:
-    value = settings.get(name)
-    return value.value if isinstance(value, Password) and value.value else None
 
 
 def _resolver(policy: egress.Policy) -> Any:
