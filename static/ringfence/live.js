@@ -20,7 +20,7 @@
     if (!state.open && !state.lost) return;
     if (!state.lost) {
       if (state.held) show("held", "Waiting", "Something has changed. It is shown once you have finished here.");
-      else show("on", "Live", "Changes are shown as they happen");
+      else show("on", "Live", source ? "Changes are shown as they happen" : "Asked anew every 10 s");
     } else if (Math.max(state.answered, state.heard) > Date.now() - PATIENCE) show("lost", "Reconnecting", `The stream is away; asked anew every ${POLL / 1000} s`);
     else show("stale", `Stale since ${clock(Math.max(state.heard, state.answered))}`, "The server does not answer. This is what was known last.");
   };
@@ -49,7 +49,8 @@
   };
   const answered = () => {
     state.answered = Date.now();
-    if (source && source.readyState === EventSource.OPEN) state.lost = false;  // one fetch failed, the stream did not
+    if (!source) Object.assign(state, { open: true, lost: false });  // a page without a stream asks by the clock
+    else if (source.readyState === EventSource.OPEN) state.lost = false;  // one fetch failed, the stream did not
   };
   document.body.addEventListener("htmx:sseError", away);
   document.body.addEventListener("htmx:sseClose", away);

@@ -20,11 +20,11 @@ from ringfence.access.verbs import Verb
 from ringfence.audit.listing import entries
 from ringfence.audit.models import AuditEntry, Outcome
 from ringfence.console.confirm_page import page
+from ringfence.console.live_page import AUDIT, render_live
 from ringfence.console.tables import NOTHING, Filter, Table, indent_json, links, list_context, moment, page_of
 
 _ADMINISTERS = requires(GET=everywhere(Verb.ADMIN))
 _READS = requires(GET=somewhere(Verb.VIEW_CONFIG))
-_TABLE = "console/table.html"
 _SINCE_MS = {"hour": 3_600_000, "day": 86_400_000, "week": 604_800_000}
 
 
@@ -45,9 +45,9 @@ def accounts(request: HttpRequest) -> HttpResponse:
     rows = _search(request, User.objects.order_by("username"), "username").prefetch_related("grants")
     shown = page_of(request, rows)
     headers = ("Account", "State", "Roles and permissions", "Last login", "Change")
-    table = Table(headers, [_account(row) for row in shown])
+    table = Table(headers, [_account(row) for row in shown], [row.username for row in shown])
     more: dict[str, Any] = {"new": ("/console/accounts/new/", "New account"), "empty": "There are no accounts yet."}
-    return page(request, _TABLE, "Accounts", table=table, **more, **list_context(request, shown))
+    return render_live(request, "table", "Accounts", AUDIT, table=table, **more, **list_context(request, shown))
 
 
 def _account(row: User) -> tuple[str | SafeString, ...]:
@@ -80,6 +80,7 @@ def grants(request: HttpRequest) -> HttpResponse:
              "by groups" if row.by_groups else links((f"/console/grants/{row.pk}/take/", "Take away")))
             for row in shown
         ],
+        [row.pk for row in shown],
     )  # fmt: skip
     says = (
         "A grant gives roles or permissions on the connectors whose names match a pattern. What comes by groups of the "
@@ -90,7 +91,7 @@ def grants(request: HttpRequest) -> HttpResponse:
         "new": ("/console/auth/user/", "Grant to an account"),
         "empty": "Nobody was granted anything yet.",
     }
-    return page(request, _TABLE, "Roles", table=table, says=says, **more, **list_context(request, shown))
+    return render_live(request, "table", "Roles", AUDIT, table=table, says=says, **more, **list_context(request, shown))
 
 
 @_ADMINISTERS
@@ -108,13 +109,16 @@ def tokens(request: HttpRequest) -> HttpResponse:
              links((f"/console/tokens/{row.pk}/revoke/", "Revoke")) if row.state == "valid" else NOTHING)
             for row in shown
         ],
+        [row.pk for row in shown],
     )  # fmt: skip
     says = "A token can do at most what its account may, within its own roles and pattern."
     more: dict[str, Any] = {
         "new": ("/console/auth/user/", "New token of an account"),
         "empty": "There are no tokens yet.",
     }
-    return page(request, _TABLE, "Tokens", table=table, says=says, **more, **list_context(request, shown))
+    return render_live(
+        request, "table", "Tokens", AUDIT, table=table, says=says, **more, **list_context(request, shown)
+    )
 
 
 @_READS
@@ -141,10 +145,10 @@ def audit(request: HttpRequest) -> HttpResponse:
              row.connector or NOTHING, row.request, row.outcome, row.message[:200])
             for row in shown
         ],
+        [row.pk for row in shown],
     )  # fmt: skip
-    return page(
-        request, _TABLE, "Audit trail", table=table, empty="No entries.", **list_context(request, shown, filters)
-    )
+    more = {"empty": "No entries.", **list_context(request, shown, filters)}
+    return render_live(request, "table", "Audit trail", AUDIT, table=table, **more)
 
 
 def _filter(request: HttpRequest, name: str, word: str, options: list[tuple[str, str]]) -> Filter:

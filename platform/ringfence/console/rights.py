@@ -11,7 +11,7 @@ from ringfence.access.identify import rights_of
 from ringfence.access.principal import Principal
 from ringfence.access.routes import everywhere, requires
 from ringfence.access.verbs import Verb
-from ringfence.console.confirm_page import page
+from ringfence.console.live_page import AUDIT, render_live
 from ringfence.fencing.topics.topic_grants import Groups
 from ringfence.projection.models import Connector
 
@@ -37,7 +37,7 @@ def rights(request: HttpRequest, name: str) -> HttpResponse:
     names = list(Connector.objects.filter(known=True).order_by("name").values_list("name", flat=True)[:_OFFERED])
     context: dict[str, Any] = {"account": user, "connector": connector, "names": names}
     context["answers"] = answers if connector else []
-    return page(request, "console/rights.html", f"What {name} may do", **context)
+    return render_live(request, "rights", f"What {name} may do", AUDIT, **context)
 
 
 def _topics(groups: Groups) -> str:

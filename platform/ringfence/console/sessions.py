@@ -13,7 +13,8 @@ from ringfence.access.models import LoginSession
 from ringfence.access.routes import ANYONE, requires
 from ringfence.access.verbs import Verb
 from ringfence.audit.trail import tell
-from ringfence.console.confirm_page import ActionResult, ConfirmPage, page, run
+from ringfence.console.confirm_page import ActionResult, ConfirmPage, run
+from ringfence.console.live_page import AUDIT, render_live
 from ringfence.console.tables import Table, links, moment
 
 _LIST = "/console/sessions/"
@@ -27,11 +28,11 @@ def sessions(request: HttpRequest) -> HttpResponse:
     who = principal_of(request)
     rows = logins.visible_to(who, who.may_everywhere(Verb.ADMIN))[:_SHOWN]
     headers = ("Account", "By", "Address", "Browser", "Since", "Last used", "Act")
-    table = Table(headers, [_row(request, row) for row in rows])
+    table = Table(headers, [_row(request, row) for row in rows], [row.pk for row in rows])
     more: dict[str, Any] = {"says": _says(), "empty": "Nobody is logged in with a session."}
     if any(row.account == who.name and not logins.is_current(row, request) for row in rows):
         more["new"] = (f"{_LIST}others/end/", "End my others")
-    return page(request, "console/table.html", "Sessions", table=table, **more)
+    return render_live(request, "table", "Sessions", AUDIT, table=table, **more)
 
 
 def _says() -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from django.core.paginator import Page, Paginator
 from django.http import HttpRequest
@@ -19,13 +19,19 @@ Cell = str | SafeString
 
 @dataclass(frozen=True, slots=True)
 class Table:
+    """`keys`: what each row is about. The focus on a row's link stays with it when rows move."""
+
     headers: Sequence[str]
     rows: Sequence[Sequence[Cell]]
+    keys: Sequence[object]
 
     @property
-    def labelled(self) -> list[list[tuple[str, Cell]]]:
-        """Rows of (heading, cell): in a narrow window each cell says what it is."""
-        return [list(zip(self.headers, row, strict=True)) for row in self.rows]
+    def labelled(self) -> list[tuple[str, list[tuple[str, Cell]]]]:
+        """A row's id and its pairs of heading and cell: in a narrow window each cell says what it is."""
+        return [
+            (f"row-{quote(str(key), safe='')}", list(zip(self.headers, row, strict=True)))
+            for key, row in zip(self.keys, self.rows, strict=True)
+        ]
 
 
 @dataclass(frozen=True, slots=True)

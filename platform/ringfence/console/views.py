@@ -19,7 +19,8 @@ from ringfence.access.principal import Principal
 from ringfence.access.routes import ANYONE, everywhere, on_connector, requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.audit import listing
-from ringfence.console.confirm_page import ActionResult, ConfirmPage, page, run
+from ringfence.console.confirm_page import ActionResult, ConfirmPage, run
+from ringfence.console.live_page import CLOCK, CLUSTER, render_live
 from ringfence.console.stuck import stuck
 from ringfence.console.tables import NOTHING, Table, links, moment
 from ringfence.console.waiting import take_back, waiting
@@ -81,17 +82,17 @@ def overview(request: HttpRequest) -> HttpResponse:
         ("Workers", Worker.objects.count(), leads, "/console/workers/"),
         ("Stuck operations", len(found), "wait too long" if found else "nothing waits", "/console/stuck/"),
     ]  # fmt: skip
-    entries = listing.entries(who)[:10] if who.may_somewhere(Verb.VIEW_CONFIG) else []
+    entries = list(listing.entries(who)[:10]) if who.may_somewhere(Verb.VIEW_CONFIG) else []
     rows = [
         (links((f"/console/audit/auditentry/{row.pk}/change/", moment(row.time_ms))), row.user or "everybody here",
          row.action,
          row.connector or NOTHING, row.outcome, row.message[:120])
         for row in entries
     ]  # fmt: skip
-    table = Table(("Time", "Who", "Action", "Connector", "Outcome", "Message"), rows)
+    table = Table(("Time", "Who", "Action", "Connector", "Outcome", "Message"), rows, [row.pk for row in entries])
     context: dict[str, Any] = {"tiles": tiles, "table": table, "trouble": trouble}
     context["may_administer"] = who.may_everywhere(Verb.ADMIN)
-    return page(request, "console/overview.html", "Operations", **context)
+    return render_live(request, "overview", "Operations", CLUSTER, **context)
 
 
 @requires(GET=somewhere(Verb.VIEW))
@@ -116,11 +117,11 @@ def connectors(request: HttpRequest) -> HttpResponse:
             )
             for row in shown
         ],
+        [row.name for row in shown],
     )  # fmt: skip
     query = urlencode({"q": wanted}) if wanted else ""
-    return page(
-        request, "console/table.html", "Connectors", table=table, pages=shown, query=query, search=wanted, searches=True
-    )
+    more: dict[str, Any] = {"pages": shown, "query": query, "search": wanted, "searches": True}
+    return render_live(request, "table", "Connectors", CLUSTER, table=table, **more)
 
 
 @requires(GET=somewhere(Verb.VIEW))
@@ -144,19 +145,14 @@ def transactions(request: HttpRequest) -> HttpResponse:
             )
             for row in rows
         ],
+        [f"{row.connector} {row.number}" for row in rows],
     )  # fmt: skip
     says = (
         "As the tasks last reported. A zombie's transaction is not in here: the connector's own page asks Kafka's "
         "coordinators, which know it."
     )
-    return page(
-        request,
-        "console/table.html",
-        "Open transactions",
-        table=table,
-        says=says,
-        empty="No task has a transaction open.",
-    )
+    empty = "No task has a transaction open."
+    return render_live(request, "table", "Open transactions", CLUSTER, table=table, says=says, empty=empty)
 
 
 def _waiting_partitions(one: dict[str, Any]) -> str:
@@ -192,9 +188,10 @@ def of_connector(request: HttpRequest, name: str) -> HttpResponse:
             )
             for one in found
         ],
+        [one["id"] for one in found],
     )  # fmt: skip
-    says = "Asked of Kafka's transaction coordinators just now (KIP-664); ids of older generations, too."
-    return page(request, "console/table.html", f"Transactions of {name}", table=table, says=says, trouble=trouble)
+    says = "Asked of Kafka's transaction coordinators every ten seconds (KIP-664); ids of older generations, too."
+    return render_live(request, "table", f"Transactions of {name}", CLOCK, table=table, says=says, trouble=trouble)
 
 
 @requires(GET=somewhere(Verb.VIEW))
@@ -206,7 +203,8 @@ def workers(request: HttpRequest) -> HttpResponse:
     drained = dict(DrainedWorker.objects.values_list("worker", "incarnation"))
     placed = dict(Task.objects.filter(known=True).order_by().values_list("worker").annotate(Count("pk")))
     rows = []
-    for row in Worker.objects.order_by("worker"):
+    found = list(Worker.objects.order_by("worker"))
+    for row in found:
         leads = cluster is not None and (cluster.leader, cluster.incarnation) == (row.worker, row.incarnation)
         is_drained = drained.get(row.worker) == row.incarnation
         at = f"/console/workers/{quote(row.worker, safe='')}"
@@ -217,9 +215,14 @@ def workers(request: HttpRequest) -> HttpResponse:
             (row.worker, role, f"{placed.get(row.worker, 0)}/{row.slots}", row.mode, row.version,
              moment(row.since_ms), links(*acts) if administers else NOTHING)
         )  # fmt: skip
-    table = Table(("Worker", "Role", "Tasks/slots", "Exactly once", "Version", "Since", "Acts"), rows)
+    table = Table(
+        ("Worker", "Role", "Tasks/slots", "Exactly once", "Version", "Since", "Acts"),
+        rows,
+        [row.worker for row in found],
+    )
     says = "As each introduced itself; one that died is listed until its id is used again."
-    return page(request, "console/table.html", "Workers", table=table, says=says, empty="No workers have reported yet.")
+    empty = "No workers have reported yet."
+    return render_live(request, "table", "Workers", CLUSTER, table=table, says=says, empty=empty)
 
 
 @requires(GET=somewhere(Verb.VIEW))
@@ -240,20 +243,14 @@ def stuck_page(request: HttpRequest) -> HttpResponse:
             )
             for one in found
         ],
+        [f"{one.what} {one.connector}" for one in found],
     )
     says = (
         "Rounds after 15 s, tasks and connectors after a minute, requests after 15 s. Everything goes on by itself "
         "once what it waits for is there: the leader's work is level-triggered, and tried again."
     )
-    return page(
-        request,
-        "console/table.html",
-        "Stuck operations",
-        table=table,
-        says=says,
-        trouble=trouble,
-        empty="Nothing is stuck.",
-    )
+    more: dict[str, Any] = {"trouble": trouble, "empty": "Nothing is stuck."}
+    return render_live(request, "table", "Stuck operations", CLUSTER, table=table, says=says, **more)
 
 
 @requires(GET=everywhere(Verb.ADMIN), POST=everywhere(Verb.ADMIN).writing())

@@ -5,7 +5,7 @@ from django.db import Error as DatabaseError
 from django.db import close_old_connections
 from django.http import HttpRequest, StreamingHttpResponse
 
-from ringfence.access.authorise import authorise, principal_of
+from ringfence.access.authorise import Forbidden, authorise, principal_of
 from ringfence.access.identify import Nobody, identify_again
 from ringfence.access.principal import Principal
 from ringfence.access.routes import requires, somewhere
@@ -14,7 +14,7 @@ from ringfence.web.live.streams import stream
 
 
 @sync_to_async
-def _renew(request: HttpRequest, name: str | None) -> Principal | None:
+def _renew(request: HttpRequest, name: str | None, verb: Verb) -> Principal | None:
     """Who asks, as of now; None where the token, session or grant behind the stream has gone."""
     try:
         who = identify_again(request)
@@ -24,15 +24,18 @@ def _renew(request: HttpRequest, name: str | None) -> Principal | None:
         close_old_connections()
     if isinstance(who, Nobody):
         return None
-    return who if (who.may_somewhere(Verb.VIEW) if name is None else who.may(Verb.VIEW, name)) else None
+    return who if (who.may_somewhere(verb) if name is None else who.may(verb, name)) else None
 
 
 @requires(GET=somewhere(Verb.VIEW))
 def events(request: HttpRequest) -> StreamingHttpResponse:
-    """`/ui/events?connector=<name>`; without a name, about every connector."""
-    name = request.GET.get("connector")
+    """`/ui/events?connector=<name>`; without a name, about every connector; `?about=audit`: about the audit trail."""
+    name, audit = request.GET.get("connector"), request.GET.get("about") == "audit"
+    verb = Verb.VIEW_CONFIG if audit else Verb.VIEW
     if name is not None:
-        authorise(request, Verb.VIEW, name)
-    body = stream(name, principal_of(request), lambda: _renew(request, name))
+        authorise(request, verb, name)
+    elif not principal_of(request).may_somewhere(verb):
+        raise Forbidden(principal_of(request), verb, None)
+    body = stream(name, principal_of(request), lambda: _renew(request, name, verb), audit=audit)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingHttpResponse(body, content_type="text/event-stream", headers=headers)

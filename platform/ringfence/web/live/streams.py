@@ -22,18 +22,12 @@ import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import redis.asyncio
-from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.db import Error as DatabaseError
-from django.db import close_old_connections
-from django.db.models import Count, Max, Sum
 from redis.exceptions import RedisError
 
 from ringfence.access.principal import EVERYBODY_HERE, Principal
-from ringfence.alerts.models import Incident
-from ringfence.heartbeats.look import look
 from ringfence.projection.change_notifications import ANYTHING, CHANNEL, Notice, decode
-from ringfence.projection.models import TopicPosition
+from ringfence.web.live import stamps
 from ringfence.web.live.rate_control import RateControl
 
 BEAT_SECONDS = 3.0
@@ -51,17 +45,19 @@ MANY = 60
 """More names than this are not told one by one: a page shows fifty."""
 _POLL_SECONDS = 2.0
 _RETRY_SECONDS = 10.0
-_VITAL_SECONDS = 1.0
+_VITAL_SECONDS = _AUDIT_SECONDS = 1.0
 
 log = logging.getLogger(__name__)
 
 
 class Listener:
-    """One open page. `name`: the connector it shows, None for all that `who` may see."""
+    """One open page. `name`: the connector it shows, None for all that `who` may see. `audit`: it shows the audit
+    trail, or what can only be changed with an entry there, and no connectors."""
 
-    def __init__(self, name: str | None, who: Principal = EVERYBODY_HERE) -> None:
+    def __init__(self, name: str | None, who: Principal = EVERYBODY_HERE, *, audit: bool = False) -> None:
         self.name = name
         self.who = who
+        self.audit = audit
         self.changed = asyncio.Event()
         self.urgent = asyncio.Event()
         """Set where more than numbers has changed."""
@@ -72,6 +68,8 @@ class Listener:
 
     def tell(self, notice: Notice, at_ms: int = 0) -> None:
         """Wake the page where it shows something of this."""
+        if self.audit:
+            return
         if self.name is None:
             urgent = whole = notice.other or bool(self.who.filter_names(notice.changed))
             rows = self.who.filter_names(notice.moved)
@@ -127,7 +125,7 @@ class Hub:
         self._listeners.add(listener)
         if not self._tasks or any(task.done() for task in self._tasks):
             self._end()
-            duties = (self._listen, self._tick, self._watch_vital_signs)
+            duties = (self._listen, self._tick, self._watch_vital_signs, self._watch_audit)
             self._tasks = tuple(asyncio.create_task(duty()) for duty in duties)
 
     def remove(self, listener: Listener) -> None:
@@ -156,17 +154,29 @@ class Hub:
     async def _watch_vital_signs(self) -> None:
         before = projected = None
         while True:
-            now = await _vital_stamp()
+            now = await stamps.read_vital()
             if before is not None and now != before:
                 at_ms = int(time.time() * 1000)
                 for listener in self._listeners:
                     listener.tell_vital_signs(at_ms)
             before = now
             if "no-redis" in now:  # one that is frozen breaks no connection, and tells nothing
-                projected, last = await _stamp(), projected
+                projected, last = await stamps.read_projected(), projected
                 if projected != last:
                     self.tell(ANYTHING)
             await asyncio.sleep(_VITAL_SECONDS)
+
+    async def _watch_audit(self) -> None:
+        before: object = None
+        while True:
+            if following := [each for each in self._listeners if each.audit]:
+                now = await stamps.read_audit()
+                if now is not None and now != before:
+                    at_ms = int(time.time() * 1000)
+                    for listener in following:
+                        listener.look_again(at_ms)
+                    before = now
+            await asyncio.sleep(_AUDIT_SECONDS)
 
     async def _listen(self) -> None:
         while True:
@@ -193,34 +203,11 @@ class Hub:
         until = loop.time() + seconds
         before = None
         while loop.time() < until:
-            now = await _stamp()
+            now = await stamps.read_projected()
             if now != before:
                 self.tell(ANYTHING)
                 before = now
             await asyncio.sleep(_POLL_SECONDS)
-
-
-@sync_to_async
-def _stamp() -> object:
-    """Something that differs once anything was projected; None while the database is away."""
-    try:
-        return TopicPosition.objects.aggregate(sum=Sum("applied_offset"))["sum"]
-    except DatabaseError:
-        return None
-    finally:
-        close_old_connections()  # no request of this thread would do it
-
-
-@sync_to_async
-def _vital_stamp() -> str:
-    try:
-        open_now = Incident.objects.filter(resolved_ms=0)
-        found = open_now.aggregate(n=Count("pk"), last=Max("pk"), by=Max("acknowledged_ms"))
-        return f"{look.vitals().stamp}|{found}"
-    except DatabaseError:
-        return look.vitals().stamp
-    finally:
-        close_old_connections()
 
 
 _hubs: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Hub]" = weakref.WeakKeyDictionary()
@@ -238,12 +225,15 @@ async def _always() -> Principal:
     return EVERYBODY_HERE
 
 
-async def stream(name: str | None, who: Principal = EVERYBODY_HERE, renew: Renew = _always) -> AsyncIterator[str]:
+async def stream(
+    name: str | None, who: Principal = EVERYBODY_HERE, renew: Renew = _always, *, audit: bool = False
+) -> AsyncIterator[str]:
     """The events of one page, as the pace allows. `renew`: what may be seen now, None for nothing any more.
+    `audit`: as of `Listener`.
 
     It is asked every `RENEWAL_SECONDS`, before the next event; the stream ends with the right to it.
     """
-    listener, here, loop = Listener(name, who), hub(), asyncio.get_running_loop()
+    listener, here, loop = Listener(name, who, audit=audit), hub(), asyncio.get_running_loop()
     told_at = -math.inf
     asked_at = loop.time()
     here.add(listener)

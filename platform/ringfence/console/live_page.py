@@ -1,0 +1,34 @@
+"""Pages of the console that follow what they show: one address serves the page and, to htmx, the part that changes."""
+
+from typing import Any
+from urllib.parse import quote
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from ringfence.access.authorise import principal_of
+from ringfence.access.verbs import Verb
+from ringfence.console.confirm_page import page
+from ringfence.web.views import is_fragment
+
+CLUSTER, AUDIT, CLOCK = "cluster", "audit", "clock"
+"""What wakes a page: connectors, workers and the leader; entries of the audit trail, since each change of an account,
+a grant, a token or a session leaves one; or only every ten seconds, where each look costs Kafka something."""
+
+
+def render_live(request: HttpRequest, body: str, title: str, follows: str, **context: Any) -> HttpResponse:
+    """`body`: the name of `console/<body>.html`, whose changing part is `console/parts/<body>.html`."""
+    if is_fragment(request):
+        return render(request, f"console/parts/{body}.html", {"title": title, **context})
+    context |= {"part": f"console/parts/{body}.html", "part_address": quote(request.path)}
+    return page(request, f"console/{body}.html", title, stream=_stream(request, follows), **context)
+
+
+def _stream(request: HttpRequest, follows: str) -> str:
+    """The address of the events; "" where the account may not follow them and the page asks by the clock."""
+    who = principal_of(request)
+    if follows == CLOCK or not who.may_somewhere(Verb.VIEW):
+        return ""
+    if follows == AUDIT:
+        return "/ui/events?about=audit" if who.may_somewhere(Verb.VIEW_CONFIG) else ""
+    return "/ui/events"

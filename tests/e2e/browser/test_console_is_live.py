@@ -1,0 +1,39 @@
+"""The console's pages show changes as they happen, without a reload."""
+
+from collections.abc import Callable
+
+from playwright.sync_api import expect
+
+from tests.e2e.browser.conftest import Visitors
+from tests.e2e.flow import Flow
+from tests.e2e.up import Up
+from tests.support.names import unique
+
+Make = Callable[..., Flow]
+
+
+def test_a_new_account_and_a_paused_connector_show_on_open_pages(visitors: Visitors, platform: Up, flow: Make) -> None:
+    one, name = flow(throughput=50), unique("ann")
+    accounts, trail, connectors = visitors(), visitors(), visitors()
+    accounts.go("/console/auth/user/")
+    trail.go("/console/audit/auditentry/")
+    connectors.go(f"/console/connectors/?q={one.name}")
+    for each in (accounts, trail, connectors):
+        each.mark()
+        each.await_live()
+    row = connectors.page.get_by_role("row", name=one.name)
+    expect(row).to_contain_text("Healthy")
+    row.get_by_role("link", name="Restart").focus()
+    maker = visitors()
+    page = maker.go("/console/accounts/new/")
+    page.get_by_role("textbox", name="Name").fill(name)
+    page.get_by_role("checkbox", name="viewer").check()
+    page.get_by_label("Reason").fill("a browser test")
+    page.get_by_role("button", name="Create").click()
+    expect(accounts.page.get_by_role("row", name=name)).to_contain_text("active")
+    expect(trail.page.get_by_role("row", name="/console/accounts/new/").first).to_contain_text("done")
+    platform.rest.settled(202, "PUT", f"/connectors/{one.name}/pause")
+    expect(row).to_contain_text("Paused")
+    expect(row.get_by_role("link", name="Restart")).to_be_focused()
+    for each in (accounts, trail, connectors):
+        assert each.stayed
