@@ -70,7 +70,7 @@ def test_requests_reach_the_task_in_their_order_and_the_oldest_are_forgotten(
 
 def test_progress_is_what_is_committed(client: Client, postgres: FakeLeader) -> None:
     empty = client.get(AT).json()
-    assert (empty["tables"], empty["rows"], empty["refusal"]) == ([], 0, "")
+    assert (empty["tables"], empty["rows"], empty["percent"], empty["refusal"]) == ([], 0, None, "")
     queue = (QueuedTable(7, "public.orders", 900), QueuedTable(8, "public.lines", 50))
     state = IncrementalState(queue, True, ("900",), ("300",), 300, 340, note="To be read: public.orders.")
     postgres.offsets.offset("team-a", {"server": "shop", "snapshot": "incremental"}, dict(state.as_offset()))
@@ -79,6 +79,20 @@ def test_progress_is_what_is_committed(client: Client, postgres: FakeLeader) -> 
     assert found["tables"][0] == {"table": "public.orders", "rows_estimated": 900}
     assert (found["table_rows"], found["rows"], found["paused"]) == (300, 340, False)
     assert found["note"] == "To be read: public.orders."
+    assert found["percent"] == 34, "340 of 990"
+    unknown = IncrementalState((QueuedTable(7, "public.orders", 0),), True, ("900",), ("300",), 300, 300)
+    postgres.offsets.offset("team-a", {"server": "shop", "snapshot": "incremental"}, dict(unknown.as_offset()))
+    postgres.project()
+    assert client.get(AT).json()["percent"] is None, "the table was never analyzed"
+
+
+def test_nothing_is_asked_for_beside_a_state_that_cannot_be_read(client: Client, postgres: FakeLeader) -> None:
+    postgres.offsets.offset("team-a", {"server": "shop", "snapshot": "incremental"}, {"queue": 7})
+    postgres.project()
+    assert "Delete it: stop the connector" in client.get(AT).json()["refusal"]
+    refused = post(client, action="execute", tables=["t"])
+    assert (refused.status_code, "Delete it: stop the connector" in refused.json()["detail"]) == (409, True)
+    assert signals(postgres) == []
 
 
 def test_what_cannot_be_done_is_refused(client: Client, postgres: FakeLeader) -> None:

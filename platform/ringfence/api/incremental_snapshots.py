@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from ringfence import dispatch
 from ringfence.connectors.api import ConnectorError
@@ -15,7 +15,7 @@ from ringfence.connectors.builtin.postgres.incremental.state import (
     state_of,
 )
 from ringfence.http.errors import ConnectError, bad_request
-from ringfence.projection.models import Connector, SourceOffset, pack
+from ringfence.projection.models import Connector, SourceOffset, Task, pack
 from ringfence.projection.source_metrics import metrics_of
 from ringfence.requests.commands import SendSignal
 
@@ -35,10 +35,14 @@ class Progress:
     measured: dict[str, float] = field(default_factory=dict)
 
     @property
-    def share(self) -> int:
-        """Percent of the rows, as far as the database's estimate is right."""
-        total = self.measured.get("rows_estimated", 0)
-        return min(100, int(100 * self.measured.get("rows", 0) / total)) if total else 0
+    def percent(self) -> int | None:
+        """Of the rows, as far as the database's estimate goes; None where it does not, and where nothing is read."""
+        return percent_of(self.state.total, self.state.rows_left)
+
+
+def percent_of(rows: int, left: int) -> int | None:
+    """None where nothing is known to be left."""
+    return 100 * rows // (rows + left) if left else None
 
 
 def takes_snapshots(row: Connector) -> bool:
@@ -46,41 +50,58 @@ def takes_snapshots(row: Connector) -> bool:
     return row.class_name.rpartition(".")[2] in _CLASSES
 
 
-def find_progress(row: Connector, tasks: Sequence[Any]) -> Progress:
+def find_progress(row: Connector, tasks: Sequence[Task]) -> Progress:
     """As the database has it. A 400 for a connector of another kind."""
-    if not takes_snapshots(row):
-        raise bad_request(f"Connector {row.name} has no incremental snapshots: only PostgresSource has.")
-    partition = pack(incremental_partition(row.settings.get("topic.prefix", "")))
-    found = SourceOffset.objects.filter(connector=row.name, partition=partition).first()
+    _require_snapshots(row)
+    measured = find_measured(tasks, _GAUGE)
     try:
-        state = state_of(json.loads(found.offset)) if found is not None else IncrementalState()
-    except (ConnectorError, ValueError) as error:
+        state, updated_ms = _read_state(row)
+    except ConnectorError as error:
         return Progress(refusal=str(error))
-    measured = {
-        one.name.removeprefix(_GAUGE): one.value
-        for one in metrics_of(tasks, int(time.time() * 1000))
-        if one.name.startswith(_GAUGE) and not one.labels
-    }
-    return Progress(state, _refusal(row), found.updated_ms if found is not None else 0, measured)
+    return Progress(state, _find_refusal(row), updated_ms, measured)
 
 
-def _refusal(row: Connector) -> str:
-    if row.settings.get("snapshot.mode") == "initial_only":
-        return "With snapshot.mode=initial_only there is no stream beside which tables could be read."
-    if row.target != "RUNNING":
-        return f"Connector {row.name} is not running. Resume it first."
-    return ""
+def find_measured(tasks: Sequence[Task], prefix: str) -> dict[str, float]:
+    """What tasks measure now: gauges without labels, by their names behind a prefix."""
+    now_ms = int(time.time() * 1000)
+    found = metrics_of(tasks, now_ms)
+    return {one.name.removeprefix(prefix): one.value for one in found if one.name.startswith(prefix) and not one.labels}
 
 
 def send(row: Connector, kind: str, tables: Sequence[str], user: str) -> None:
-    """Have the task carry it out. Raises `Refused`, a 400 for what means nothing, and a 409 where it is not running."""
-    if not takes_snapshots(row):
-        raise bad_request(f"Connector {row.name} has no incremental snapshots: only PostgresSource has.")
+    """Have the task carry it out. Raises `Refused`, a 400 for what means nothing, and a 409 where it is not running, or
+    could not go on from what is committed.
+    """
+    _require_snapshots(row)
     data = {COLLECTIONS: list(tables), "type": "incremental"}
     try:
         parse_request(kind, data)
     except ValueError as error:
         raise bad_request(f"{error}.") from error
-    if refusal := _refusal(row):
+    try:
+        _read_state(row)
+    except ConnectorError as error:
+        raise ConnectError(409, str(error)) from error
+    if refusal := _find_refusal(row):
         raise ConnectError(409, refusal)
     dispatch.command(SendSignal(row.name, kind, data), user=user)
+
+
+def _require_snapshots(row: Connector) -> None:
+    if not takes_snapshots(row):
+        raise bad_request(f"Connector {row.name} has no incremental snapshots: only PostgresSource has.")
+
+
+def _read_state(row: Connector) -> tuple[IncrementalState, int]:
+    """What is committed, and when it was read. Raises `ConnectorError` for what cannot be read."""
+    partition = pack(incremental_partition(row.settings.get("topic.prefix", "")))
+    found = SourceOffset.objects.filter(connector=row.name, partition=partition).first()
+    return (IncrementalState(), 0) if found is None else (state_of(json.loads(found.offset)), found.updated_ms)
+
+
+def _find_refusal(row: Connector) -> str:
+    if row.settings.get("snapshot.mode") == "initial_only":
+        return "With snapshot.mode=initial_only there is no stream beside which tables could be read."
+    if row.target != "RUNNING":
+        return f"Connector {row.name} is not running. Resume it first."
+    return ""

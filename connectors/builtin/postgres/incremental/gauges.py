@@ -22,8 +22,7 @@ class IncrementalGauges:
         """What is handed over now."""
         if not state.queue and not self._known:
             return
-        first = state.queue[0] if state.queue else None
-        left = sum(one.rows for one in state.queue[1:]) + (max(0, first.rows - state.rows) if first else 0)
+        left = state.rows_left
         rate = self._rate.measure(state.total)
         reading = rate if state.wanted else None
         self._set("tables_left", "Tables of the incremental snapshot that are not read yet", len(state.queue))

@@ -48,6 +48,11 @@ class IncrementalState:
         """There is something to read now."""
         return bool(self.queue) and not self.paused
 
+    @property
+    def rows_left(self) -> int:
+        """About how many, as the database has estimated; 0 where it has no estimate."""
+        return sum(one.rows for one in self.queue[1:]) + sum(max(0, one.rows - self.rows) for one in self.queue[:1])
+
     def execute(self, tables: Sequence[QueuedTable], note: str) -> "IncrementalState":
         """Read these, too. Those that wait already are not read twice."""
         known = {one.oid for one in self.queue}

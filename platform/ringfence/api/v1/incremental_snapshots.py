@@ -25,14 +25,16 @@ class TableShape(serializers.Serializer[Any]):
 
 
 class IncrementalSnapshotShape(serializers.Serializer[Any]):
-    """`tables`: those that are left, the first one now, of which `table_rows` are read; `rows`: of all tables; `note`:
-    what became of the newest request; `refusal`: why nothing can be asked for now, empty where it can.
+    """`tables`: those that are left, the first one now, of which `table_rows` are read; `rows`: of all tables,
+    `percent` of them by the database's estimate; `note`: what became of the newest request; `refusal`: why nothing can
+    be asked for now, empty where it can.
     """
 
     connector = serializers.CharField()
     tables = TableShape(many=True)
     table_rows = serializers.IntegerField()
     rows = serializers.IntegerField()
+    percent = serializers.IntegerField(allow_null=True)
     paused = serializers.BooleanField()
     rows_per_second = serializers.FloatField(allow_null=True)
     seconds_left = serializers.FloatField(allow_null=True)
@@ -104,6 +106,7 @@ class IncrementalSnapshot(V1View):
             "tables": state.queue,
             "table_rows": state.rows,
             "rows": state.total,
+            "percent": found.percent,
             "paused": state.paused,
             "rows_per_second": measured.get("rows_per_second"),
             "seconds_left": measured.get("left"),
