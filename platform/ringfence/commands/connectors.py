@@ -4,7 +4,17 @@ import argparse
 import sys
 from typing import Any
 
-from ringfence.client import documents, editing, events, output, proofs, states, versions, waiting
+from ringfence.client import (
+    documents,
+    editing,
+    events,
+    incremental_snapshots,
+    output,
+    proofs,
+    states,
+    versions,
+    waiting,
+)
 from ringfence.client.arguments import Actions, add_reason, add_wait, add_yes, run
 from ringfence.client.documents import Document
 from ringfence.client.exit_codes import ClientError, Exit
@@ -47,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     fence = actions.add("fence", _fence, about, connector=True)
     add_reason(fence)
     add_wait(fence)
+    incremental_snapshots.add(actions)
     proofs.add(actions)
     versions.add(actions)
     events.add(actions)
