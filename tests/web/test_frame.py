@@ -9,6 +9,7 @@ from django.urls import get_resolver
 
 from ringfence.access.principal import EVERYBODY_HERE, NOBODY, Principal, Right
 from ringfence.access.verbs import ROLES, Verb
+from ringfence.projection.models import Connector
 from ringfence.web.connector.tab_groups import GROUPS, TABS, tab_groups
 from ringfence.web.navigation import navigation
 from tests.support.leader import FakeLeader
@@ -53,9 +54,20 @@ def test_one_link_says_where_the_reader_is(path: str, word: str) -> None:
 def test_each_tab_is_in_a_group_and_has_an_address() -> None:
     assert {tab.group for tab in TABS} == {key for key, _, _ in GROUPS}
     assert len({tab.key for tab in TABS}) == len(TABS)
+    postgres = Connector(name="a", class_name="PostgresSource")
     for tab in TABS:
         get_resolver().resolve(f"/ui/connectors/a/{tab.key}".rstrip("/"))
-        assert [group.key for group in tab_groups(tab.key) if group.current] == [tab.group]
+        assert [group.key for group in tab_groups(tab.key, postgres) if group.current] == [tab.group]
+
+
+def test_a_tab_is_there_only_for_the_connectors_that_it_is_for() -> None:
+    def keys(class_name: str) -> set[str]:
+        row = Connector(name="a", class_name=class_name)
+        return {tab.key for group in tab_groups("", row) for tab in group.tabs}
+
+    postgres = keys("PostgresSource")
+    assert postgres == keys("connectors.builtin.postgres.connector.PostgresSourceConnector") == {t.key for t in TABS}
+    assert postgres - keys("VerifiableSource") == {"snapshots"}
 
 
 def test_a_tab_shows_its_group_and_its_neighbours(client: Client, leader: FakeLeader) -> None:

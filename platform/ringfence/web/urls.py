@@ -14,6 +14,7 @@ from ringfence.web.connector import offsets as connector_offsets
 from ringfence.web.connector import overview as connector_overview
 from ringfence.web.connector import proof as connector_proof
 from ringfence.web.connector import repairs, tabs
+from ringfence.web.connector import snapshots as connector_snapshots
 from ringfence.web.connector import tasks as connector_tasks
 from ringfence.web.connector import topics as connector_topics
 from ringfence.web.handbook import pages as handbook
@@ -48,6 +49,12 @@ urlpatterns = [
     path("/connectors/<name:name>/offsets/move", connector_offsets.move),
     path("/connectors/<name:name>/offsets/snapshots", connector_offsets.snapshot),
     path("/connectors/<name:name>/offsets/snapshots/<int:number>", connector_offsets.restore),
+    path("/connectors/<name:name>/snapshots", connector_snapshots.snapshots),
+    *(
+        path(f"/connectors/<name:name>/snapshots/{asked}", connector_snapshots.view_of(asked))
+        for asked in ("start", "pause", "resume")
+    ),
+    path("/connectors/<name:name>/snapshots/stop", connector_snapshots.stop),
     path("/connectors/<name:name>/topics", connector_topics.topics),
     path("/connectors/<name:name>/topics/records", connector_topics.records),
     path("/connectors/<name:name>/dead-letters", connector_dead_letters.dead_letters),

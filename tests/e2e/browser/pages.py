@@ -18,6 +18,8 @@ PAGES = {
     "offsets, edited": "/ui/connectors/{stopped}/offsets/edit",
     "offsets, reset": "/ui/connectors/{stopped}/offsets/reset",
     "offsets, restored": "/ui/connectors/{stopped}/offsets/snapshots/{snapshot}",
+    "snapshots, none": f"{_ONE}/snapshots",
+    "snapshots, stopped": f"{_ONE}/snapshots/stop",
     "generations": f"{_ONE}/generations",
     "proof": f"{_ONE}/proof",
     "history": f"{_ONE}/history",
@@ -75,7 +77,7 @@ PAGES = {
 OFTEN = frozenset({"console", "console, transactions", "console, accounts", "console, fence"})
 """Of the console's pages those that `make test` looks at: the others are made by the same templates."""
 
-STATUS = {"connector, none": 404, "nothing there": 404}
+STATUS = {"connector, none": 404, "snapshots, none": 404, "nothing there": 404}
 """Of those that are not a 200."""
 
 NO_PAGES = frozenset(

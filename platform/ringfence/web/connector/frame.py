@@ -20,7 +20,7 @@ from ringfence.history.models import ConfigVersion
 from ringfence.http.errors import ConnectError
 from ringfence.projection.models import Connector
 from ringfence.web.connector.header import facts
-from ringfence.web.connector.tab_groups import tab_groups
+from ringfence.web.connector.tab_groups import find_tab, tab_groups
 from ringfence.web.views import is_fragment, render_gone
 
 Body = Callable[[HttpRequest, Connector], dict[str, Any]]
@@ -53,15 +53,22 @@ def tab(key: str, *verbs: Verb, still: bool = False, follows: bool = False) -> C
         @wraps(body)
         def view(request: HttpRequest, name: str) -> HttpResponse:
             row = find_connector(name)
-            return (
-                render_gone(request, name)
-                if row is None
-                else show(request, row, key, body(request, row), still=still, follows=follows)
-            )
+            if row is None:
+                return render_gone(request, name)
+            if not find_tab(key).is_for(row):
+                return _render_no_tab(request, row, key)
+            return show(request, row, key, body(request, row), still=still, follows=follows)
 
         return view
 
     return make
+
+
+def _render_no_tab(request: HttpRequest, row: Connector, key: str) -> HttpResponse:
+    """To an address that this connector does not have: it may have been another one's, of the same name."""
+    context = {"text": f"Connector {row.name} has no {find_tab(key).word}.", "tone": "bad", "title": "No such page"}
+    template = "ringfence/parts/notice.html" if is_fragment(request) else "ringfence/error.html"
+    return render(request, template, context, status=404)
 
 
 def show(
@@ -92,7 +99,7 @@ def _frame(request: HttpRequest, row: Connector, key: str, known: dict[str, Any]
     may = who.verbs_on(row.name)
     topics = {failure.record.topic for failure in known["failures"] if failure.record is not None}
     readable = {each for each in topics if Verb.VIEW_DATA in may and may_look_at(each, row.name, who)}
-    frame = {"section": "connectors", "may": may, "groups": tab_groups(key), "tab": key, "stamp": stamp_of(row)}
+    frame = {"section": "connectors", "may": may, "groups": tab_groups(key, row), "tab": key, "stamp": stamp_of(row)}
     earlier = bool(topics) and ConfigVersion.objects.filter(connector=row.name).count() > 1
     told = {"readable_topics": readable, "may_go_back": earlier, "failed_on_a_record": bool(topics)}
     return {**frame, **told}

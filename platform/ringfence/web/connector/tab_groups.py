@@ -1,15 +1,26 @@
 """The tabs of a connector in five groups, so that somebody finds one by what it is about."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+from ringfence.api.incremental_snapshots import takes_snapshots
+from ringfence.projection.models import Connector
+
+
+def _has_every_connector(_row: Connector) -> bool:
+    return True
 
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """`key`: the last segment of its address, "" for the connector's own; `group`: of GROUPS."""
+    """`key`: the last segment of its address, "" for the connector's own; `group`: of GROUPS; `is_for`: the connectors
+    that have it.
+    """
 
     key: str
     word: str
     group: str
+    is_for: Callable[[Connector], bool] = _has_every_connector
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +48,7 @@ TABS = (
     Tab("tasks", "Tasks", "overview"),
     Tab("topics", "Topics", "data"),
     Tab("offsets", "Offsets", "data"),
+    Tab("snapshots", "Snapshots", "data", takes_snapshots),
     Tab("dead-letters", "Dead letters", "data"),
     Tab("transactions", "Transactions", "exactly-once"),
     Tab("generations", "Generations", "exactly-once"),
@@ -47,12 +59,19 @@ TABS = (
     Tab("logs", "Logs", "activity"),
 )
 """A new tab is one line here and one file with its view."""
+_BY_KEY = {tab.key: tab for tab in TABS}
 
 
-def tab_groups(key: str) -> list[TabGroup]:
-    """The groups, with the one current that holds this tab."""
-    here = next((tab.group for tab in TABS if tab.key == key), "")
+def find_tab(key: str) -> Tab:
+    """The tab with this address. A `KeyError` if there is none."""
+    return _BY_KEY[key]
+
+
+def tab_groups(key: str, row: Connector) -> list[TabGroup]:
+    """The groups with this connector's tabs; current is the one that holds this tab."""
+    here = _BY_KEY[key].group if key in _BY_KEY else ""
+    tabs = [tab for tab in TABS if tab.is_for(row)]
     return [
-        TabGroup(group, word, icon, group == here, tuple(tab for tab in TABS if tab.group == group))
+        TabGroup(group, word, icon, group == here, tuple(tab for tab in tabs if tab.group == group))
         for group, word, icon in GROUPS
     ]

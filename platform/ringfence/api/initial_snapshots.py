@@ -1,0 +1,100 @@
+"""The initial snapshot of PostgresSource, for pages: its tables and ranges, as far as they are committed."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ringfence.api.incremental_snapshots import find_measured, percent_of
+from ringfence.connectors.api import ConnectorError, SourceOffset, SourcePartition
+from ringfence.connectors.builtin.postgres.snapshot.plan import Plan, PlannedTable, range_partition, read_plan
+from ringfence.connectors.builtin.postgres.snapshot.range_offsets import RangeProgress, progress_of
+from ringfence.projection import models
+from ringfence.projection.models import Connector, Task, pack
+
+_GAUGE = "snapshot_"
+
+
+@dataclass(frozen=True, slots=True)
+class TableProgress:
+    """`name`: schema.table; `rows`: in Kafka; `rows_estimated`: as the database had it when the plan was made."""
+
+    name: str
+    rows: int
+    rows_estimated: int
+    ranges: int
+    ranges_read: int
+
+    @property
+    def finished(self) -> bool:
+        return self.ranges_read == self.ranges
+
+
+@dataclass(frozen=True, slots=True)
+class InitialSnapshot:
+    """measured: the first task's gauges, by their names behind `snapshot_`, while there is something to read. problem:
+    why it cannot be told how far it is, "" where it can.
+    """
+
+    began_ms: int = 0
+    tables: tuple[TableProgress, ...] = ()
+    measured: dict[str, float] = field(default_factory=dict)
+    problem: str = ""
+
+    @property
+    def rows(self) -> int:
+        return sum(one.rows for one in self.tables)
+
+    @property
+    def ranges(self) -> int:
+        return sum(one.ranges for one in self.tables)
+
+    @property
+    def ranges_read(self) -> int:
+        return sum(one.ranges_read for one in self.tables)
+
+    @property
+    def finished(self) -> bool:
+        return not self.problem and self.ranges == self.ranges_read
+
+    @property
+    def percent(self) -> int | None:
+        """Of the rows, as far as the database's estimate goes; None where it does not."""
+        left = sum(max(0, one.rows_estimated - one.rows) for one in self.tables if not one.finished)
+        return percent_of(self.rows, left)
+
+
+def find_initial_snapshot(row: Connector, tasks: Sequence[Task]) -> InitialSnapshot | None:
+    """None where none was planned: with snapshot.mode=no_data, or not yet."""
+    server = row.settings.get("topic.prefix", "")
+    committed = dict(models.SourceOffset.objects.filter(connector=row.name).values_list("partition", "offset"))
+
+    def read(partition: SourcePartition) -> SourceOffset | None:
+        found = committed.get(pack(partition))
+        return None if found is None else json.loads(found)
+
+    try:
+        plan = read_plan(server, read)
+        if plan is None:
+            return None
+        tables = [
+            _describe(
+                table,
+                [progress_of(plan, read(range_partition(server, table, number))) for number in range(table.ranges)],
+            )
+            for table in plan.tables
+        ]
+    except ConnectorError as error:
+        return InitialSnapshot(problem=str(error))
+    return _order(plan, tables, find_measured(tasks, _GAUGE))
+
+
+def _order(plan: Plan, tables: Sequence[TableProgress], measured: dict[str, float]) -> InitialSnapshot:
+    """What is not finished comes first."""
+    ordered = tuple(sorted(tables, key=lambda one: one.finished))
+    done = all(one.finished for one in tables)
+    return InitialSnapshot(plan.began_ms, ordered, {} if done else measured)
+
+
+def _describe(table: PlannedTable, ranges: Sequence[RangeProgress]) -> TableProgress:
+    rows, read = sum(one.rows for one in ranges), sum(one.done for one in ranges)
+    return TableProgress(f"{table.schema}.{table.name}", rows, table.rows, table.ranges, read)

@@ -1,0 +1,118 @@
+"""The Snapshots tab of PostgresSource: how far the initial snapshot is, and tables that are read again on request."""
+
+import re
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.csrf import ensure_csrf_cookie
+from django.views.decorators.http import require_http_methods, require_POST
+
+from ringfence.access.authorise import principal_of
+from ringfence.access.routes import on_connector, requires
+from ringfence.access.verbs import Verb
+from ringfence.api.incremental_snapshots import find_progress, send
+from ringfence.api.initial_snapshots import find_initial_snapshot
+from ringfence.audit.trail import note
+from ringfence.connectors.builtin.postgres.incremental.requests import EXECUTE, PAUSE, RESUME, STOP
+from ringfence.dispatch import Refused
+from ringfence.http.errors import ConnectError
+from ringfence.projection.models import Connector
+from ringfence.projection.source_metrics import format_value
+from ringfence.web.connector.frame import ask, find_connector, render_done, render_refused, tab
+from ringfence.web.connector.header import tasks_of
+from ringfence.web.state_badges import Badge, Severity
+from ringfence.web.views import find, render_gone
+
+SHOWN: Final = 100
+"""Tables of each snapshot; those that are left come first."""
+_READING: Final = Badge("Reading", "loader", Severity.MOTION, "Its rows are being read.")
+_PAUSED: Final = Badge("Paused", "circle-pause", Severity.REST, "It goes on behind the last committed row.")
+_WAITING: Final = Badge("Waiting", "hourglass", Severity.REST, "The connector is not running.")
+_COMPLETE: Final = Badge("Complete", "circle-check", Severity.OK, "Every row is in Kafka.")
+_HINT: Final = "Its task carries it out between two transactions of the stream. What became of it is shown here."
+
+
+class _Request(NamedTuple):
+    """The signal that it sends, and what to say once it is written."""
+
+    kind: str
+    told: str
+
+
+_REQUESTS: Final = {
+    "start": _Request(EXECUTE, "Asked for an incremental snapshot."),
+    "pause": _Request(PAUSE, "Asked to pause the incremental snapshot."),
+    "resume": _Request(RESUME, "Asked to resume the incremental snapshot."),
+}
+
+
+@tab("snapshots", still=True, follows=True)
+def snapshots(request: HttpRequest, row: Connector) -> dict[str, Any]:
+    """What is committed of both kinds of snapshots."""
+    tasks = tasks_of(row)
+    initial, incremental = find_initial_snapshot(row, tasks), find_progress(row, tasks)
+    state = incremental.state
+    return {
+        "initial": initial,
+        "initial_state": _badge(row, paused=False) if initial and not initial.finished else _COMPLETE,
+        "initial_tables": [(one, re.escape(one.name)) for one in initial.tables[:SHOWN]] if initial else [],
+        "initial_left": _span((initial.measured if initial else {}).get("left")),
+        "incremental": incremental,
+        "incremental_state": _badge(row, paused=state.paused),
+        "incremental_left": _span(incremental.measured.get("left")),
+        "queue": [(one, re.escape(one.name)) for one in state.queue[:SHOWN]],
+        "most": SHOWN,
+    }
+
+
+def _badge(row: Connector, *, paused: bool) -> Badge:
+    return _PAUSED if paused else _READING if row.state == "RUNNING" else _WAITING
+
+
+def _span(seconds: float | None) -> str:
+    return "" if seconds is None else format_value(seconds, "seconds")
+
+
+def view_of(name: str) -> Callable[[HttpRequest, str], HttpResponse]:
+    """The view of one request, with a route of its own. `start` takes `tables`, a regular expression a line."""
+    chosen = _REQUESTS[name]
+
+    @requires(POST=on_connector(Verb.OFFSETS).writing())
+    @require_POST
+    def act(request: HttpRequest, name: str) -> HttpResponse:
+        given = str(request.POST.get("tables", "")) if chosen.kind == EXECUTE else ""
+        return _carry_out(request, name, chosen, [line.strip() for line in given.splitlines() if line.strip()])
+
+    return act
+
+
+@requires(GET=on_connector(Verb.OFFSETS), POST=on_connector(Verb.OFFSETS).writing())
+@require_http_methods(["GET", "HEAD", "POST"])
+@ensure_csrf_cookie
+def stop(request: HttpRequest, name: str) -> HttpResponse:
+    """GET asks first. `table`: a regular expression for those that are taken out; without it, all."""
+    if request.method == "POST":
+        table = str(request.POST.get("table", ""))
+        told = f"Asked to leave out {_unescape(table)}." if table else "Asked to stop the incremental snapshot."
+        return _carry_out(request, name, _Request(STOP, told), [table] if table else [])
+    row = find_connector(name)
+    if row is None:
+        return render_gone(request, name)
+    table = str(request.GET.get("table", ""))
+    return ask(request, row, "snapshots_stop", {"table": table, "table_name": _unescape(table)})
+
+
+def _carry_out(request: HttpRequest, name: str, chosen: _Request, tables: list[str]) -> HttpResponse:
+    row = find(name)
+    note(request, f"{chosen.kind} {', '.join(tables)}"[:500].strip())
+    try:
+        send(row, chosen.kind, tables, principal_of(request).name)
+    except (ConnectError, Refused) as error:
+        return render_refused(request, error)
+    return render_done(request, row, chosen.told, "snapshots", hint=_HINT)
+
+
+def _unescape(pattern: str) -> str:
+    """A table's name out of the expression that matches nothing else."""
+    return re.sub(r"\\(.)", r"\1", pattern)
