@@ -19,6 +19,7 @@ RINGFENCE_PUBLIC_URL     where people reach these pages, for links in alerts: ht
 RINGFENCE_SMTP_URL       smtp://user:password@host:port, or smtps://; where alerts by mail go through
 RINGFENCE_MAIL_FROM      their sender
 RINGFENCE_ALERTS_PRIVATE, RINGFENCE_ALERTS_LOOPBACK  1 lets webhooks go to private networks, to this machine
+RINGFENCE_DEMO_RUN_FOLDER  set by `ringfence demo` alone: the pid files of the workers that its button may kill
 RINGFENCE_DEBUG          1 shows Django's own error pages; for developers only
 """
 
@@ -144,6 +145,7 @@ SESSION_COOKIE_NAME = "ringfence_session"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 REQUEST_LIMITS = request_limits(os.environ)
+DEMO_RUN_FOLDER = Path(os.environ["RINGFENCE_DEMO_RUN_FOLDER"]) if os.environ.get("RINGFENCE_DEMO_RUN_FOLDER") else None
 SESSION_IDLE_MINUTES = idle_minutes(os.environ.get("RINGFENCE_SESSION_IDLE_MINUTES", ""))
 SESSION_HOURS = session_hours(os.environ.get("RINGFENCE_SESSION_HOURS", ""))
 SESSION_COOKIE_AGE = SESSION_HOURS * 3600

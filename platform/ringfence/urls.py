@@ -1,13 +1,18 @@
-"""All routes of the one HTTP port."""
+"""All routes of the one HTTP port; those of the demo only where `ringfence demo` has started this process."""
 
-from django.urls import include, path
+from django.conf import settings
+from django.urls import URLPattern, include, path
 
 from ringfence.console.views import bare
+from ringfence.demo.kill_worker import kill_worker
 from ringfence.metrics.views import metrics
 from ringfence.web.handbook import pages as handbook
 from ringfence.web.hooks.views import hook
 
+_demo: list[URLPattern] = [path("ui/demo/kill-worker", kill_worker)] if settings.DEMO_RUN_FOLDER else []
+
 urlpatterns = [
+    *_demo,
     path("ui/alerts", include("ringfence.web.alert_urls")),
     path("ui", include("ringfence.web.urls")),
     path("console", bare),

@@ -13,7 +13,7 @@ from ringfence.local.running import Running
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     up.add_arguments(parser)
-    parser.set_defaults(data=default_root() / "demo")
+    parser.set_defaults(data=default_root() / "demo", demo=True)
     parser.add_argument("--exit", action="store_true", help="stop everything after the count")
 
 

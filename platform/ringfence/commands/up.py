@@ -33,6 +33,7 @@ _USUAL_HTTP = "usual http"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(demo=False)
     parser.add_argument(
         "--data",
         type=Path,
@@ -196,7 +197,8 @@ def _start(args: argparse.Namespace, instance: Instance, supervisor: Supervisor)
         instance.remember("kafka", str(kafka.port))
     with stage("starting web" + "".join(f", worker-{n}" for n in range(1, args.workers + 1))):
         served = ["web", "--http", text(http), *door.arguments()]
-        supervisor.launch(PythonRole("web", served, instance, door.environment(env), WEB_GRACE))
+        of_web = environment.for_demo(env, instance) if args.demo else env
+        supervisor.launch(PythonRole("web", served, instance, door.environment(of_web), WEB_GRACE))
         for number in range(1, args.workers + 1):
             name = f"worker-{number}"
             arguments = ["worker", "--id", name, "--slots", str(args.slots)]

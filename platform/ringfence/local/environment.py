@@ -13,6 +13,7 @@ from ringfence.local.errors import LocalError
 from ringfence.local.instance import Instance
 from ringfence.local.jars import FLIGHTS_FILE
 
+DEMO_RUN_FOLDER = "RINGFENCE_DEMO_RUN_FOLDER"
 _WEBS = ("RINGFENCE_SECRET_KEY", "RINGFENCE_TOKEN")
 
 TOPICS = {
@@ -68,11 +69,17 @@ def complete(
     env["RINGFENCE_HTTP"] = http
     env.setdefault("RINGFENCE_PUBLIC_URL", f"http://{http}")
     env["RINGFENCE_DATA"] = str(instance.root)
+    env.pop(DEMO_RUN_FOLDER, None)
     if not env["RINGFENCE_SECRET_KEY"]:
         env["RINGFENCE_SECRET_KEY"] = instance.secret_key()
     if not env.get(KEYS) and not env.get(KEY_FILE):
         env[KEY_FILE] = str(instance.encryption_keys())
     return env
+
+
+def for_demo(env: Mapping[str, str], instance: Instance) -> dict[str, str]:
+    """Of the demo's web process: its pages have a button that kills a worker."""
+    return {**env, DEMO_RUN_FOLDER: str(instance.run_folder)}
 
 
 def for_worker(env: Mapping[str, str]) -> dict[str, str]:

@@ -30,8 +30,13 @@ class Instance:
     def log(self, role: str) -> Path:
         return self.root / "logs" / f"{role}.log"
 
+    @property
+    def run_folder(self) -> Path:
+        """Of the pid files."""
+        return self.root / "run"
+
     def pid_file(self, role: str) -> Path:
-        return self.root / "run" / f"{role}.pid"
+        return self.run_folder / f"{role}.pid"
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -80,7 +85,7 @@ class Instance:
 
         A process id that is taken by something else in the meantime costs the wait, and nothing more.
         """
-        for file in sorted((self.root / "run").glob("*.pid")):
+        for file in sorted(self.run_folder.glob("*.pid")):
             pid = int(file.read_text().strip() or 0)
             wait_until(lambda pid=pid: not process_exists(pid), _LAST_ONE_SECONDS)  # type: ignore[misc]
             file.unlink(missing_ok=True)

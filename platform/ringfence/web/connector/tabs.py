@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest
 
 from ringfence.access.authorise import principal_of
@@ -17,7 +18,9 @@ from ringfence.web.connector.header import now_ms
 @tab("transactions")
 def transactions(request: HttpRequest, row: Connector) -> dict[str, Any]:
     """A lane per task: `?page=`."""
-    return lanes.transactions(row, request.GET.get("page", ""), now_ms())
+    shown = lanes.transactions(row, request.GET.get("page", ""), now_ms())
+    may_kill = settings.DEMO_RUN_FOLDER and principal_of(request).may_everywhere(Verb.ADMIN)
+    return shown | {"victims": lanes.list_workers(row) if may_kill else []}
 
 
 @tab("generations")

@@ -132,3 +132,9 @@ def transactions(connector: Connector, page: str, now_ms: int) -> dict[str, Any]
     shown: Page[Task] = Paginator(tasks, PAGE_SIZE).get_page(page)
     drawn = lanes(shown, now_ms)
     return {"page": shown, "lanes": drawn, "moving": any(lane.is_open for lane in drawn), "listed": LISTED}
+
+
+def list_workers(connector: Connector) -> list[str]:
+    """The workers that run its tasks."""
+    of_tasks = Task.objects.filter(connector=connector.name, known=True).exclude(worker="")
+    return sorted(set(of_tasks.values_list("worker", flat=True)))

@@ -1,0 +1,55 @@
+"""The demo's button: SIGKILL to a worker of this machine, so that one can watch its transactions abort and go on."""
+
+import re
+from pathlib import Path
+
+import psutil
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_POST
+
+from ringfence.access.routes import everywhere, requires
+from ringfence.access.verbs import Verb
+from ringfence.audit.trail import note, tell
+
+
+class NotRunning(Exception):
+    """No process of that worker is there to be killed."""
+
+
+def find_process(folder: Path, worker: str) -> psutil.Process:
+    """The process in the worker's pid file of that folder, if it is that worker's. Raises NotRunning."""
+    missing = NotRunning(f"{worker} does not run at the moment. Wait until it is started again")
+    if not re.fullmatch(r"worker-[0-9]{1,4}", worker):
+        raise NotRunning("Only the workers that the demo has started can be killed")
+    try:
+        process = psutil.Process(int((folder / f"{worker}.pid").read_text()))
+        command = process.cmdline()
+    except (OSError, ValueError, psutil.Error) as error:
+        raise missing from error
+    if _arguments(command)[:3] != ["worker", "--id", worker]:
+        raise missing
+    return process
+
+
+def _arguments(command: list[str]) -> list[str]:
+    """What follows the program's module."""
+    return command[command.index("ringfence.cli") + 1 :] if "ringfence.cli" in command else []
+
+
+@requires(POST=everywhere(Verb.ADMIN).writing())
+@require_POST
+def kill_worker(request: HttpRequest) -> HttpResponse:
+    """`worker=<id>`: it gets no chance to say good-bye, and `up` starts it again."""
+    worker, folder = request.POST.get("worker", ""), settings.DEMO_RUN_FOLDER
+    assert folder is not None  # or there is no such route
+    try:
+        process = find_process(folder, worker)
+        process.kill()
+    except (NotRunning, psutil.NoSuchProcess) as error:
+        note(request, str(error))
+        return render(request, "ringfence/parts/notice.html", {"tone": "bad", "text": str(error)}, status=409)
+    tell(request, before={"worker": worker, "process": process.pid}, after=None, action="kill worker")
+    text = f"SIGKILL to {worker}, process {process.pid}. Watch the lanes: what was open is aborted and written again."
+    return render(request, "ringfence/parts/notice.html", {"tone": "motion", "text": text})
