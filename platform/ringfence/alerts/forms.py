@@ -6,7 +6,7 @@ from django import forms
 
 from ringfence.alerts.conditions import Kind
 from ringfence.alerts.models import Destination
-from ringfence.alerts.senders import KINDS
+from ringfence.alerts.senders import KINDS, MAIL, SLACK, WEBHOOK
 
 _KIND_WORDS = {"webhook": "Webhook (JSON, signed)", "slack": "Slack or what takes its messages", "mail": "Mail"}
 
@@ -36,18 +36,27 @@ class RuleForm(forms.Form):
         chosen.choices = [(name, name) for name in names]
 
 
+def _of(*kinds: str, **attributes: str) -> dict[str, str]:
+    """Attributes of a field that only these kinds have: the style sheet shows it where one of them is chosen."""
+    return {"data-kinds": " ".join(kinds), **attributes}
+
+
 class DestinationForm(forms.Form):
     """Where messages go."""
 
     name = forms.CharField(max_length=100)
     kind = forms.ChoiceField(choices=[(kind, _KIND_WORDS[kind]) for kind in KINDS])
     url = forms.CharField(
-        label="Address", required=False, max_length=2000, widget=forms.TextInput(attrs={"autocomplete": "off"}),
-        help_text="For webhook and Slack. It is hidden once it is stored; left hidden, it is kept.",
+        label="Address", required=False, max_length=2000,
+        widget=forms.TextInput(attrs=_of(WEBHOOK, SLACK, autocomplete="off")),
+        help_text="It is hidden once it is stored; left hidden, it is kept.",
     )  # fmt: skip
     secret = forms.CharField(
-        required=False, max_length=500, widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text="Signs a webhook's messages. Empty: what is stored is kept, or one is made and shown once.",
+        required=False, max_length=500, widget=forms.PasswordInput(attrs=_of(WEBHOOK, autocomplete="new-password")),
+        help_text="Signs the messages. Empty: what is stored is kept, or one is made and shown once.",
     )  # fmt: skip
-    recipients = forms.CharField(required=False, max_length=2000, help_text="For mail: addresses, separated by commas.")
+    recipients = forms.CharField(
+        required=False, max_length=2000, widget=forms.TextInput(attrs=_of(MAIL)),
+        help_text="Mail addresses, separated by commas.",
+    )  # fmt: skip
     enabled = forms.BooleanField(required=False, initial=True)
