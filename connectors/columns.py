@@ -10,7 +10,7 @@ own way one by one.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ringfence.connectors.api import Schema, SchemaType, SourceRecord, Struct
+from ringfence.connectors.api import Schema, SchemaType, SourceRecord, Struct, StructBatch
 
 
 class Column:
@@ -45,6 +45,8 @@ class Column:
 
 def column_of(records: Sequence[SourceRecord]) -> Column | None:
     """Of records with one topic and one value schema; None where their values have several shapes, or are null."""
+    if isinstance(records, StructBatch):
+        return Column(records, records.topic, records.schema, records.rows())
     values: list[Any] = [record.value for record in records]
     schema = records[0].value_schema
     if schema is None and values[0].__class__ is Struct:
@@ -59,6 +61,9 @@ def column_of(records: Sequence[SourceRecord]) -> Column | None:
 
 def alike(batch: Sequence[SourceRecord]) -> Iterator[Sequence[SourceRecord]]:
     """The batch, cut where the topic or the value's schema (the object) changes."""
+    if isinstance(batch, StructBatch):
+        yield batch
+        return
     start = 0
     schema, topic = batch[0].value_schema, batch[0].topic
     for place, record in enumerate(batch):

@@ -40,6 +40,7 @@ from ringfence.connectors.api.positions import PositionPaths
 from ringfence.connectors.api.records import OffsetRecord, RecordBatch, SourceRecord
 from ringfence.connectors.api.schemas import Field, Schema, SchemaType
 from ringfence.connectors.api.signals import Signal
+from ringfence.connectors.api.struct_batch import StructBatch
 from ringfence.connectors.api.structs import SchemaAndValue, Struct
 from ringfence.connectors.api.task import (
     GroupInput,
@@ -102,6 +103,7 @@ __all__ = [
     "SourceTask",
     "SourceTaskContext",
     "Struct",
+    "StructBatch",
     "TransactionContext",
     "UniqueItems",
     "Validator",

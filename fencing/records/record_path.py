@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from typing import Final, Protocol
 
-from ringfence.connectors.api import OffsetRecord, RecordBatch, SourceRecord
+from ringfence.connectors.api import OffsetRecord, RecordBatch, SourceRecord, StructBatch
 from ringfence.connectors.api.errors import ConnectorError
 from ringfence.connectors.api.records import MixedBatch
 from ringfence.connectors.columns import Column, alike, column_of
@@ -150,6 +150,9 @@ class RecordPath:
         prepared.topics.add(column.topic)
         prepared.calls += calls
         prepared.size += sum(map(len, filter(None, values)))
+        if isinstance(run, StructBatch):
+            prepared.offsets.append((run.source_partition, run.source_offset))
+            return True
         partition = run[0].source_partition
         if all(record.source_partition is partition for record in run):
             prepared.offsets.append((partition, run[-1].source_offset))
@@ -158,6 +161,8 @@ class RecordPath:
         return True
 
     def _calls(self, run: Sequence[SourceRecord], topic: str, values: list[bytes | None]) -> list[tuple[object, ...]]:
+        if isinstance(run, StructBatch):
+            return list(zip(repeat(topic), values, strict=False))
         for record in run:
             if record.key is not None or record.key_schema is not None:
                 break

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from ringfence.connectors.api import ConnectorError, ParsedConfig
-from ringfence.connectors.builtin.files.formats import FormatError, FormatReader, Rows
+from ringfence.connectors.builtin.files.formats import Columns, FormatError, FormatReader, Rows
 from ringfence.connectors.builtin.files.offsets import FileOffset
 from ringfence.connectors.builtin.files.places import FileInfo, Place
 
@@ -64,6 +64,16 @@ class FileReading:
         if rows.positions:
             self.position = rows.positions[-1]
         return rows
+
+    def read_columns(self, limit: int) -> Columns | None:
+        """The same by column; None where the format has none, and at the end of the file."""
+        with self._errors():
+            found = self._reader.read_columns(limit)
+        if found is None:
+            return None
+        self._opened.check()
+        self.position = found.first + len(found.values[0]) - 1
+        return found
 
     def read_lines(self, limit: int) -> list[bytes] | None:
         """The same as ready bytes; None where the format has none."""

@@ -12,11 +12,12 @@ from ringfence.connectors.api import (
     RetriableError,
     SourceRecord,
     SourceTask,
+    StructBatch,
 )
 from ringfence.connectors.builtin.files import settings as names
 from ringfence.connectors.builtin.files.backlog import Backlog, Marks, Share
 from ringfence.connectors.builtin.files.connector import CONFIG_DEF
-from ringfence.connectors.builtin.files.formats import FORMATS, Rows
+from ringfence.connectors.builtin.files.formats import FORMATS, Columns, Rows
 from ringfence.connectors.builtin.files.offsets import FileOffset, parse
 from ringfence.connectors.builtin.files.places import FileChanged, FileInfo, open_place
 from ringfence.connectors.builtin.files.reading import FileReading
@@ -167,7 +168,8 @@ class FilesSourceTask(SourceTask):
     def _read(self, reading: FileReading) -> Sequence[SourceRecord] | RecordBatch:
         try:
             lines = reading.read_lines(self._batch_size) if self.context.raw_batches and not self._headers else None
-            rows = None if lines is not None else reading.read(self._batch_size)
+            columns = reading.read_columns(self._batch_size) if lines is None and not self._headers else None
+            rows = reading.read(self._batch_size) if lines is None and columns is None else None
         except FileChanged as error:
             return self._changed_while_read(reading, error)
         partition = self._partition(reading.file.name)
@@ -180,9 +182,22 @@ class FilesSourceTask(SourceTask):
             self._end_transaction()
         if lines:
             return RecordBatch(partition, offset.as_json(), self._topic, lines)
+        if columns is not None:
+            return self._structs(partition, offset, columns)
         if rows is not None and rows.positions:
             return self._records(partition, reading, rows)
         return [OffsetRecord(partition, offset.as_json())] if offset.done else []
+
+    def _structs(self, partition: Mapping[str, object], offset: FileOffset, columns: Columns) -> StructBatch:
+        etag, unit, first = offset.etag, offset.unit, columns.first
+        return StructBatch(
+            partition,
+            offset.as_json(),
+            self._topic,
+            columns.schema,
+            columns.values,
+            lambda number: {names.ETAG: etag, unit: first + number},
+        )
 
     def _records(self, partition: Mapping[str, object], reading: FileReading, rows: Rows) -> list[SourceRecord]:
         topic, schema, address, with_headers = self._topic, rows.schema, self._address(reading.file.name), self._headers

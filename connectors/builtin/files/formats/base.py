@@ -15,6 +15,16 @@ class Rows(NamedTuple):
     schema: Schema | None
 
 
+class Columns(NamedTuple):
+    """Consecutive records of one file whose values are structs of `schema`: the values of each field. The position
+    after the first record is `first`, after the next one more, and so on.
+    """
+
+    values: Sequence[Sequence[object]]
+    first: int
+    schema: Schema
+
+
 class FormatError(ConnectorError):
     """The file is not what the setting `format` says. The message tells where, without showing any data."""
 
@@ -39,6 +49,10 @@ class FormatReader(ABC):
 
     def read_lines(self, limit: int) -> tuple[list[bytes], int] | None:
         """The same as ready bytes, with the position after the last; None where the format has none to give."""
+        return None
+
+    def read_columns(self, limit: int) -> Columns | None:
+        """The same by column; None where the format has none to give, and at the end."""
         return None
 
     @property

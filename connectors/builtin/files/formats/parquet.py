@@ -1,14 +1,11 @@
 """Parquet: rows of columns with types."""
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
+from typing import Any, BinaryIO, ClassVar
 
 from ringfence.connectors.api import ParsedConfig, Schema, Struct
 from ringfence.connectors.api.schemas import struct
-from ringfence.connectors.builtin.files.formats.base import FormatError, FormatReader, Rows
-
-if TYPE_CHECKING:
-    pass
+from ringfence.connectors.builtin.files.formats.base import Columns, FormatError, FormatReader, Rows
 
 _BATCH_ROWS = 10_000
 
@@ -31,30 +28,40 @@ class ParquetReader(FormatReader):
             columns = [(field.name, *to_connect(field.type, field.name)) for field in self._file.schema_arrow]
         except pyarrow.ArrowInvalid as error:
             raise FormatError(f"it is not a Parquet file: {error}") from error
+        if not columns:
+            raise FormatError("it has no columns")
         self._schema: Schema = struct({name: schema for name, schema, _ in columns})
         self._converters: list[Callable[[pyarrow.Array[Any]], list[object]]] = [convert for _, _, convert in columns]
         self._count: int = self._file.metadata.num_rows
         self._row = position
         self._batches = self._read_batches(position)
-        self._rows: list[list[object]] = []
-        self._next = 0
+        self._columns: list[list[object]] = []
+        self._next = self._length = 0
 
     def read(self, limit: int) -> Rows:
-        if self._next == len(self._rows):
-            self._rows, self._next = next(self._batches, []), 0
-        schema, start = self._schema, self._next
-        rows = self._rows[start : start + limit]
-        self._next += len(rows)
+        schema, columns = self._schema, self.read_columns(limit)
+        if columns is None:
+            return Rows([], [], schema)
+        values = [Struct.of(schema, list(row)) for row in zip(*columns.values, strict=True)]
+        return Rows(values, range(columns.first, columns.first + len(values)), schema)
+
+    def read_columns(self, limit: int) -> Columns | None:
+        if self._next == self._length:
+            self._columns, self._next = next(self._batches, []), 0
+            self._length = len(self._columns[0]) if self._columns else 0
+        start, end = self._next, min(self._next + limit, self._length)
+        if start == end:
+            return None
         first = self._row + 1
-        self._row += len(rows)
-        return Rows([Struct.of(schema, row) for row in rows], range(first, self._row + 1), schema)
+        self._next, self._row = end, self._row + end - start
+        return Columns([column[start:end] for column in self._columns], first, self._schema)
 
     @property
     def at_end(self) -> bool:
         return self._row >= self._count
 
     def _read_batches(self, position: int) -> Iterator[list[list[object]]]:
-        """The rows behind the position, some thousand at a time."""
+        """The columns behind the position, some thousand rows at a time."""
         import pyarrow
 
         metadata = self._file.metadata
@@ -69,7 +76,6 @@ class ParquetReader(FormatReader):
                 rest = batch.slice(min(position, batch.num_rows))
                 position -= batch.num_rows - rest.num_rows
                 if rest.num_rows:
-                    columns = [convert(column) for convert, column in zip(self._converters, rest.columns, strict=True)]
-                    yield [list(row) for row in zip(*columns, strict=True)]
+                    yield [convert(column) for convert, column in zip(self._converters, rest.columns, strict=True)]
         except pyarrow.ArrowInvalid as error:
             raise FormatError(f"it cannot be read as Parquet behind row {self._row}: {error}") from error
