@@ -22,6 +22,7 @@ from benchmarks import (
     pages,
     postgres,
     share,
+    sql,
     starts,
     streams,
 )
@@ -48,6 +49,7 @@ _OTHERS = {
     "pages": pages.main,
     "postgres": postgres.main,
     "share": share.main,
+    "sql": sql.main,
     "starts": starts.main,
     "streams": streams.main,
 }

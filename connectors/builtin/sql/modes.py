@@ -5,7 +5,7 @@ committed in.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -21,13 +21,12 @@ Row = Sequence[Any]
 
 
 class Batch(NamedTuple):
-    """Rows with an offset after each (the same for rows that belong together); more: whether to ask again at once.
-
-    end: the offset after the batch where there is no row that could carry it, else None.
+    """Rows; offset_of(number): the offset after the row with this number (the same for rows that belong together);
+    more: whether to ask again at once; end: the offset after the batch where there is no row that could carry it.
     """
 
     rows: Sequence[Row]
-    offsets: Sequence[dict[str, object]]
+    offset_of: Callable[[int], dict[str, object]]
     more: bool
     end: dict[str, object] | None = None
 
@@ -65,7 +64,7 @@ class Bulk(Mode):
 
     def read(self, connection: Connection, offset: SourceOffset | None) -> Batch:
         rows = self._rows(connection, sa.select(self._table))
-        return Batch(rows, [{}] * len(rows), False)
+        return Batch(rows, lambda _: {}, False)
 
 
 class Incrementing(Mode):
@@ -83,7 +82,7 @@ class Incrementing(Mode):
         else:
             statement = statement.where(self._column.is_not(None))
         rows = self._rows(connection, statement)
-        return Batch(rows, [{"incrementing": int(row[self._at])} for row in rows], len(rows) == self._limit)
+        return Batch(rows, lambda number: {"incrementing": int(rows[number][self._at])}, len(rows) == self._limit)
 
 
 class Timestamp(Mode):
@@ -100,7 +99,7 @@ class Timestamp(Mode):
     def read(self, connection: Connection, offset: SourceOffset | None) -> Batch:
         if offset is None and self._initial == -1:
             # Committed before anything is read, so that "now" stays the same.
-            return Batch([], [], True, to_offset(self._database.read_now(connection), self._zone))
+            return Batch([], lambda _: {}, True, to_offset(self._database.read_now(connection), self._zone))
         return self._read(connection, offset)
 
     def _read(self, connection: Connection, offset: SourceOffset | None) -> Batch:
@@ -116,7 +115,7 @@ class Timestamp(Mode):
         return self._batch(whole or self._rows(connection, sa.select(self._table).where(column == last)), True)
 
     def _batch(self, rows: Sequence[Row], more: bool) -> Batch:
-        return Batch(rows, [to_offset(row[self._at], self._zone) for row in rows], more)
+        return Batch(rows, lambda number: to_offset(rows[number][self._at], self._zone), more)
 
     def _find_bound(self, connection: Connection) -> datetime:
         """Rows from here on may still become more."""
@@ -150,13 +149,16 @@ class TimestampIncrementing(Timestamp):
         column, number = self._column, self._number
         statement = sa.select(self._table).where(column < self._find_bound(connection)).order_by(column, number)
         if (start := self._start(connection, offset)) is not None:
-            after = column > start
             if offset is not None and "incrementing" in offset:
-                after = sa.or_(after, sa.and_(column == start, number > number_in(offset)))
-            statement = statement.where(after)
+                # The first half lets the database begin in the index where the last query ended.
+                statement = statement.where(column >= start, sa.or_(column > start, number > number_in(offset)))
+            else:
+                statement = statement.where(column > start)
         rows = self._rows(connection, statement.where(number.is_not(None)).limit(self._limit))
-        offsets = [{"incrementing": int(row[self._number_at]), **to_offset(row[self._at], self._zone)} for row in rows]
-        return Batch(rows, offsets, len(rows) == self._limit)
+        return Batch(rows, lambda number: self._offset(rows[number]), len(rows) == self._limit)
+
+    def _offset(self, row: Row) -> dict[str, object]:
+        return {"incrementing": int(row[self._number_at]), **to_offset(row[self._at], self._zone)}
 
 
 class Xmin(Mode):
@@ -183,7 +185,7 @@ class Xmin(Mode):
         if to is None:
             to = self._horizon(connection)
             if start is not None and to <= start:
-                return Batch([], [], False)
+                return Batch([], lambda _: {}, False)
         statement = sa.select(self._table).where(self._written_between(start, to))
         if self._key:
             statement = statement.order_by(*self._key).limit(self._limit)
@@ -192,11 +194,16 @@ class Xmin(Mode):
                 statement = statement.where(sa.tuple_(*self._key) > sa.tuple_(*values))
         rows = self._rows(connection, statement)
         done: dict[str, object] = {"xmin": to}
-        if not self._key or len(rows) < self._limit:
+        if not self._key:
             # All of these are in, or none: without a key nothing says where in them one is.
-            offsets = [self._within(start, to, row) for row in rows[:-1]] + [done] * bool(rows)
-            return Batch(rows, offsets if self._key else [done] * len(rows), False, None if rows else done)
-        return Batch(rows, [self._within(start, to, row) for row in rows], True)
+            return Batch(rows, lambda _: done, False, None if rows else done)
+        more, last = len(rows) == self._limit, len(rows) - 1
+        return Batch(
+            rows,
+            lambda number: done if number == last and not more else self._within(start, to, rows[number]),
+            more,
+            None if rows else done,
+        )
 
     def _within(self, start: int | None, to: int, row: Row) -> dict[str, object]:
         return {"xmin": start, "to": to, "after": [row[at] for at in self._key_at]}

@@ -17,7 +17,7 @@ from ringfence.connectors.api import (
     SourceOffset,
     SourceRecord,
     SourceTask,
-    Struct,
+    StructBatch,
 )
 from ringfence.connectors.api.schemas import struct
 from ringfence.connectors.builtin.sql import settings as names
@@ -112,19 +112,14 @@ class _Table:
         self.offset: SourceOffset | None = found[0] if found else None
         logger.info("Reading %s from %s on", self.name, self.offset or "its beginning")
 
-    def take(self, batch: Batch) -> list[SourceRecord]:
+    def take(self, batch: Batch) -> Sequence[SourceRecord]:
         """The batch as records."""
-        schema, topic, partition, convert = self._schema, self._topic, self._partition, self._convert
-        records: list[SourceRecord] = []
-        for row, offset in zip(batch.rows, batch.offsets, strict=True):
-            values = list(row)
-            for place, value_of in convert:
-                if values[place] is not None:
-                    values[place] = value_of(values[place])
-            value = Struct.of(schema, values)
-            records.append(SourceRecord(partition, offset, topic, value, None, (), None, None, None, schema))
-        if batch.end is not None:
-            records.append(OffsetRecord(partition, batch.end))
-        if records and records[-1].source_offset:
-            self.offset = records[-1].source_offset
-        return records
+        if not batch.rows:
+            self.offset = batch.end or self.offset
+            return [] if batch.end is None else [OffsetRecord(self._partition, batch.end)]
+        columns = [*zip(*batch.rows, strict=True)]
+        for place, value_of in self._convert:
+            columns[place] = tuple(None if value is None else value_of(value) for value in columns[place])
+        last = batch.offset_of(len(batch.rows) - 1)
+        self.offset = last or self.offset
+        return StructBatch(self._partition, last, self._topic, self._schema, columns, batch.offset_of)

@@ -1,0 +1,140 @@
+"""`python -m benchmarks sql`: how many rows a second SqlSource reads from PostgreSQL, with one task, in each mode."""
+
+import argparse
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import psycopg
+
+from benchmarks.machine import describe, foot, load
+from benchmarks.numbers import Numbers, medians, numbers
+from benchmarks.rest import BenchmarkError, Rest
+from benchmarks.stand import OURS, Stand
+from benchmarks.watch import observe
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics, delete_topics
+from ringfence.local.errors import LocalError
+from tests.support.postgres import Postgres, new_postgres
+
+PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-sql.md"
+ROWS: Final = 1_000_000
+LEAST: Final = 60_000
+MODES: Final[Mapping[str, Mapping[str, str]]] = {
+    "xmin": {},
+    "timestamp+incrementing": {"timestamp.column.name": "changed", "incrementing.column.name": "id"},
+    "incrementing": {"incrementing.column.name": "id"},
+}
+_FILL: Final = (
+    "CREATE TABLE t (id bigint PRIMARY KEY, name text NOT NULL, price float8 NOT NULL, open boolean NOT NULL, "
+    "note text, changed timestamptz NOT NULL);"
+    "INSERT INTO t SELECT g, 'customer ' || g % 5000, g / 100.0, g % 2 = 0, repeat('abcdefghij', 3), "
+    f"now() - interval '1 day' + g * interval '1 ms' FROM generate_series(1, {ROWS}) g;"
+    "CREATE INDEX ON t (changed, id); ANALYZE t"
+)
+
+
+def measure(stand: Stand, postgres: Postgres, mode: str, number: int) -> Numbers:
+    """One run."""
+    name = f"sql-{mode.replace('+', '-')}-{number}"
+    topic = f"{name}-t"
+    create_topics(stand.connection, [TopicSpec(topic)], Deadline.after(30))
+    side = stand.sides[OURS]
+    try:
+        with Rest(side.url) as rest:
+            rest.create(name, _config(postgres, mode, name))
+            try:
+                seen = observe(stand.bootstrap, topic, ROWS, side.pid, lambda: rest.trouble(name), 300.0, 1)
+            finally:
+                rest.delete(name)
+    finally:
+        delete_topics(stand.connection, [topic], Deadline.after(30))
+    return numbers(seen, ROWS, interval=True)
+
+
+def _config(postgres: Postgres, mode: str, name: str) -> dict[str, str]:
+    return {
+        "connector.class": "SqlSource",
+        "tasks.max": "1",
+        "connection.url": f"postgresql://127.0.0.1:{postgres.port}/ringfence",
+        "connection.user": "ringfence",
+        "mode": mode,
+        "table.whitelist": "t",
+        "topic.prefix": f"{name}-",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "false",
+        "exactly.once.support": "required",
+        "transaction.boundary": "interval",
+        "transaction.boundary.interval.ms": "1000",
+        **MODES[mode],
+    }
+
+
+def table(found: Mapping[str, Numbers]) -> str:
+    rows = ["| mode | rows/s | CPU s a million | task RSS |", "|---|--:|--:|--:|"]
+    rows += [
+        f"| `{mode}` | {one.records_s:,.0f} | {one.cpu_s_per_million:.2f} | {one.task_rss_mib:.0f} MiB |"
+        for mode, one in found.items()
+    ]
+    return "\n".join(rows)
+
+
+def targets(found: Mapping[str, Numbers]) -> str:
+    rows = ["| target | measured | reached |", "|---|--:|---|"]
+    rows += [
+        f"| `{mode}`: at least {LEAST:,} rows/s a task | {one.records_s:,.0f} "
+        f"| {'yes' if one.records_s >= LEAST else 'no'} |"
+        for mode, one in found.items()
+    ]
+    return "\n".join(rows)
+
+
+def page(found: Mapping[str, Numbers], machine: Mapping[str, str], rounds: int) -> str:
+    """docs/benchmarks-sql.md."""
+    return f"""\
+# SQL tables
+
+`make bench ARGS="sql --write"` writes this page. One task reads a table of {ROWS:,} rows with 6 columns from
+PostgreSQL, to JSON without schemas. Transactions end every 1000 ms. Everything runs on one machine: database, broker,
+worker, task. Each row is the median of {rounds} rounds after one that is not measured.
+
+{table(found)}
+
+{targets(found)}
+
+{foot(machine)}
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit codes: 0 it ran (whatever it measured), 1 it could not, and said why."""
+    parser = argparse.ArgumentParser(prog="benchmarks sql", description=__doc__)
+    parser.add_argument("--runs", type=int, default=3, help="measured rounds (3)")
+    parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
+    args = parser.parse_args(argv)
+    root = Path(tempfile.mkdtemp(prefix="ringfence-bench-sql-"))
+    before = load()
+    found: dict[str, Numbers] = {}
+    try:
+        with Stand(root, who=(OURS,)) as stand, new_postgres() as postgres:
+            with psycopg.connect(postgres.url, autocommit=True) as database:
+                database.execute(_FILL.encode())
+            for mode in MODES:
+                runs = []
+                for number in range(args.runs + 1):
+                    runs.append(measure(stand, postgres, mode, number))
+                    print(f"{mode} {number}/{args.runs} {runs[-1].records_s:>9,.0f} rows/s", flush=True)
+                found[mode] = medians(runs[1:])
+    except (BenchmarkError, LocalError) as error:
+        print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
+        return 1
+    machine = describe()
+    machine["load before the runs"] = before
+    shutil.rmtree(root)
+    print(table(found), targets(found), sep="\n\n")
+    if args.write:
+        PAGE.write_text(page(found, machine, args.runs))
+    return 0
