@@ -133,8 +133,9 @@
       const at = new Date(item.dateTime);
       const date = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
       const clock = [at.getHours(), at.getMinutes(), at.getSeconds()].map(two).join(":");
-      item.textContent = item.dataset.local === "date" ? `${date} ${clock}` : clock;
+      item.textContent = { date: `${date} ${clock}`, minute: clock.slice(0, 5) }[item.dataset.local] || clock;
     }
+    for (const word of document.querySelectorAll("[data-zone]")) word.textContent = "local time";
   };
   localise();
   document.body.addEventListener("htmx:afterSwap", localise);

@@ -128,15 +128,22 @@ def ago(ms: int, suffix: str = " ago") -> SafeString:
     )
 
 
+_STYLES = {"clock": "%H:%M:%S", "minute": "%H:%M", "date": "%Y-%m-%d %H:%M:%S"}
+
+
 @register.simple_tag
-def moment(ms: int) -> SafeString:
-    """A point in time to come, to the second; the date as its title."""
+def moment(ms: int, style: str = "clock") -> SafeString:
+    """A point in time in UTC, which the page's script turns into the reader's own zone; the whole of it as its title.
+
+    `style`: "clock", to the second; "minute"; "date", with the day.
+    """
     at = datetime.fromtimestamp(ms / 1000, UTC)
     return format_html(
-        '<time datetime="{}" title="{}" data-local="clock">{}</time>',
+        '<time datetime="{}" title="{}" data-local="{}">{}</time>',
         at.isoformat(timespec="seconds"),
         at.strftime("%Y-%m-%d %H:%M:%S UTC"),
-        at.strftime("%H:%M:%S"),
+        style,
+        at.strftime(_STYLES[style]),
     )
 
 
