@@ -230,6 +230,18 @@ def test_it_waits_for_transactions_that_run_when_it_is_asked_for(database: Datab
     assert rows_read(run.records) == [1, 2, 3, 4, 5]
 
 
+def test_it_begins_behind_the_initial_snapshot_of_a_quiet_server(database: Database) -> None:
+    """No transaction comes that would show that the stream has passed what the initial snapshot contains."""
+    fill(database, 5)
+    run = database.run(None, snapshot_mode="initial")
+    database.execute("CREATE SEQUENCE n")  # what is read from here on is newer than the slot
+    run.poll_until(lambda: len(run.committed) == 5)
+    first = len(run.records)
+    send(run, EXECUTE, "public.t")
+    run.poll_until(lambda: state(run).note == "public.t: 5 rows.", 20)
+    assert rows_read(run.records[first:]) == [1, 2, 3, 4, 5]
+
+
 @pytest.mark.slow
 def test_a_truncate_beside_a_chunk_has_it_read_again(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(database, 30)

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import psycopg
@@ -10,7 +11,13 @@ import pytest
 from ringfence.connectors.api import ConnectorError, SourceRecord
 from ringfence.connectors.builtin.postgres.connector import PostgresSourceConnector
 from ringfence.connectors.builtin.postgres.snapshot.gauges import SnapshotGauges
-from ringfence.connectors.builtin.postgres.snapshot.plan import Plan, PlannedTable, plan_records, range_partition
+from ringfence.connectors.builtin.postgres.snapshot.plan import (
+    Plan,
+    PlannedTable,
+    plan_records,
+    range_partition,
+    read_plan,
+)
 from ringfence.connectors.builtin.postgres.snapshot.progress import SnapshotState
 from ringfence.connectors.builtin.postgres.snapshot.range_offsets import RangeProgress, Segment
 from ringfence.connectors.builtin.postgres.snapshot.range_reading import split_row
@@ -36,6 +43,22 @@ def finish(database: Database, run: Run) -> list[SourceRecord]:
     """Everything up to now."""
     database.await_all(run)
     return run.records
+
+
+def test_ranges_of_a_large_table_have_about_the_same_size(database: Database) -> None:
+    database.execute("CREATE TABLE t (id integer PRIMARY KEY)", "INSERT INTO t SELECT generate_series(1, 200000)")
+    database.execute("ANALYZE t")
+    run = database.run(None, snapshot_mode="initial", snapshot_range_rows="10000")
+    plan = None
+    while plan is None:
+        run.poll()
+        plan = read_plan("local", run.offsets.offset)
+    (table,) = plan.tables
+    bounds = [0, *(int(bound[0]) for bound in table.bounds), 200_000]
+    sizes = [upper - lower for lower, upper in pairwise(bounds)]
+    assert len(sizes) == 20
+    assert min(sizes) > 5_000, sizes
+    assert max(sizes) < 20_000, sizes
 
 
 KEYS = {

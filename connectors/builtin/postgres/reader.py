@@ -149,6 +149,12 @@ class TransactionReader:
         if window is not None and (known := self._relations.get(window.oid)) is not None:
             window.relate(known)
 
+    def pass_position(self, lsn: int) -> None:
+        """Everything was read that was committed before this position."""
+        if self._contained is not None and lsn >= self._contained.until:
+            self._contained = None
+            logger.info("The stream has passed what the snapshot contains, at %s", lsn_text(lsn))
+
     def restart(self) -> int:
         """The stream begins again at the position that is returned; what was read of a transaction is skipped."""
         if self._transaction is not None:
@@ -190,7 +196,7 @@ class TransactionReader:
     def _other(self, lsn: int, event: object) -> None:
         match event:
             case Begin():
-                self._pass(event.commit_lsn)
+                self.pass_position(event.commit_lsn)
                 if self.delivered is not None:
                     self.delivered.add(event.xid)
                 self._transaction = SourceTransaction(event, self._begins_at, self._before)
@@ -204,12 +210,6 @@ class TransactionReader:
                 self._message(event)
             case _:
                 raise ConnectorError(f"A {type(event).__name__} was not expected between two rows.")
-
-    def _pass(self, lsn: int) -> None:
-        """A transaction that was committed here begins."""
-        if self._contained is not None and lsn >= self._contained.until:
-            self._contained = None
-            logger.info("The stream has passed what the snapshot contains, at %s", lsn_text(lsn))
 
     def _relation(self, relation: Relation) -> None:
         oid = relation.oid

@@ -151,6 +151,9 @@ class IncrementalSnapshots:
 
     def _read_chunk(self, stream: Stream) -> None:
         reader = self._reader
+        if reader.leaves_out and not reader.inside:  # on a quiet server no transaction shows that it was passed
+            reader.pass_position(stream.server_end)
+            stream.request_position()
         if reader.inside or reader.leaves_out or not self._is_quiet():
             self._look_at = time.monotonic() + (0 if reader.inside else _LOOK_SECONDS)
             return

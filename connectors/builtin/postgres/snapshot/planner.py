@@ -15,8 +15,9 @@ from ringfence.connectors.builtin.postgres.snapshot.plan import Key, Plan, Plann
 
 _MOST_RANGES: Final = 1000
 """Of all tables together: each has a source offset, and the stream compares with their bounds."""
-_SAMPLED_ROWS: Final = 200
-"""For each range."""
+_SAMPLED_PAGES: Final = 30
+"""For each range. Rows of one page often have keys beside each other, so fewer would tell little."""
+_PAGE_BYTES: Final = 8192
 _MOST_BOUND_BYTES: Final = 100_000
 """Of one table, so that a part of the plan fits into a record."""
 
@@ -106,7 +107,7 @@ def find_bounds(session: Session, table: TableSize, ranges: int) -> tuple[Key, .
     """Keys that divide the table into about so many equal ranges, by a sample of its pages."""
     if ranges < 2:
         return ()
-    percent = min(100.0, 100.0 * _SAMPLED_ROWS * ranges / max(1, table.rows))
+    percent = min(100.0, 100.0 * _SAMPLED_PAGES * ranges * _PAGE_BYTES / max(1, table.size))
     columns = sql.SQL(", ").join(map(sql.Identifier, table.key))
     texts = sql.SQL(", ").join(sql.SQL("{}::text").format(sql.Identifier(column)) for column in table.key)
     statement = sql.SQL(
