@@ -80,6 +80,7 @@ CALLS: list[tuple[Verb, str, str, Any]] = [
     (Verb.OFFSETS, "delete", "/api/v1/connectors/{}/incremental-snapshot", None),
     (Verb.VIEW, "get", "/ui/connectors/{}/snapshots", None),
     *((Verb.OFFSETS, "post", f"/ui/connectors/{{}}/snapshots/{act}", None) for act in ("start", "pause", "resume")),
+    (Verb.OFFSETS, "get", "/ui/connectors/{}/snapshots/start", None),
     (Verb.OFFSETS, "get", "/ui/connectors/{}/snapshots/stop", None),
     (Verb.OFFSETS, "post", "/ui/connectors/{}/snapshots/stop", None),
     (Verb.DELETE, "delete", "/connectors/{}", None),

@@ -26,7 +26,7 @@ _GAUGE: Final = "incremental_snapshot_"
 @dataclass(frozen=True, slots=True)
 class Progress:
     """state: what is committed. refusal: why nothing can be asked for now, "" where it can. measured: the task's
-    gauges, by their names behind `incremental_snapshot_`.
+    gauges, by their names behind `incremental_snapshot_`, while something is read.
     """
 
     state: IncrementalState = field(default_factory=IncrementalState)
@@ -53,11 +53,11 @@ def takes_snapshots(row: Connector) -> bool:
 def find_progress(row: Connector, tasks: Sequence[Task]) -> Progress:
     """As the database has it. A 400 for a connector of another kind."""
     _require_snapshots(row)
-    measured = find_measured(tasks, _GAUGE)
     try:
         state, updated_ms = _read_state(row)
     except ConnectorError as error:
         return Progress(refusal=str(error))
+    measured = find_measured(tasks, _GAUGE) if state.wanted else {}
     return Progress(state, _find_refusal(row), updated_ms, measured)
 
 

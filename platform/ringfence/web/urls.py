@@ -50,10 +50,9 @@ urlpatterns = [
     path("/connectors/<name:name>/offsets/snapshots", connector_offsets.snapshot),
     path("/connectors/<name:name>/offsets/snapshots/<int:number>", connector_offsets.restore),
     path("/connectors/<name:name>/snapshots", connector_snapshots.snapshots),
-    *(
-        path(f"/connectors/<name:name>/snapshots/{asked}", connector_snapshots.view_of(asked))
-        for asked in ("start", "pause", "resume")
-    ),
+    path("/connectors/<name:name>/snapshots/start", connector_snapshots.start),
+    path("/connectors/<name:name>/snapshots/pause", connector_snapshots.pause),
+    path("/connectors/<name:name>/snapshots/resume", connector_snapshots.resume),
     path("/connectors/<name:name>/snapshots/stop", connector_snapshots.stop),
     path("/connectors/<name:name>/topics", connector_topics.topics),
     path("/connectors/<name:name>/topics/records", connector_topics.records),

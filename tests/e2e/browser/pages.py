@@ -19,6 +19,7 @@ PAGES = {
     "offsets, reset": "/ui/connectors/{stopped}/offsets/reset",
     "offsets, restored": "/ui/connectors/{stopped}/offsets/snapshots/{snapshot}",
     "snapshots, none": f"{_ONE}/snapshots",
+    "snapshots, started": f"{_ONE}/snapshots/start",
     "snapshots, stopped": f"{_ONE}/snapshots/stop",
     "generations": f"{_ONE}/generations",
     "proof": f"{_ONE}/proof",

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import ensure_csrf_cookie
@@ -19,7 +19,7 @@ from ringfence.dispatch import Refused
 from ringfence.http.errors import ConnectError
 from ringfence.projection.models import Connector
 from ringfence.projection.source_metrics import format_value
-from ringfence.web.connector.frame import ask, find_connector, render_done, render_refused, tab
+from ringfence.web.connector.frame import ask, find_connector, record_failure, render_done, render_refused, tab
 from ringfence.web.connector.header import tasks_of
 from ringfence.web.state_badges import Badge, Severity
 from ringfence.web.views import find, render_gone
@@ -31,20 +31,6 @@ _PAUSED: Final = Badge("Paused", "circle-pause", Severity.REST, "It goes on behi
 _WAITING: Final = Badge("Waiting", "hourglass", Severity.REST, "The connector is not running.")
 _COMPLETE: Final = Badge("Complete", "circle-check", Severity.OK, "Every row is in Kafka.")
 _HINT: Final = "Its task carries it out between two transactions of the stream. What became of it is shown here."
-
-
-class _Request(NamedTuple):
-    """The signal that it sends, and what to say once it is written."""
-
-    kind: str
-    told: str
-
-
-_REQUESTS: Final = {
-    "start": _Request(EXECUTE, "Asked for an incremental snapshot."),
-    "pause": _Request(PAUSE, "Asked to pause the incremental snapshot."),
-    "resume": _Request(RESUME, "Asked to resume the incremental snapshot."),
-}
 
 
 @tab("snapshots", still=True, follows=True)
@@ -74,17 +60,15 @@ def _span(seconds: float | None) -> str:
     return "" if seconds is None else format_value(seconds, "seconds")
 
 
-def view_of(name: str) -> Callable[[HttpRequest, str], HttpResponse]:
-    """The view of one request, with a route of its own. `start` takes `tables`, a regular expression a line."""
-    chosen = _REQUESTS[name]
-
-    @requires(POST=on_connector(Verb.OFFSETS).writing())
-    @require_POST
-    def act(request: HttpRequest, name: str) -> HttpResponse:
-        given = str(request.POST.get("tables", "")) if chosen.kind == EXECUTE else ""
-        return _carry_out(request, name, chosen, [line.strip() for line in given.splitlines() if line.strip()])
-
-    return act
+@requires(GET=on_connector(Verb.OFFSETS), POST=on_connector(Verb.OFFSETS).writing())
+@require_http_methods(["GET", "HEAD", "POST"])
+@ensure_csrf_cookie
+def start(request: HttpRequest, name: str) -> HttpResponse:
+    """GET asks for the tables: `tables`, a regular expression a line."""
+    given = str((request.POST if request.method == "POST" else request.GET).get("tables", ""))
+    patterns = [line.strip() for line in given.splitlines() if line.strip()]
+    told = "Asked for an incremental snapshot."
+    return _answer(request, name, EXECUTE, patterns, told, ("snapshots_start", {"tables": given}))
 
 
 @requires(GET=on_connector(Verb.OFFSETS), POST=on_connector(Verb.OFFSETS).writing())
@@ -92,25 +76,52 @@ def view_of(name: str) -> Callable[[HttpRequest, str], HttpResponse]:
 @ensure_csrf_cookie
 def stop(request: HttpRequest, name: str) -> HttpResponse:
     """GET asks first. `table`: a regular expression for those that are taken out; without it, all."""
-    if request.method == "POST":
-        table = str(request.POST.get("table", ""))
-        told = f"Asked to leave out {_unescape(table)}." if table else "Asked to stop the incremental snapshot."
-        return _carry_out(request, name, _Request(STOP, told), [table] if table else [])
+    table = str((request.POST if request.method == "POST" else request.GET).get("table", ""))
+    shown = {"table": table, "table_name": _unescape(table)}
+    told = f"Asked to leave out {_unescape(table)}." if table else "Asked to stop the incremental snapshot."
+    return _answer(request, name, STOP, [table] if table else [], told, ("snapshots_stop", shown))
+
+
+def hold(kind: str, told: str) -> Callable[[HttpRequest, str], HttpResponse]:
+    """The view that pauses, or resumes."""
+
+    @requires(POST=on_connector(Verb.OFFSETS).writing())
+    @require_POST
+    def act(request: HttpRequest, name: str) -> HttpResponse:
+        row = find(name)
+        try:
+            _send(request, row, kind, [])
+        except (ConnectError, Refused) as error:
+            return render_refused(request, error)
+        return render_done(request, row, told, "snapshots", hint=_HINT)
+
+    return act
+
+
+pause = hold(PAUSE, "Asked to pause the incremental snapshot.")
+resume = hold(RESUME, "Asked to resume the incremental snapshot.")
+
+
+def _answer(
+    request: HttpRequest, name: str, kind: str, tables: list[str], told: str, question: tuple[str, dict[str, Any]]
+) -> HttpResponse:
+    """Ask, or do what was asked for; question: the part that asks, and what it shows. It asks again where refused."""
     row = find_connector(name)
     if row is None:
         return render_gone(request, name)
-    table = str(request.GET.get("table", ""))
-    return ask(request, row, "snapshots_stop", {"table": table, "table_name": _unescape(table)})
-
-
-def _carry_out(request: HttpRequest, name: str, chosen: _Request, tables: list[str]) -> HttpResponse:
-    row = find(name)
-    note(request, f"{chosen.kind} {', '.join(tables)}"[:500].strip())
+    part, shown = question
+    if request.method != "POST":
+        return ask(request, row, part, shown)
     try:
-        send(row, chosen.kind, tables, principal_of(request).name)
+        _send(request, row, kind, tables)
     except (ConnectError, Refused) as error:
-        return render_refused(request, error)
-    return render_done(request, row, chosen.told, "snapshots", hint=_HINT)
+        return ask(request, row, part, {**shown, "problem": error.message}, record_failure(request, error))
+    return render_done(request, row, told, "snapshots", hint=_HINT)
+
+
+def _send(request: HttpRequest, row: Connector, kind: str, tables: list[str]) -> None:
+    note(request, f"{kind} {', '.join(tables)}"[:500].strip())
+    send(row, kind, tables, principal_of(request).name)
 
 
 def _unescape(pattern: str) -> str:
