@@ -83,6 +83,8 @@ class SchemaReader:
             return "There is no token for the Schema Registry: look at bearer.auth.* and at the issuer."
         except egress.Refused as error:
             return f"{error}."
+        except ConnectorError as error:
+            return f"Schema {number} cannot be read: {error}"
         except Exception as error:  # noqa: BLE001 - a foreign schema: the libraries raise anything
             return f"Schema {number} cannot be read ({type(error).__name__})."
 
@@ -136,8 +138,15 @@ class _Protobuf(_Form):
         proto, pools = load("google.protobuf.descriptor_pb2"), load("google.protobuf.descriptor_pool")
         for module in _MODULES:
             load(module)
+        registry.clear_caches()  # by id alone, whatever format was asked for: it would give the source again
         found = registry.get_schema(number, fmt="serialized")
-        file = proto.FileDescriptorProto.FromString(base64.b64decode(found.schema_str, validate=True))
+        try:
+            compiled = base64.b64decode(found.schema_str, validate=True)
+        except ValueError as error:
+            raise ConnectorError(
+                "this registry gives Protobuf as source only, without the compiled file (format=serialized)."
+            ) from error
+        file = proto.FileDescriptorProto.FromString(compiled)
         known, pool = pools.Default(), pools.DescriptorPool()
         for each in file.dependency:
             self._copy(known.FindFileByName(each), pool, proto)

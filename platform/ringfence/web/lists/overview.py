@@ -60,10 +60,10 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Records by minute, and the same as a table: (time, records, records per second)."""
+    """Records by minute, and the same as a table: (time in ms, records, records per second)."""
 
     picture: Line
-    table: Sequence[tuple[str, int, float]]
+    table: Sequence[tuple[int, int, float]]
     records: int
 
     @property
