@@ -67,6 +67,7 @@ def describe_snapshot(session: Session, selection: Selection) -> Sequence[Choice
     return [
         Choice(names.INITIAL, f"first {what}; then changes"),
         Choice(names.INITIAL_ONLY, f"{what}; nothing else"),
+        Choice(names.WHEN_NEEDED, f"first {what}; then changes; the rows again where changes were lost"),
         Choice(names.NO_DATA, "no rows, only changes from now on"),
     ]
 

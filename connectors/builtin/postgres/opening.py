@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from ringfence.connectors.api import ConnectorError, SourceOffset
+from ringfence.connectors.api import SourceOffset
 from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.builtin.postgres import slots
 from ringfence.connectors.builtin.postgres.capture import captured_tables
@@ -34,7 +34,9 @@ def prepare_publication(setup: Setup) -> None:
 
 
 def open_slot(setup: Setup, committed: SourceOffset | None) -> Opened:
-    """The slot, created where nothing is committed. Raises `ConnectorError` where changes would be missing."""
+    """The slot, created where nothing is committed. Raises `ConnectorError`, and `LostPosition` where changes would be
+    missing.
+    """
     session, name = setup.session, setup.slot
     position = position_of(committed) if committed else None
     slot = slots.find_slot(session, name)
@@ -45,7 +47,7 @@ def open_slot(setup: Setup, committed: SourceOffset | None) -> Opened:
     assert slot is not None
     ((system,),) = session.query("SELECT system_identifier::text FROM pg_control_system()")
     if position is not None and position.system not in (None, system):
-        raise ConnectorError(
+        raise slots.LostPosition(
             "The database server is another one than the committed offset is of: it was created again. What was "
             "changed in between is not known. To begin with it, stop the connector, reset its offsets and resume "
             "it; or give its topics another prefix."
@@ -53,3 +55,11 @@ def open_slot(setup: Setup, committed: SourceOffset | None) -> Opened:
     start = position or Position(slot.confirmed or 0)
     slots.check_position(session, start.lsn)
     return Opened(start, str(system), committed is None)
+
+
+def renew_slot(setup: Setup) -> Opened:
+    """A slot to begin with again, where changes were lost. Raises `ConnectorError`."""
+    slot = slots.find_slot(setup.session, setup.slot)
+    if slot is not None and slot.wal_status == "lost":
+        slots.drop_slot(setup.session, setup.slot)
+    return open_slot(setup, None)

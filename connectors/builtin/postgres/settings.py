@@ -81,6 +81,7 @@ DISABLED: Final = "disabled"
 INITIAL: Final = "initial"
 INITIAL_ONLY: Final = "initial_only"
 NO_DATA: Final = "no_data"
+WHEN_NEEDED: Final = "when_needed"
 
 _CONNECTION: Final = "Connection"
 _TABLES: Final = "Tables"
@@ -236,8 +237,9 @@ def _definition() -> ConfigDef:
         SNAPSHOT,
         _STREAM,
         "initial: where nothing was committed yet, read the rows that are there, then what is changed; "
-        "initial_only: the rows and nothing else; no_data: what is changed from now on.",
-        *(INITIAL, INITIAL_ONLY, NO_DATA),
+        "initial_only: the rows and nothing else; no_data: what is changed from now on; when_needed: as initial, and "
+        "the rows again where changes were lost, because the slot was dropped, for example.",
+        *(INITIAL, INITIAL_ONLY, NO_DATA, WHEN_NEEDED),
         default=INITIAL,
     )
     number(

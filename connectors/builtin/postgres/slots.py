@@ -32,6 +32,10 @@ _RESET: Final = (
 )
 
 
+class LostPosition(ConnectorError):
+    """The changes behind the committed offset cannot be had any more."""
+
+
 class Slot(NamedTuple):
     """`confirmed`: the position up to which the server has been told that nothing is needed; None before the first."""
 
@@ -65,7 +69,7 @@ def create_slot(session: Session, name: str, *, failover: bool) -> None:
 def check_slot(name: str, slot: Slot | None, database: str, offset: int | None) -> None:
     """Refuse a slot that cannot go on where the offset says. `offset`: None where nothing was committed yet."""
     if slot is None:
-        raise ConnectorError(
+        raise LostPosition(
             f"The replication slot {name} is gone, so what was changed after {lsn_text(offset or 0)} is lost to this "
             f"connector. It was dropped, or the server is another one after a failover. {_RESET}"
         )
@@ -76,13 +80,13 @@ def check_slot(name: str, slot: Slot | None, database: str, offset: int | None) 
             f"{names.SLOT}, or drop the slot: SELECT pg_drop_replication_slot('{name}')."
         )
     if slot.wal_status == "lost":
-        raise ConnectorError(
+        raise LostPosition(
             f"The server has invalidated the replication slot {name}, because it held more write-ahead log than "
             "max_slot_wal_keep_size allows: changes are lost to this connector. Raise that limit, and drop the slot: "
             f"SELECT pg_drop_replication_slot('{name}'). {_RESET}"
         )
     if offset is not None and slot.confirmed is not None and slot.confirmed > offset:
-        raise ConnectorError(
+        raise LostPosition(
             f"The replication slot {name} stands at {lsn_text(slot.confirmed)}, which is ahead of this connector's "
             f"offset {lsn_text(offset)}: something else has read from the slot, or advanced it, and the changes in "
             f"between are lost to this connector. Give each connector a slot of its own. {_RESET}"
@@ -96,7 +100,7 @@ def check_position(session: Session, offset: int) -> None:
         " - '0/0')::int8"
     )
     if end is not None and end < offset:
-        raise ConnectorError(
+        raise LostPosition(
             f"The server's write-ahead log ends at {lsn_text(end)}, before this connector's offset {lsn_text(offset)}: "
             "it was restored from a backup, or is another server. What it writes now would be skipped. "
             f"{_RESET}"

@@ -1,5 +1,6 @@
 """Reads a database: the rows that are there, and then the stream of its changes."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
@@ -8,16 +9,19 @@ import psycopg
 from ringfence.connectors.api import ConnectorError, OffsetRecord, RetriableError, SourceRecord, SourceTask
 from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.builtin.postgres.capture import captured_tables
-from ringfence.connectors.builtin.postgres.opening import Opened, open_slot, prepare_publication
+from ringfence.connectors.builtin.postgres.opening import Opened, open_slot, prepare_publication, renew_slot
 from ringfence.connectors.builtin.postgres.records import VERSION
 from ringfence.connectors.builtin.postgres.sample import read_sample
 from ringfence.connectors.builtin.postgres.session import one_line
 from ringfence.connectors.builtin.postgres.setup import Setup
 from ringfence.connectors.builtin.postgres.slot_watch import Progress, SlotWatch
+from ringfence.connectors.builtin.postgres.slots import LostPosition
 from ringfence.connectors.builtin.postgres.snapshot.contained import Contained
-from ringfence.connectors.builtin.postgres.snapshot.progress import find_state
+from ringfence.connectors.builtin.postgres.snapshot.progress import SnapshotState, find_state
 from ringfence.connectors.builtin.postgres.snapshot.run import SnapshotRun
 from ringfence.connectors.builtin.postgres.streaming import Streaming
+
+logger = logging.getLogger(__name__)
 
 _SAMPLED_TABLES: Final = 20
 """Of which a preview shows rows."""
@@ -60,16 +64,29 @@ class PostgresSourceTask(SourceTask):
         if self._number == 0:
             prepare_publication(setup)
             if mode != names.INITIAL_ONLY:
-                self._opened = open_slot(setup, state.committed)
+                self._opened, state = self._open_slot(setup, mode, state)
                 self._begin_watch(setup)
         if state.wanted:
             position = None if self._opened is None or not self._opened.new else self._opened.offset
             first = [] if position is None else [OffsetRecord(setup.partition, position)]
-            self._snapshot = SnapshotRun(setup, self.context, mode, self._number, self._tasks, first)
+            self._snapshot = SnapshotRun(setup, self.context, mode, state, self._number, self._tasks, first)
         elif self._opened is not None:
             if self._opened.new:
                 self._first = [OffsetRecord(setup.partition, self._opened.offset)]
             self._stream(state.new_contained(setup.session.query, self._opened.start.lsn))
+
+    def _open_slot(self, setup: Setup, mode: str, state: SnapshotState) -> tuple[Opened, SnapshotState]:
+        """With the state that follows: rows are to be read again where changes were lost and the mode says so.
+
+        Not while several tasks share a snapshot: the others would go on with its plan.
+        """
+        try:
+            return open_slot(setup, state.committed), state
+        except LostPosition as error:
+            if mode != names.WHEN_NEEDED or self._tasks > 1:
+                raise
+            logger.warning("Changes were lost, and %s=%s: all tables are read again. %s", names.SNAPSHOT, mode, error)
+            return renew_slot(setup), SnapshotState(setup.prefix, None, None, wanted=True)
 
     def _begin_watch(self, setup: Setup) -> None:
         """From here on the server keeps its log, also while the snapshot is read."""

@@ -7,7 +7,7 @@ default is accepted. Settings that only tune Debezium's own threads and queues a
 from collections.abc import Mapping
 from typing import Final
 
-from ringfence.connectors.builtin.postgres.settings import CONFIG_DEF
+from ringfence.connectors.builtin.postgres.settings import CONFIG_DEF, SNAPSHOT
 
 _FAMILIES: Final = (
     "column.mask.",
@@ -49,12 +49,24 @@ _NAMES: Final[Mapping[str, str]] = {
 """With Debezium's defaults."""
 
 
+_MODES: Final[Mapping[str, str]] = {
+    "always": "Tasks also start by themselves, where a worker is lost, and each start would read all rows again. Use "
+    "an incremental snapshot whenever you want them.",
+    "never": "Use no_data, which is what Debezium calls it now.",
+}
+"""Of `snapshot.mode`, with what to use."""
+
+
 def find_unsupported(config: Mapping[str, str]) -> dict[str, list[str]]:
     """By setting, why it is refused."""
+    mode = config.get(SNAPSHOT, "").strip().lower()
     return {
-        name: [f"{name} is a setting of Debezium that PostgresSource does not have yet. Remove it."]
-        for name, value in config.items()
-        if name not in CONFIG_DEF.keys
-        and (name.startswith(_FAMILIES) or name in _NAMES)
-        and value.strip() not in ("", _NAMES.get(name))
+        **({SNAPSHOT: [f"{SNAPSHOT}={mode} is not there. {_MODES[mode]}"]} if mode in _MODES else {}),
+        **{
+            name: [f"{name} is a setting of Debezium that PostgresSource does not have yet. Remove it."]
+            for name, value in config.items()
+            if name not in CONFIG_DEF.keys
+            and (name.startswith(_FAMILIES) or name in _NAMES)
+            and value.strip() not in ("", _NAMES.get(name))
+        },
     }

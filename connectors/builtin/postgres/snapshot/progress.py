@@ -42,7 +42,7 @@ def find_state(server: str, mode: str, offset: Callable[[SourcePartition], Sourc
     """Raises `ConnectorError` for offsets that are not whole, and for a mode that they do not allow."""
     committed = offset({"server": server})
     plan = read_plan(server, offset)
-    if plan is not None and mode == names.INITIAL and committed is None:
+    if plan is not None and mode in (names.INITIAL, names.WHEN_NEEDED) and committed is None:
         plan = None  # of a snapshot without a stream (initial_only): what has changed since is not known
     if plan is None:
         return SnapshotState(server, committed, None, wanted=mode != names.NO_DATA and committed is None)

@@ -42,11 +42,12 @@ class SnapshotRun:
         setup: Setup,
         context: SourceTaskContext,
         mode: str,
+        known: SnapshotState,
         number: int,
         tasks: int,
         first: Sequence[SourceRecord],
     ) -> None:
-        """first: what is to be committed with the plan."""
+        """known: without a plan where there is to be a new one. first: what is to be committed with the plan."""
         self._setup = setup
         self._context = context
         self._mode = mode
@@ -57,7 +58,7 @@ class SnapshotRun:
         self.state: SnapshotState | None = None
         self._gauges = SnapshotGauges(context.metrics) if number == 0 else None
         self._look_at = time.monotonic() + _SHOW_SECONDS
-        known = find_state(setup.prefix, mode, context.offset_reader.offset)
+        self._plan_id = ""
         if known.plan is not None:
             self._begin(known.plan, context.offset_reader.offset)
 
@@ -126,6 +127,7 @@ class SnapshotRun:
             self._begin(state.plan, read.offset)
 
     def _begin(self, plan: Plan, offset: Callable[[SourcePartition], SourceOffset | None]) -> None:
+        self._plan_id = plan.id
         setup = self._setup
         source = Source(
             setup.server,
@@ -149,7 +151,7 @@ class SnapshotRun:
         if self._number:
             return  # the first task goes on when all are done
         state = self._look()
-        if state.complete:
+        if state.complete and state.plan is not None and state.plan.id == self._plan_id:
             rows = sum(one.rows for one in state.ranges.values())
             logger.info("The snapshot is complete: %d rows", rows)
             self.state = state
