@@ -4,6 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ringfence.connectors.delivery_settings import (
+    TRANSACTION_BOUNDARY,
+    TRANSACTION_BOUNDARY_INTERVAL_MS,
+    transaction_boundary,
+)
 from ringfence.connectors.snapshot_settings import SNAPSHOT_TRANSACTION_TIMEOUT_MS, snapshot_timeout_ms
 from ringfence.fencing.errors import Invalid
 
@@ -31,17 +36,17 @@ class Boundaries:
     @classmethod
     def of(cls, config: Mapping[str, str], default_interval_ms: int) -> "Boundaries":
         """From a connector's configuration; the default interval is the worker's `offset.flush.interval.ms`."""
-        name = (config.get("transaction.boundary") or "poll").lower()
+        name = transaction_boundary(config)
         if name not in list(Boundary):
-            raise Invalid(f"transaction.boundary={name}: use poll, interval or connector")
+            raise Invalid(f"{TRANSACTION_BOUNDARY}={name}: use poll, interval or connector")
         snapshot_ms = _snapshot_ms(config)
         if snapshot_ms and name == Boundary.CONNECTOR:
-            raise Invalid("snapshot.transaction=true with transaction.boundary=connector: remove one of them")
+            raise Invalid(f"snapshot.transaction=true with {TRANSACTION_BOUNDARY}=connector: remove one of them")
         if name != Boundary.INTERVAL:
             return cls(Boundary(name), snapshot_ms=snapshot_ms)
-        text = config.get("transaction.boundary.interval.ms") or str(default_interval_ms)
+        text = (config.get(TRANSACTION_BOUNDARY_INTERVAL_MS) or "").strip() or str(default_interval_ms)
         if not text.isdecimal() or int(text) < 1:
-            raise Invalid(f"transaction.boundary.interval.ms={text}: an integer of at least 1 is expected")
+            raise Invalid(f"{TRANSACTION_BOUNDARY_INTERVAL_MS}={text}: an integer of at least 1 is expected")
         return cls(Boundary.INTERVAL, int(text) / 1000, snapshot_ms)
 
     def due(self, now: float, last_commit: float) -> bool:

@@ -18,6 +18,13 @@ def test_an_interval_ends_a_transaction_when_its_time_has_come() -> None:
     assert boundaries.due(now=10.5, last_commit=10.0)
 
 
+def test_blanks_around_a_setting_are_left_out() -> None:
+    """As where a connector is checked: what passes there must not fail here."""
+    given = {"transaction.boundary": " Interval ", "transaction.boundary.interval.ms": " 500\n"}
+    assert Boundaries.of(given, 60_000) == Boundaries(Boundary.INTERVAL, 0.5)
+    assert Boundaries.of({"transaction.boundary": "  "}, 60_000).kind is Boundary.POLL
+
+
 def test_a_connector_that_defines_transactions_is_never_committed_unasked() -> None:
     boundaries = Boundaries.of({"transaction.boundary": "Connector"}, 1)
     assert boundaries.kind is Boundary.CONNECTOR
