@@ -53,6 +53,13 @@ class Copy:
         finally:
             log.close()
 
+    def close(self) -> None:
+        """Its clients end when nobody holds them any more."""
+        for member in self.members:
+            member._stop.set()
+        self.members.clear()
+        del self._pen
+
     def exact(self) -> None:
         eventually(lambda: len(self.visible()) >= self.written, 60, f"{self.written} records", pause=0.2)
         assert self.visible() == list(range(self.written)), "missing or twice"
@@ -135,8 +142,7 @@ class Member:
 def copy(broker: Broker, unique: Callable[[str], str]) -> Iterator[Copy]:
     made = Copy(Connection(broker.bootstrap), unique("copy"))
     yield made
-    for member in made.members:
-        member._stop.set()
+    made.close()
 
 
 def test_each_record_is_copied_once_while_members_come_and_go(copy: Copy) -> None:
