@@ -80,8 +80,10 @@ class Cluster:
         self.plugins.close()
         self.reporter.close()
 
-    def command(self, kind: str, body: object = None, limit: Deadline | None = None) -> dict[str, object]:
-        wanted = {"kind": kind, "connector": C, "body": body or {}, "request_id": f"{kind}-{time.time()}"}
+    def command(
+        self, kind: str, body: object = None, limit: Deadline | None = None, on: str | None = C
+    ) -> dict[str, object]:
+        wanted = {"kind": kind, "connector": on, "body": body or {}, "request_id": f"{kind}-{time.time()}"}
         return self.commands.execute(wanted, limit or Deadline.after(30))
 
     def placement(self) -> Placement | None:

@@ -1,9 +1,10 @@
 """Writing what a job plans, and what its sender is told of a write that did not go through."""
 
+import time
 from collections.abc import Callable
 from typing import Final
 
-from ringfence.engine.leader.jobs import Job
+from ringfence.engine.leader.jobs import Job, Jobs
 from ringfence.engine.leader.written import Written
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, NotLeader, Retriable
@@ -12,12 +13,22 @@ from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.requests.refused import Refused
 
 TRY_SECONDS: Final = 8.0
+_TURN_SECONDS: Final = 1.0
 _DOUBT_SECONDS: Final = 20.0
 NOT_LEADING: Final = "Cannot complete request because this worker does not lead (any more). Send the request again"
 _IN_DOUBT: Final = (
     "Request timed out. The config topic was being written when this worker lost it ({error}). Whether the request was "
     "carried out is unknown: look again before sending it once more."
 )
+
+
+def carry_out_all(first: Job, jobs: Jobs, term: Term, announce: Callable[[ClusterState, ClusterState], None]) -> None:
+    """This one and those that wait behind it, for a moment: with many connectors a pass of the loop takes seconds."""
+    until = time.monotonic() + _TURN_SECONDS
+    job: Job | None = first
+    while job is not None:
+        carry_out(job, term, announce)
+        job = jobs.next(0) if time.monotonic() < until else None
 
 
 def carry_out(job: Job, term: Term, announce: Callable[[ClusterState, ClusterState], None]) -> None:

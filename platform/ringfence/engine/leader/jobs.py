@@ -1,6 +1,7 @@
 """Plans that wait for the leader's thread, in order."""
 
-import queue
+import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -31,25 +32,34 @@ class Jobs:
     """Filled by any thread, emptied by the leader's."""
 
     def __init__(self) -> None:
-        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._jobs: deque[Job] = deque()
+        self._woken = False
+        self._changed = threading.Condition()
 
     def put(self, job: Job) -> None:
-        self._jobs.put(job)
+        with self._changed:
+            self._jobs.append(job)
+            self._changed.notify()
 
     def wake(self) -> None:
-        """End a `next` that waits."""
-        self._jobs.put(None)
+        """End a `next` that waits, or the next one that would: one, however often it is called in the meantime."""
+        with self._changed:
+            self._woken = True
+            self._changed.notify()
 
     def next(self, seconds: float) -> Job | None:
         """The next one; None where none comes within `seconds`, or where somebody woke the leader."""
-        try:
-            return self._jobs.get(timeout=seconds)
-        except queue.Empty:
+        with self._changed:
+            self._changed.wait_for(lambda: self._jobs or self._woken, seconds)
+            if self._jobs:
+                return self._jobs.popleft()
+            self._woken = False
             return None
 
     def refuse(self, refusal: Callable[[], Refused]) -> None:
         """Answer all that wait."""
-        while not self._jobs.empty():
-            job = self._jobs.get_nowait()
-            if job is not None:
-                job.result.set_exception(refusal())
+        with self._changed:
+            waiting = [*self._jobs]
+            self._jobs.clear()
+        for job in waiting:
+            job.result.set_exception(refusal())

@@ -16,7 +16,7 @@ from ringfence.engine.leader.connector_instances import Instances
 from ringfence.engine.leader.foreign_records import ForeignRecords
 from ringfence.engine.leader.hanging_watch import HangingWatch, report_found
 from ringfence.engine.leader.internal_requests import rotate_key
-from ringfence.engine.leader.job_writing import NOT_LEADING, carry_out
+from ringfence.engine.leader.job_writing import NOT_LEADING, carry_out_all
 from ringfence.engine.leader.jobs import Job, Jobs
 from ringfence.engine.leader.members import live_members
 from ringfence.engine.leader.offset_migration import OffsetMigration
@@ -273,7 +273,7 @@ class Leader:
                 job.result.set_exception(Refused(409, NOT_LEADING, passing=True))
             return
         if job is not None:
-            carry_out(job, self._term, self._reconciler.statuses.announce)
+            carry_out_all(job, self._jobs, self._term, self._reconciler.statuses.announce)
         while not self._reconfigure.empty():
             self._reconciler.reconfigure(self._reconfigure.get_nowait())
         if time.monotonic() - self._looked_at > _MEMBERS_SECONDS:
