@@ -1,0 +1,133 @@
+"""`python -m benchmarks hooks`: how soon WebhookSource answers, that is commits, at several rates of requests."""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from benchmarks.hook_senders import Sent
+from benchmarks.machine import describe, foot, load
+from benchmarks.rest import BenchmarkError, Rest
+from benchmarks.stand import OURS, Stand
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.topics.topic_log import TopicLog
+from ringfence.local.errors import LocalError
+from ringfence.local.process import wait_until
+
+PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-hooks.md"
+RATES: Final = (200, 500, 1000, 2000)
+TARGET_RATE, TARGET_MS = 2000, 50.0
+
+
+def measure(stand: Stand, rest: Rest, rate: int, seconds: float) -> tuple[Sent, int]:
+    """What the senders saw, and how many records a read_committed reader sees."""
+    name = f"hook-{rate}"
+    create_topics(stand.connection, [TopicSpec(name)], Deadline.after(30))
+    rest.create(name, _config(name))
+    if not wait_until(lambda: rest.running(name) == 1, 60.0):
+        raise BenchmarkError(f"{name} does not run: {rest.trouble(name)}")
+    port = str(urlsplit(stand.sides[OURS].url).port)
+    _send(port, name, 50, 3)  # warms the connection and the window up
+    before = _count(stand, name)
+    sent = _send(port, name, rate, seconds)
+    found = _count(stand, name) - before
+    rest.delete(name)
+    return sent, found
+
+
+def _send(port: str, name: str, rate: int, seconds: float) -> Sent:
+    asked = [sys.executable, "-m", "benchmarks.hook_senders", port, name, str(rate), str(seconds)]
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=seconds + 90, check=False)
+    if done.returncode:
+        raise BenchmarkError(done.stderr[-2000:])
+    return Sent(**json.loads(done.stdout))
+
+
+def _count(stand: Stand, topic: str) -> int:
+    log = TopicLog(stand.connection, topic)
+    try:
+        return sum(1 for _ in log.read_to_end(Deadline.after(60)))
+    finally:
+        log.close()
+
+
+def _config(topic: str) -> dict[str, str]:
+    return {
+        "connector.class": "WebhookSource",
+        "tasks.max": "1",
+        "topic": topic,
+        "signature": "bearer",
+        "signature.secret": "opensesame",
+        "idempotency.key": "header:Idempotency-Key",
+        "exactly.once.support": "required",
+        "body.format": "text",
+        "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+    }
+
+
+def table(found: Mapping[int, tuple[Sent, int]]) -> str:
+    rows = [
+        "| requests/s | p50 | p99 | answered 200 | other answers | cut or not sent | records |",
+        "|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    for rate, (sent, records) in found.items():
+        ok = sent.statuses.get("200", 0)
+        rows.append(
+            f"| {rate:,} | {sent.p50:.0f} ms | {sent.p99:.0f} ms | {ok:,} | {sum(sent.statuses.values()) - ok:,} "
+            f"| {sent.cut + sent.late:,} | {records:,} |"
+        )
+    return "\n".join(rows)
+
+
+def page(found: Mapping[int, tuple[Sent, int]], machine: Mapping[str, str], seconds: float) -> str:
+    """docs/benchmarks-hooks.md."""
+    sent = found[TARGET_RATE][0]
+    return f"""\
+# Webhooks
+
+`make bench ARGS="hooks --write"` writes this page. Requests of 240 bytes with an idempotency key are due at a fixed
+rate
+for {seconds:.0f} s, whatever became of those before; a latency counts from when a request was due to its answer, which
+comes after the commit. One connector with one task; everything runs on one machine: senders, web process, task, broker.
+
+{table(found)}
+
+Target: a p99 under {TARGET_MS:.0f} ms at {TARGET_RATE:,} requests/s. Measured: {sent.p99:.0f} ms.
+
+{foot(machine)}
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit codes: 0 it ran (whatever it measured), 1 it could not, and said why."""
+    parser = argparse.ArgumentParser(prog="benchmarks hooks", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=15.0, help="of each rate (15)")
+    parser.add_argument("--rates", type=int, nargs="*", default=list(RATES), help="requests a second")
+    parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
+    args = parser.parse_args(argv)
+    root = Path(tempfile.mkdtemp(prefix="ringfence-bench-hooks-"))
+    before = load()
+    found: dict[int, tuple[Sent, int]] = {}
+    try:
+        with Stand(root, who=(OURS,)) as stand, Rest(stand.sides[OURS].url) as rest:
+            for rate in args.rates:
+                found[rate] = measure(stand, rest, rate, args.seconds)
+                print(f"{rate}/s {found[rate]}", flush=True)
+    except (BenchmarkError, LocalError) as error:
+        print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
+        return 1
+    machine = describe()
+    machine["load before the runs"] = before
+    shutil.rmtree(root)
+    print(table(found))
+    if args.write:
+        PAGE.write_text(page(found, machine, args.seconds))
+    return 0
