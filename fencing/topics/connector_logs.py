@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Protocol
 
 from ringfence.fencing.clock import SYSTEM_CLOCK, Clock
 from ringfence.fencing.ids import ConnectorName
@@ -71,6 +71,12 @@ def about(connector: str) -> Iterator[None]:
         _about.reset(token)
 
 
+class Publish(Protocol):
+    """`Reporter.event`."""
+
+    def __call__(self, type_: str, connector: str, **fields: object) -> None: ...
+
+
 class LogPublisher(logging.Handler):
     """Tells log records as events: `publish` gets connector, level, logger, message and the tags. Thread-safe.
 
@@ -79,7 +85,7 @@ class LogPublisher(logging.Handler):
 
     def __init__(
         self,
-        publish: Callable[..., None],
+        publish: Publish,
         connector: str = "",
         tags: Mapping[str, object] | None = None,
         redact: Callable[[str], str] = str,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Final
 
 LONGEST: Final = 200
 """Characters of the record's value that are told."""
@@ -38,7 +38,7 @@ def read(value: object) -> RecordFailure | None:
     """The inverse of `fields`; None for nonsense."""
     if not isinstance(value, Mapping):
         return None
-    known: Mapping[str, Any] = value
+    known: Mapping[str, object] = value
     settings = known.get("settings")
     names = tuple(str(each) for each in settings) if isinstance(settings, list | tuple) else ()
     text = {name: str(known.get(name) or "") for name in _TEXTS}

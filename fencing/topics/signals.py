@@ -5,7 +5,6 @@ A task commits the number of the newest one that it has carried out, so the reco
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ringfence.connectors.api import Signal
 from ringfence.fencing.ids import ConnectorName
@@ -47,7 +46,7 @@ class SignalsRecord(ConnectorScopedRecord):
         return replace(state, signals=tuple(self.signals or ()))
 
 
-def add_signal(known: Sequence[Signal], kind: str, data: Mapping[str, Any], now_ms: int) -> tuple[Signal, ...]:
+def add_signal(known: Sequence[Signal], kind: str, data: Mapping[str, object], now_ms: int) -> tuple[Signal, ...]:
     """With a new one behind them. Its number is a time, so that it is larger than those of a deleted connector."""
     number = max(now_ms, known[-1].number + 1 if known else 0)
     return (*known, Signal(number, kind, data))[-KEPT:]

@@ -19,7 +19,7 @@ from ringfence.heartbeats.look import look
 from ringfence.projection import topic_memory
 from ringfence.quotas import COMMANDS, QUESTIONS, Lane, TooMany
 from ringfence.read_your_writes import wait_for_rows
-from ringfence.requests.commands import Command
+from ringfence.requests.commands import Command, SentCommand
 from ringfence.requests.questions import Question
 from ringfence.requests.refused import Refused as Refused
 from ringfence.requests.request import Answer
@@ -46,7 +46,7 @@ def command(request: Command[Answer], *, timeout: float = COMMAND_TIMEOUT, user:
     if not request.health:
         _refuse_in_vain(leader=True)
     deadline = Deadline.after(timeout)
-    sent = {"kind": request.name, "connector": request.on, "body": request.body(), "user": user}
+    sent: SentCommand = {"kind": request.name, "connector": request.on, "body": request.body(), "user": user}
 
     def ask_leader() -> dict[str, Any]:
         arguments = {"command": {**sent, "request_id": uuid.uuid4().hex}}

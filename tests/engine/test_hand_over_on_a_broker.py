@@ -12,6 +12,7 @@ from ringfence.engine.leader.thread import Leader
 from ringfence.engine.plugins import PluginHost
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.topics.reporter import Reporter
+from ringfence.requests.commands import SentCommand
 from ringfence.requests.refused import Refused
 from tests.engine.test_restarts_on_a_broker import C, Cluster
 from tests.plugins.conftest import environment  # noqa: F401 - a fixture
@@ -87,7 +88,7 @@ def test_a_leader_that_resigns_is_followed_by_another_and_its_tasks_stay(
         eventually(lambda: _members_by_group_alone(cluster, second) == both, 30, "w1 has a seat again")
         assert dict(second.leader.state().connector(C).placements) == before
         # The other way round, so that nothing of the first time is left over.
-        wanted = {"kind": "hand_over", "connector": None, "body": {"reason": "r"}}
+        wanted: SentCommand = {"kind": "hand_over", "connector": None, "body": {"reason": "r"}}
         again = second.commands.execute(wanted, Deadline.after(60))
         assert again["value"] == {"leader": "w1"}
         assert cluster.leader.ready.wait(30)

@@ -18,6 +18,8 @@ from ringfence.requests.refused import Refused
 from ringfence.requests.request import Malformed, Request
 from tests.support.topics import task_status
 
+_ACT: dict[str, object] = {"group": "g", "owners": [], "reason": "r"}
+
 
 def subclasses(kind: type[Any]) -> set[type[Any]]:
     return {one for child in kind.__subclasses__() for one in {child, *subclasses(child)} if "name" in vars(one)}
@@ -39,6 +41,10 @@ def test_every_command_is_carried_out_and_every_question_answered() -> None:
         Validate("Plugin", {"a": "1", "b": None}, java=True, ask_brokers=False),
         Preview({"name": "c"}, ["pin"], {"records": 5, "seconds": 1.5}, fresh=True, java=False),
         ListDeadLetters({"name": "c"}, "", "", [[0, 7]], committed_only=True),
+        commands.AlterOffsets("c", [{"partition": {"p": 1}, "offset": {"o": [1]}}, {"partition": {}, "offset": None}]),
+        commands.ActOnShareGroup("g", {"kind": "alter", "topics": None, "to": {"offset": 1}}, ["c"], "r", "c"),
+        commands.ActOnShareGroup("g", {"kind": "delete"}, [], "r"),
+        commands.ActOnShareGroup("g", {"kind": "configure", "settings": {"a": None}}, [], "r"),
         DescribeTransactions("c", 2, {"a": "1"}, [{"b": "2"}]),
     ],
     ids=lambda sent: sent.name,
@@ -62,6 +68,12 @@ def test_what_has_its_default_is_not_sent() -> None:
         ("restart_task", "c", {"task": True}, "task"),
         ("configure", "c", {"config": {"a": 1}, "create": True}, "config"),
         ("alter_offsets", "c", {"offsets": {"partition": {}}}, "offsets"),
+        ("alter_offsets", "c", {"offsets": [{"offset": {}}]}, "offsets"),
+        ("alter_offsets", "c", {"offsets": [{"partition": {}, "offset": 1}]}, "offsets"),
+        ("share_group", None, {**_ACT, "act": {"kind": "dance"}}, "act"),
+        ("share_group", None, {**_ACT, "act": {"kind": "delete_offsets"}}, "act"),
+        ("share_group", None, {**_ACT, "act": {"kind": "delete", "topics": ["t"]}}, "act"),
+        ("share_group", None, {**_ACT, "act": {"kind": "alter", "topics": ["t"], "to": 7}}, "act"),
     ],
 )
 def test_what_another_version_sends_is_refused_with_its_field(

@@ -24,6 +24,7 @@ from ringfence.fencing.topics.events import Event
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import FAILED, RESTARTED, State, TaskStatus
 from ringfence.fencing.topics.topic_log import TopicLog
+from ringfence.requests.commands import SentCommand
 from ringfence.worker_config import WorkerConfig
 from tests.plugins.conftest import environment, hostile  # noqa: F401 - a fixture
 from tests.support.broker import Broker
@@ -81,9 +82,9 @@ class Cluster:
         self.reporter.close()
 
     def command(
-        self, kind: str, body: object = None, limit: Deadline | None = None, on: str | None = C
+        self, kind: str, body: Mapping[str, object] | None = None, limit: Deadline | None = None, on: str | None = C
     ) -> dict[str, object]:
-        wanted = {"kind": kind, "connector": on, "body": body or {}, "request_id": f"{kind}-{time.time()}"}
+        wanted: SentCommand = {"kind": kind, "connector": on, "body": body or {}, "request_id": f"{kind}-{time.time()}"}
         return self.commands.execute(wanted, limit or Deadline.after(30))
 
     def placement(self) -> Placement | None:

@@ -28,6 +28,7 @@ from ringfence.fencing.topics.config_records import TaskCountRecord
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.requests.commands import ActOnShareGroup
 from ringfence.requests.refused import Refused
+from ringfence.requests.share_group_act import Done
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import Broker
 from tests.support.share_heartbeat import expire
@@ -61,8 +62,9 @@ class Stage:
             member.answer(message, Answer.ACCEPT)
         member.send_answers(5.0)
 
-    def act(self, state: ClusterState, owners: Sequence[str] = (), **act: Any) -> dict[str, Any]:
-        asked = ActOnShareGroup(self.group, act, list(owners), "")
+    def act(self, state: ClusterState, owners: Sequence[str] = (), **act: Any) -> Done:
+        sent = {"group": self.group, "act": act, "owners": list(owners), "reason": ""}
+        asked = ActOnShareGroup.from_wire(sent)
         return ShareGroupAct(state, asked, self.worker, Deadline.after(60)).run(self._write)
 
     def _write(

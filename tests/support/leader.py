@@ -33,8 +33,8 @@ from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.history.models import ProofRun
 from ringfence.projection.models import GenerationRow, Task, Worker
 from ringfence.projection.topic_projection import Projection
-from ringfence.requests import commands
-from ringfence.requests.commands import Command
+from ringfence.requests import commands, share_group_act
+from ringfence.requests.commands import Command, OffsetEntry
 from ringfence.requests.questions import Question
 from ringfence.worker_config import WorkerConfig
 from tests.support.topics import Topic, connector_status, generation, task_status
@@ -424,7 +424,7 @@ class FakeLeader:
         place = {"topic": topic, "partition": partition, "end": 120, "whole": True, "left_out": 0}
         return {"worker_group": "g", **place, "steps": [first, then]}
 
-    def move_share_group(self, group: str, act: Mapping[str, Any]) -> dict[str, Any]:
+    def move_share_group(self, group: str, act: share_group_act.Act) -> dict[str, Any]:
         """As the leader answers."""
         if act["kind"] == "configure":
             settings = act["settings"].items()
@@ -507,7 +507,7 @@ class FakeSide:
             self._leader.status.status(Removed(key_of(name, topic)))
         return {}
 
-    def plan_offsets(self, connector: ConnectorState, entries: list[Mapping[str, Any]] | None) -> tuple[Plan, bool]:
+    def plan_offsets(self, connector: ConnectorState, entries: list[OffsetEntry] | None) -> tuple[Plan, bool]:
         if connector.round_pending:  # a round takes no time here
             self.await_round(connector.name)
         return plans.alter_offsets(connector.name, [], SourceOffsets(connector.name), "offsets"), False

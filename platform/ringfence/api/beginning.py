@@ -12,14 +12,13 @@ from ringfence.api import writing
 from ringfence.dispatch import Refused
 from ringfence.http.errors import ConnectError
 from ringfence.requests import commands
-from ringfence.requests.commands import Checked, Command
+from ringfence.requests.command_answers import Checked
+from ringfence.requests.commands import Command, OffsetEntry
 
 _COMMANDS: Mapping[str, Callable[[str], Command[None]]] = {"RUNNING": commands.Resume, "PAUSED": commands.Pause}
 
 
-def create_at(
-    name: str, config: Mapping[str, str], offsets: list[dict[str, object]], state: str, by: Principal
-) -> None:
+def create_at(name: str, config: Mapping[str, str], offsets: list[OffsetEntry], state: str, by: Principal) -> None:
     """`offsets`: as `writing.offsets_of` gives them. Raises ConnectError and Refused."""
     _create(name, config, state, by, commands.AlterOffsets(name, offsets))
 

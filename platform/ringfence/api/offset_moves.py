@@ -1,6 +1,6 @@
 """Source offsets moved by hand, for API and pages alike: a snapshot first, then the leader's command."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,9 +8,9 @@ from ringfence import dispatch
 from ringfence.api import offset_snapshots
 from ringfence.history.models import OffsetSnapshot
 from ringfence.projection.models import Connector
-from ringfence.requests.commands import AlterOffsets, ResetOffsets
+from ringfence.requests.commands import AlterOffsets, OffsetEntry, ResetOffsets
 
-Entries = Sequence[Mapping[str, Any]]
+Entries = Sequence[OffsetEntry]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from django.db.models import Max
 from ringfence.api import reading
 from ringfence.history.models import OffsetSnapshot
 from ringfence.projection.models import Connector, pack
+from ringfence.requests.commands import OffsetEntry
 
 Entry = Mapping[str, Any]
 KEPT = 100
@@ -51,7 +52,7 @@ def before_a_change(connector: str, user: str, why: str) -> OffsetSnapshot | Non
     return take(connector, user, why) if stopped else None
 
 
-def changes_to(wanted: Iterable[Entry], current: Iterable[Entry]) -> list[dict[str, Any]]:
+def changes_to(wanted: Iterable[Entry], current: Iterable[Entry]) -> list[OffsetEntry]:
     """The entries that turn `current` into exactly `wanted`; those that are alike already are left out."""
     now = {pack(entry["partition"]): entry for entry in current}
     then = {pack(entry["partition"]): entry for entry in wanted}

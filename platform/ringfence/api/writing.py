@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from ringfence import dispatch
 from ringfence.access.principal import Principal
@@ -14,13 +14,14 @@ from ringfence.connectors.api import ConfigException
 from ringfence.connectors.common_settings import is_connector_name
 from ringfence.dispatch import Refused
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.offsets.source_offsets import Partition, canonical
+from ringfence.fencing.offsets.source_offsets import canonical
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord, limits
 from ringfence.history import versions
 from ringfence.http.errors import ConnectError, bad_request, invalid_config
 from ringfence.http.masking import Masker, remember, unmask
 from ringfence.projection.models import Connector
-from ringfence.requests.commands import Configure, Create, Created
+from ringfence.requests.command_answers import Created
+from ringfence.requests.commands import Configure, Create, OffsetEntry
 from ringfence.requests.questions import Validate
 
 INITIAL_STATES = ("RUNNING", "PAUSED", "STOPPED")
@@ -140,12 +141,12 @@ def restart_plan(name: str, *, include_tasks: bool, only_failed: bool) -> dict[s
     return body
 
 
-def offsets_of(body: object) -> list[dict[str, object]]:
+def offsets_of(body: object) -> list[OffsetEntry]:
     """The entries of a PATCH of offsets: {"partition": {…}, "offset": {…} or null}; a missing offset deletes."""
     entries = object_of(body, "The request body").get("offsets")
     if not isinstance(entries, list) or not entries:
         raise bad_request("Partitions / offsets need to be provided for an alter offsets request")
-    result = []
+    result: list[OffsetEntry] = []
     for entry in entries:
         item = object_of(entry, "Each entry of offsets")
         partition = object_of(item.get("partition"), "The partition of each entry")
@@ -154,13 +155,17 @@ def offsets_of(body: object) -> list[dict[str, object]]:
             offset = object_of(offset, "The offset of each entry")
         for numbers in (partition, offset or {}):
             _check_numbers(numbers)
-        result.append({"partition": plain(partition), "offset": plain(offset)})
+        result.append({"partition": _plain(partition), "offset": None if offset is None else _plain(offset)})
     return result
 
 
-def last_of_each(entries: Iterable[dict[str, object]]) -> list[dict[str, object]]:
+def _plain(fields: Mapping[str, object]) -> dict[str, object]:
+    return {name: plain(value) for name, value in fields.items()}
+
+
+def last_of_each(entries: Iterable[OffsetEntry]) -> list[OffsetEntry]:
     """Of several entries for one source partition the last one, as Kafka Connect takes them."""
-    return list({canonical(cast(Partition, entry["partition"])): entry for entry in entries}.values())
+    return list({canonical(entry["partition"]): entry for entry in entries}.values())
 
 
 def _check_numbers(fields: Mapping[str, object]) -> None:

@@ -1,7 +1,6 @@
 """Heavy acts on share groups: the numbers of a dry run first, then reason and name."""
 
 import datetime as dt
-from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -18,15 +17,14 @@ from ringfence.api.share_groups.readers import Readers
 from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, ReasonForm, run
 from ringfence.dispatch import Refused
 from ringfence.fencing.share.group_moves import Wish
+from ringfence.requests.share_group_act import AlterOffsets, DeleteOffsets, Move
 
 _both = require_http_methods(["GET", "POST"])
 _CHANGES = requires(GET=somewhere(Verb.SHARE_GROUPS), POST=somewhere(Verb.SHARE_GROUPS).writing())
 _LISTED = 30
 
 
-def _act_page(
-    request: HttpRequest, name: str, act: Mapping[str, Any], title: str, button: str, says: list[str]
-) -> HttpResponse:
+def _act_page(request: HttpRequest, name: str, act: Move, title: str, button: str, says: list[str]) -> HttpResponse:
     readers = _readers(request, name, offsets=True)
     try:
         foreseen = acts.foresee(readers, name, act)
@@ -93,7 +91,12 @@ def alter(request: HttpRequest, name: str) -> HttpResponse:
         wish = parse_wish(to, at)
     except ValueError as error:
         raise Http404(str(error)) from error
-    act = {"kind": "alter", "to": wish.as_json(), "topics": [topic] if topic else None, "partitions": None}
+    act: AlterOffsets = {
+        "kind": "alter",
+        "to": wish.as_json(),
+        "topics": [topic] if topic else None,
+        "partitions": None,
+    }
     where = f" in {topic}" if topic else ""
     place = to if wish.place else f"{to} {at}"
     says = [f"The group begins at {place}{where}. Nobody may be in it in the meantime."]
@@ -119,7 +122,7 @@ def forget(request: HttpRequest, name: str) -> HttpResponse:
     if not topic:
         raise Http404("Offsets are forgotten by topic: ?topic=")
     says = [f"The group forgets {topic}, and begins there as its settings say when somebody reads it again."]
-    act = {"kind": "delete_offsets", "topics": [topic]}
+    act: DeleteOffsets = {"kind": "delete_offsets", "topics": [topic]}
     return _act_page(request, name, act, f"Delete the offsets of share group {name}", "Delete them", says)
 
 

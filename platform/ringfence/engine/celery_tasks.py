@@ -13,6 +13,7 @@ from ringfence.celery import app
 from ringfence.engine.questions import Services, answer_to
 from ringfence.engine.task_answers import catch_refusals
 from ringfence.fencing.clock import Deadline
+from ringfence.requests.commands import SentCommand
 from ringfence.requests.questions import QUESTIONS, Question, task_of
 from ringfence.requests.refused import Refused
 
@@ -34,7 +35,7 @@ def _current() -> Services:
 
 
 @task(name="ringfence.leader.command")
-def command(command: dict[str, Any], deadline: float) -> dict[str, object]:
+def command(command: SentCommand, deadline: float) -> dict[str, object]:
     """Carry out a command, if its deadline has not passed."""
     return catch_refusals(lambda: _current().commands.execute(command, _limit(deadline)))
 

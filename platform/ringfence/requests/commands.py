@@ -2,49 +2,30 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, TypedDict
+from typing import ClassVar, Final, NotRequired, TypedDict
 
+from ringfence.requests import share_group_act
+from ringfence.requests.command_answers import Checked, Connectors, Created, Ended, FencedIds, NewGeneration, NewLeader
 from ringfence.requests.request import Answer, Malformed, Request, always
 
 Config = Mapping[str, str]
-Json = dict[str, Any]
 
 
-class Created(TypedDict, total=False):
-    """`changed`: false for the configuration that is there already."""
+class OffsetEntry(TypedDict):
+    """A source partition, and its offset to be; None or nothing deletes the one that it has (KIP-875)."""
 
-    created: bool
-    changed: bool
-
-
-class Checked(TypedDict):
-    """Whether the connector itself looked at the offsets (KIP-875)."""
-
-    checked: bool
+    partition: Mapping[str, object]
+    offset: NotRequired[Mapping[str, object] | None]
 
 
-class Connectors(TypedDict):
-    connectors: int
+class SentCommand(TypedDict):
+    """A command on its way. body: its fields; request_id: the same where a client library sends it again."""
 
-
-class NewLeader(TypedDict):
-    leader: str
-
-
-class NewGeneration(TypedDict):
-    generation: int | None
-
-
-class FencedIds(TypedDict):
-    """id, producer_id and epoch each."""
-
-    fenced: list[Json]
-
-
-class Ended(TypedDict):
-    """As `FindHanging` lists them."""
-
-    ended: list[Json]
+    kind: str
+    connector: str | None
+    body: Mapping[str, object]
+    user: NotRequired[str]
+    request_id: NotRequired[str]
 
 
 @dataclass(frozen=True)
@@ -58,7 +39,7 @@ class Command(Request[Answer]):
         """The connector that it is for."""
         return None
 
-    def body(self) -> dict[str, Any]:
+    def body(self) -> dict[str, object]:
         """Its fields but the connector's name."""
         return {name: value for name, value in self.to_wire().items() if name != "connector"}
 
@@ -183,10 +164,8 @@ class SetConnectorLogLevel(OnConnector[None]):
 
 @dataclass(frozen=True)
 class AlterOffsets(OnConnector[Checked]):
-    """offsets: `{"partition": {…}, "offset": {…} or null}` each (KIP-875)."""
-
     name = "alter_offsets"
-    offsets: Sequence[Mapping[str, object]]
+    offsets: Sequence[OffsetEntry]
 
 
 @dataclass(frozen=True)
@@ -259,18 +238,16 @@ class SendSignal(OnConnector[None]):
 
     name = "send_signal"
     kind: str
-    data: Mapping[str, Any]
+    data: Mapping[str, object]
 
 
 @dataclass(frozen=True)
-class ActOnShareGroup(Command[Json]):
-    """act: `kind` and what belongs to it (`engine.leader.share_group_acts`); owners: the connectors for which the
-    sender has looked at the permissions.
-    """
+class ActOnShareGroup(Command[share_group_act.Done]):
+    """owners: the connectors for which the sender has looked at the permissions."""
 
     name = "share_group"
     group: str
-    act: Mapping[str, object]
+    act: share_group_act.Act
     owners: Sequence[str]
     reason: str
     connector: str | None = None
@@ -280,7 +257,7 @@ class ActOnShareGroup(Command[Json]):
         return self.connector
 
 
-COMMANDS: Final[tuple[type[Command[Any]], ...]] = (
+COMMANDS: Final[tuple[type[Command[object]], ...]] = (
     Ping, SetLogLevel, HandOver, DrainWorker, Create, Configure, Pause, Resume, Stop, Delete, Restart, RestartTask,
     ResetTopics, SetConnectorLogLevel, AlterOffsets, ResetOffsets, Fence, FenceNow, FenceId, EndHanging, RetryRound,
     ActOnShareGroup, SweepNow, SendSignal,
@@ -288,7 +265,7 @@ COMMANDS: Final[tuple[type[Command[Any]], ...]] = (
 _BY_NAME: Final = {kind.name: kind for kind in COMMANDS}
 
 
-def parse(kind: str, connector: str | None, body: Mapping[str, Any]) -> Command[Any]:
+def parse(kind: str, connector: str | None, body: Mapping[str, object]) -> Command[object]:
     """A command as it travels. Raises `Malformed`."""
     if kind not in _BY_NAME:
         raise Malformed(f"Unknown command {kind!r}")

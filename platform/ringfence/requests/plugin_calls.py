@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from ringfence.requests.request import Answer, Malformed, Request
 
@@ -147,7 +147,7 @@ class StopInstance(PluginCall[None]):
     token: int
 
 
-PLUGIN_CALLS: Final[tuple[type[PluginCall[Any]], ...]] = (
+PLUGIN_CALLS: Final[tuple[type[PluginCall[object]], ...]] = (
     ListPlugins, ReadConfigKeys, ReadCommonKeys, ValidateConfig, ReadExactlyOnceSupport, CheckIsJava, FindSlot,
     CheckOffsets, PreviewRecords, TryChain, ConvertDeadLetters, ReadRecordPositions, CountRecords, StartInstance,
     MakeTaskConfigs, StopInstance,
@@ -155,7 +155,7 @@ PLUGIN_CALLS: Final[tuple[type[PluginCall[Any]], ...]] = (
 _BY_NAME: Final = {kind.name: kind for kind in PLUGIN_CALLS}
 
 
-def parse(name: str, body: Mapping[str, object]) -> PluginCall[Any]:
+def parse(name: str, body: Mapping[str, object]) -> PluginCall[object]:
     """A call as it comes out of the pipe. Raises `Malformed`."""
     if name not in _BY_NAME:
         raise Malformed(f"Unknown call {name!r}")

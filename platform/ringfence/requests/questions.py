@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ringfence.requests import share_group_act
 from ringfence.requests.group_questions import DescribeConsumerGroup, ListConsumerGroups
 from ringfence.requests.question import READ_EARLY, REPLAY_EARLY, Config, Json
 from ringfence.requests.question import Question as Question
@@ -146,7 +147,7 @@ class DescribeShareGroup(Question[Json]):
     seconds = 13.0
     early = READ_EARLY
     group: str
-    act: Mapping[str, object] | None = None
+    act: share_group_act.Move | None = None
     skip: int = 0
 
 

@@ -3,12 +3,24 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import NoneType, UnionType
-from typing import Any, ClassVar, Generic, Self, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    ClassVar,
+    Generic,
+    Literal,
+    Self,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
-Answer = TypeVar("Answer")
+Answer = TypeVar("Answer", covariant=True)
+Value = TypeVar("Value")
 
 
-def always(default: Answer) -> Answer:
+def always(default: Value) -> Value:
     """A field that may be missing in what comes, and is sent also where it has this value."""
     return field(default=default, metadata={"always": True})
 
@@ -23,13 +35,13 @@ class Request(Generic[Answer]):
 
     name: ClassVar[str]
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> dict[str, object]:
         """The fields, without those that have their default."""
         values = {field.name: (getattr(self, field.name), field) for field in fields(self)}
         return {name: value for name, (value, field) in values.items() if field.metadata or value != field.default}
 
     @classmethod
-    def from_wire(cls, body: Mapping[str, Any]) -> Self:
+    def from_wire(cls, body: Mapping[str, object]) -> Self:
         """Raises `Malformed`: the sender may be of another version."""
         hints = _hints(cls)
         if unknown := body.keys() - hints.keys():
@@ -43,20 +55,24 @@ class Request(Generic[Answer]):
             raise Malformed(f"{cls.name}: {error}") from error
 
 
-def _hints(cls: type[Request[Any]]) -> dict[str, Any]:
+def _hints(cls: type[Request[object]]) -> dict[str, object]:
     hints = get_type_hints(cls)
     return {field.name: hints[field.name] for field in fields(cls)}
 
 
-def _fits(value: object, hint: Any) -> bool:
+def _fits(value: object, hint: object) -> bool:
     """Whether a JSON value is of a field's type."""
     origin, parameters = get_origin(hint), get_args(hint)
-    if hint in (object, Any):
+    if hint is object:
         return True
     if hint in (None, NoneType):
         return value is None
     if origin in (Union, UnionType):
         return any(_fits(value, each) for each in parameters)
+    if origin is Literal:
+        return value in parameters
+    if isinstance(hint, type) and is_typeddict(hint):
+        return _fits_fields(value, hint)
     if origin is Mapping:
         return isinstance(value, dict) and all(_fits(each, parameters[1]) for each in value.values())
     if origin is Sequence:
@@ -64,3 +80,12 @@ def _fits(value: object, hint: Any) -> bool:
     if hint is float:
         return isinstance(value, int | float) and not isinstance(value, bool)
     return type(value) is hint
+
+
+def _fits_fields(value: object, kind: type) -> bool:
+    """Whether it is an object with the fields of a `TypedDict`, and no others."""
+    hints = get_type_hints(kind)
+    required: frozenset[str] = getattr(kind, "__required_keys__", frozenset())
+    if not isinstance(value, dict) or not required <= value.keys() <= hints.keys():
+        return False
+    return all(_fits(each, hints[name]) for name, each in value.items())

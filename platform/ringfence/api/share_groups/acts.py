@@ -17,10 +17,9 @@ from ringfence.fencing.share.ledger_records import State, decode_state
 from ringfence.projection.models import Connector
 from ringfence.requests.commands import ActOnShareGroup
 from ringfence.requests.questions import DescribeShareGroup
+from ringfence.requests.share_group_act import Act, Done, Move, Setting
 
 _NAMED = 10
-Act = Mapping[str, Any]
-"""`kind`: alter, delete_offsets, delete or configure; and what `engine.queries.share_groups.find_moves` takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +61,9 @@ def ledger_of(connectors: Sequence[str]) -> dict[InputPartition, State]:
     return found
 
 
-def foresee(readers: Readers, group: str, act: Act) -> Foreseen:
+def foresee(readers: Readers, group: str, act: Move) -> Foreseen:
     """Changes nothing. Raises Refused."""
-    told = dispatch.ask(DescribeShareGroup(group, dict(act)))
+    told = dispatch.ask(DescribeShareGroup(group, act))
     connectors = readers.of(group)
     moves = _count([PartitionMove(**each) for each in told["moves"]], connectors)
     refusal = _refusal(group, connectors, told["members"])
@@ -98,7 +97,7 @@ def _refusal(group: str, connectors: Sequence[str], members: Sequence[Mapping[st
     return ""
 
 
-def carry_out(request: HttpRequest, readers: Readers, group: str, act: Act, reason: str) -> Foreseen:
+def carry_out(request: HttpRequest, readers: Readers, group: str, act: Move, reason: str) -> Foreseen:
     """A snapshot of the connector's offsets first, then the leader's command. Raises Refused."""
     who, connectors = principal_of(request).name, readers.of(group)
     before = ledger_of(connectors)
@@ -129,12 +128,10 @@ def carry_out(request: HttpRequest, readers: Readers, group: str, act: Act, reas
 
 def configure(
     request: HttpRequest, readers: Readers, group: str, settings: Mapping[str, str | None], reason: str
-) -> list[dict[str, Any]]:
+) -> Sequence[Setting]:
     """Set the group's own settings, None for the broker's; all of them afterwards. Raises Refused."""
     before = dispatch.ask(DescribeShareGroup(group))["settings"]
-    after: list[dict[str, Any]] = _command(
-        request, readers, group, {"kind": "configure", "settings": dict(settings)}, reason
-    )["settings"]
+    after = _command(request, readers, group, {"kind": "configure", "settings": dict(settings)}, reason)["settings"]
     note(request, f"{reason}. Share group {group}: {', '.join(sorted(settings))}")
     tell(request, before=_own(before), after=_own(after))
     return after
@@ -144,10 +141,10 @@ def _own(settings: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return {each["name"]: each["value"] for each in settings if each["own"]}
 
 
-def _command(request: HttpRequest, readers: Readers, group: str, act: Act, reason: str) -> dict[str, Any]:
+def _command(request: HttpRequest, readers: Readers, group: str, act: Act, reason: str) -> Done:
     connectors = list(readers.of(group))
     connector = connectors[0] if connectors else None
-    command = ActOnShareGroup(group, dict(act), connectors, reason, connector)
+    command = ActOnShareGroup(group, act, connectors, reason, connector)
     return dispatch.command(command, user=principal_of(request).name).value
 
 

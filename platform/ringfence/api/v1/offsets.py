@@ -18,6 +18,7 @@ from ringfence.api.v1.request_fields import FlagField, IntegerField, OffsetsFiel
 from ringfence.history.models import OffsetSnapshot
 from ringfence.http.errors import not_found
 from ringfence.projection.models import Connector
+from ringfence.requests.commands import OffsetEntry
 
 
 class SnapshotShape(serializers.Serializer[Any]):
@@ -121,7 +122,7 @@ class PreviewRequestShape(RequestShape):
         return value
 
 
-def _preview(row: Connector, changes: list[dict[str, Any]], current: list[dict[str, Any]]) -> dict[str, Any]:
+def _preview(row: Connector, changes: list[OffsetEntry], current: list[dict[str, Any]]) -> dict[str, Any]:
     preview = offset_snapshots.preview(changes, current)
     return {"connector": row.name, "movable": offset_moves.movable(row), "offsets": preview}
 

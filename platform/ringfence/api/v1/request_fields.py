@@ -13,6 +13,7 @@ from rest_framework.exceptions import ErrorDetail, ValidationError
 
 from ringfence.api import writing
 from ringfence.api.jsonbody import Number, config_of, plain
+from ringfence.requests.commands import OffsetEntry
 
 _GENERAL = "non_field_errors"
 """DRF's name for errors of several fields together: whole sentences, without a field in front."""
@@ -185,7 +186,7 @@ class OffsetsField(ListField):
 
     child = OffsetChangeShape()
 
-    def to_internal_value(self, data: Any) -> list[dict[str, object]]:
+    def to_internal_value(self, data: Any) -> list[OffsetEntry]:
         return writing.offsets_of({"offsets": data})
 
 

@@ -29,6 +29,7 @@ from ringfence.api.v1.share_group_shapes import (
     ShareProcessShape,
     ShareSettingsShape,
 )
+from ringfence.requests.share_group_act import AlterOffsets, Move
 
 
 class ShareGroupView(V1View):
@@ -46,7 +47,7 @@ class ShareGroupView(V1View):
         readers.authorise_act(self.request._request, name, offsets=offsets)
         return readers
 
-    def move(self, name: str, act: Mapping[str, Any], fields: Mapping[str, Any]) -> Response:
+    def move(self, name: str, act: Move, fields: Mapping[str, Any]) -> Response:
         """Tell what it would do, or do it."""
         reason, dry_run = fields["reason"], fields["dry_run"]
         readers = self.find_readers_to_act(name)
@@ -124,7 +125,7 @@ class ShareGroupOffsets(ShareGroupView):
     def patch(self, request: Request, name: str) -> Response:
         self.parse_parameters()
         fields = self.parse_body()
-        act = {
+        act: AlterOffsets = {
             "kind": "alter",
             "to": fields["to"],
             "topics": [fields["topic"]] if "topic" in fields else None,

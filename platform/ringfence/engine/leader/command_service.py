@@ -1,8 +1,6 @@
 """A command's way through the worker: deadline, its class (`commands`), the answer (design: "A command")."""
 
 import threading
-from collections.abc import Mapping
-from typing import Any
 
 from ringfence.engine.leader.commands import Outcome, command_of
 from ringfence.engine.leader.leader_side import LeadingWorker
@@ -13,7 +11,7 @@ from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.topics.connector_logs import about
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.requests import commands
-from ringfence.requests.commands import Command
+from ringfence.requests.commands import Command, SentCommand
 from ringfence.requests.refused import Refused
 from ringfence.requests.request import Malformed
 
@@ -32,8 +30,8 @@ class CommandService:
         self._lock = threading.Lock()
         self._taken: dict[str, None] = {}
 
-    def execute(self, command: Mapping[str, Any], limit: Deadline) -> dict[str, object]:
-        """`command`: kind, connector, body, user. `limit`: when its sender stops waiting. The answer for it.
+    def execute(self, command: SentCommand, limit: Deadline) -> dict[str, object]:
+        """`limit`: when its sender stops waiting. The answer for it.
 
         A command whose deadline has passed is not carried out, whenever it wakes up: it is asked here, and once more
         right before the write.
@@ -41,7 +39,7 @@ class CommandService:
         try:
             if limit.expired:
                 raise Refused(500, _LATE)
-            self._once(str(command.get("request_id") or ""))
+            self._once(command.get("request_id", ""))
             request = _parse(command)
             with about(request.on or ""):
                 side = LeadingWorker(self._leader, self._plugins, self._reporter, self._connection, limit)
@@ -62,24 +60,24 @@ class CommandService:
             while len(self._taken) > _REMEMBERED:
                 self._taken.pop(next(iter(self._taken)))
 
-    def _report_done(self, command: Mapping[str, Any], outcome: Outcome) -> None:
+    def _report_done(self, command: SentCommand, outcome: Outcome) -> None:
         self._report(command, "done", outcome.note, outcome.offset)
 
-    def _report(self, command: Mapping[str, Any], outcome: str, message: str, offset: int = -1) -> None:
+    def _report(self, command: SentCommand, outcome: str, message: str, offset: int = -1) -> None:
         if command["kind"] != commands.Ping.name:
             self._reporter.event(
                 "command",
-                str(command.get("connector") or ""),
+                command["connector"] or "",
                 kind=command["kind"],
                 outcome=outcome,
                 message=message,
                 offset=offset,
-                user=str(command.get("user") or ""),
+                user=command.get("user", ""),
             )
 
 
-def _parse(command: Mapping[str, Any]) -> Command[Any]:
+def _parse(command: SentCommand) -> Command[object]:
     try:
-        return commands.parse(str(command["kind"]), command.get("connector"), command.get("body") or {})
+        return commands.parse(command["kind"], command["connector"], command["body"])
     except Malformed as error:
         raise Refused(400, f"{error}. Web process and worker may be of different versions") from error

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
-from typing import Any
 
 from ringfence.engine.config_topic import open_config_log
 from ringfence.engine.leader.offset_alteration import Changes, OffsetAlteration
@@ -26,6 +25,7 @@ from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import Removed, StatusState
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
+from ringfence.requests.commands import OffsetEntry
 from ringfence.requests.refused import Refused
 from ringfence.worker_config import WorkerConfig
 
@@ -127,7 +127,7 @@ class LeadingWorker:
         if not only_failed or self._leader.instances.trace_of(name, offset) is not None:
             self._leader.instances.restart(name)
 
-    def plan_offsets(self, connector: ConnectorState, entries: list[Mapping[str, Any]] | None) -> tuple[Plan, bool]:
+    def plan_offsets(self, connector: ConnectorState, entries: list[OffsetEntry] | None) -> tuple[Plan, bool]:
         name = connector.name
         alteration = OffsetAlteration(self._leader.offsets, name, connector, self.limit)
         changes = alteration.tombstones() if entries is None else _changes(entries)
@@ -166,7 +166,7 @@ class LeadingWorker:
         return end_offsets(self._connection, topic, partitions, self.limit)
 
 
-def _changes(entries: list[Mapping[str, Any]]) -> list[tuple[Partition, Offset | None]]:
+def _changes(entries: list[OffsetEntry]) -> list[tuple[Partition, Offset | None]]:
     changes: dict[str, tuple[Partition, Offset | None]] = {}
     for entry in entries:
         partition = entry["partition"]

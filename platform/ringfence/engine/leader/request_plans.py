@@ -1,7 +1,6 @@
 """What people ask running tasks to do, as records of the config topic that the tasks follow."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from ringfence.engine.leader.plans import Plan, Records, require_existing
 from ringfence.fencing.ids import ConnectorName
@@ -28,7 +27,7 @@ def request_sweep(record: SweepRequestRecord) -> Plan:
     return plan
 
 
-def send_signal(name: ConnectorName, kind: str, data: Mapping[str, Any], now_ms: int) -> Plan:
+def send_signal(name: ConnectorName, kind: str, data: Mapping[str, object], now_ms: int) -> Plan:
     """Have the connector's tasks do something, now or when they run again."""
 
     def plan(state: ClusterState) -> Records:

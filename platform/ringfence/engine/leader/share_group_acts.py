@@ -11,8 +11,7 @@ nothing: the ledger alone says which records are done.
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from ringfence.connectors.builtin.kafka_source.settings import SOURCE_SERVERS
 from ringfence.connectors.kafka_settings import share_group
@@ -35,6 +34,7 @@ from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.requests.commands import ActOnShareGroup
 from ringfence.requests.refused import Refused
+from ringfence.requests.share_group_act import Configure, DeleteOffsets, Done, Move, Setting
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
@@ -70,9 +70,8 @@ class ShareGroupAct:
     """One act on one group. Raises `Refused`."""
 
     def __init__(self, state: ClusterState, asked: ActOnShareGroup, worker: WorkerConfig, limit: Deadline) -> None:
-        """`act` as in `share_groups.find_moves`, and kind `configure` with `settings`."""
         self._group = asked.group
-        self._act: Mapping[str, Any] = asked.act
+        self._act = asked.act
         self._worker = worker
         self._limit = limit
         self._connection = share_groups.connection_of(worker)
@@ -91,20 +90,18 @@ class ShareGroupAct:
                 f"its own by {share_group.GROUP}",
             )
 
-    def run(self, write_ledger: WriteLedger) -> dict[str, Any]:
-        """`moves`: what was done to each partition; `unsure`: those whose leader may give records from before."""
+    def run(self, write_ledger: WriteLedger) -> Done:
         try:
             with share_group_admin(self._connection) as admin:
                 if self._act["kind"] == "configure":
-                    return self._configure(admin)
-                return self._move(admin, write_ledger)
+                    return self._configure(admin, self._act)
+                return self._move(admin, self._act, write_ledger)
         except FencingError as error:
             raise share_groups.refuse(error, f"Share group {self._group} could not be changed") from error
 
-    def _configure(self, admin: ShareGroupAdmin) -> dict[str, Any]:
-        settings: Mapping[str, str | None] = self._act["settings"]
+    def _configure(self, admin: ShareGroupAdmin, act: Configure) -> Done:
         known = {each.name.removeprefix(PREFIX) for each in admin.settings(self._group)}
-        short = {name.removeprefix(PREFIX): value for name, value in settings.items()}
+        short = {name.removeprefix(PREFIX): value for name, value in act["settings"].items()}
         if unknown := sorted(set(short) - known):
             raise Refused(400, f"Unknown setting {', '.join(unknown)}: use some of {', '.join(sorted(known))}")
         for owner in self._owners:
@@ -115,19 +112,19 @@ class ShareGroupAct:
                     "changed. Change its share.* settings",
                 )
         alter_share_group(self._connection, self._group, short, self._limit)
-        after = [{"name": each.name, "value": each.value, "own": each.own} for each in admin.settings(self._group)]
-        return {"settings": after}
+        after = admin.settings(self._group)
+        return {"settings": [Setting(name=each.name, value=each.value, own=each.own) for each in after]}
 
-    def _move(self, admin: ShareGroupAdmin, write_ledger: WriteLedger) -> dict[str, Any]:
+    def _move(self, admin: ShareGroupAdmin, act: Move, write_ledger: WriteLedger) -> Done:
         for owner in self._owners:
             self._require_here(owner)
             plans.require_movable(owner)
         self._require_empty(admin)
-        moves = share_groups.find_moves(admin, self._connection, self._group, self._act, self._limit)
+        moves = share_groups.find_moves(admin, self._connection, self._group, act, self._limit)
         for owner in self._owners:
-            write_ledger(owner.name, owner, lambda known: self._changes(moves, known))
+            write_ledger(owner.name, owner, lambda known: self._changes(act, moves, known))
         try:
-            self._alter(admin, moves)
+            self._alter(admin, act, moves)
         except FencingError as error:
             if not self._owners:
                 raise
@@ -137,11 +134,10 @@ class ShareGroupAct:
                 f"{error}. Nothing is lost, the sweep reads what the group does not deliver. Repeat the request",
             ) from error
         unsure = self._flush(moves) if moves else []
-        match self._act["kind"]:
-            case "delete_offsets":
-                self._forget_again(admin)
-            case "delete":
-                self._delete(admin, offsets=bool(moves))
+        if act["kind"] == "delete_offsets":
+            self._forget_again(admin, act)
+        elif act["kind"] == "delete":
+            self._delete(admin, offsets=bool(moves))
         done = [share_groups.as_json(move) for move in moves]
         return {"moves": done, "unsure": [{"topic": topic, "partition": number} for topic, number in unsure]}
 
@@ -168,9 +164,9 @@ class ShareGroupAct:
                 retry=True,
             )
 
-    def _changes(self, moves: Sequence[PartitionMove], known: Sequence[SourceOffset]) -> Changes:
+    def _changes(self, act: Move, moves: Sequence[PartitionMove], known: Sequence[SourceOffset]) -> Changes:
         """The ledger's part. A forgotten partition has no offset, and begins as the connector's settings say."""
-        if self._act["kind"] == "alter":
+        if act["kind"] == "alter":
             return [
                 (partition_key(InputPartition(move.topic_id, move.partition)), encode_state(State(move.topic, move.to)))
                 for move in moves
@@ -180,27 +176,26 @@ class ShareGroupAct:
         for found in known:
             parsed = parse_partition(found.partition)
             named = (found.offset or {}).get(TOPIC)
-            if parsed is not None and (self._act["kind"] == "delete" or named in topics):
+            if parsed is not None and (act["kind"] == "delete" or named in topics):
                 forgotten[parsed[0]] = None
         return [(partition_key(place), None) for place in forgotten]
 
-    def _alter(self, admin: ShareGroupAdmin, moves: Sequence[PartitionMove]) -> None:
+    def _alter(self, admin: ShareGroupAdmin, act: Move, moves: Sequence[PartitionMove]) -> None:
         try:
-            match self._act["kind"]:
-                case "alter":
-                    admin.alter(self._group, {(move.topic, move.partition): move.to for move in moves})
-                case "delete_offsets":
-                    admin.delete_offsets(self._group, self._act["topics"])
-                case _ if moves:
-                    admin.delete_offsets(self._group, {move.topic for move in moves})
+            if act["kind"] == "alter":
+                admin.alter(self._group, {(move.topic, move.partition): move.to for move in moves})
+            elif act["kind"] == "delete_offsets":
+                admin.delete_offsets(self._group, act["topics"])
+            elif moves:
+                admin.delete_offsets(self._group, {move.topic for move in moves})
         except Conflict:
             self._require_empty(admin)  # which says who it was
             raise
 
-    def _forget_again(self, admin: ShareGroupAdmin) -> None:
+    def _forget_again(self, admin: ShareGroupAdmin, act: DeleteOffsets) -> None:
         """What the flush has left: it was a member, so the group began again. Somebody who is there now has that."""
         try:
-            admin.delete_offsets(self._group, self._act["topics"])
+            admin.delete_offsets(self._group, act["topics"])
         except FencingError as error:
             log.info("%s", error)
 

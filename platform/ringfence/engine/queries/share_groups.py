@@ -1,6 +1,6 @@
 """The cluster's share groups as a worker sees them: all of them, one, and what it would mean to move one."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from ringfence.fencing.clock import Deadline
@@ -16,6 +16,7 @@ from ringfence.fencing.kafka.share_groups import (
 )
 from ringfence.fencing.share.group_moves import UNKNOWN, PartitionMove, Wish
 from ringfence.requests.refused import Refused
+from ringfence.requests.share_group_act import Move, MovedPartition
 from ringfence.worker_config import WorkerConfig
 
 MOST_ASKED: Final = 200
@@ -144,7 +145,7 @@ def _partition(one: ShareStart, edges: tuple[str, int, int, int] | None) -> dict
     return {**shown, "lag": one.lag, "first": first, "stable": stable, "end": end, "problem": one.problem}
 
 
-def foresee(worker: WorkerConfig, name: str, act: Mapping[str, Any], limit: Deadline) -> dict[str, Any]:
+def foresee(worker: WorkerConfig, name: str, act: Move, limit: Deadline) -> dict[str, Any]:
     """What an act on a group would do: `members` that stand in its way, and `moves`. Changes nothing."""
     connection = connection_of(worker)
     try:
@@ -157,19 +158,16 @@ def foresee(worker: WorkerConfig, name: str, act: Mapping[str, Any], limit: Dead
 
 
 def find_moves(
-    admin: ShareGroupAdmin, connection: Connection, name: str, act: Mapping[str, Any], limit: Deadline
+    admin: ShareGroupAdmin, connection: Connection, name: str, act: Move, limit: Deadline
 ) -> list[PartitionMove]:
-    """`act`: `kind` (alter, delete_offsets, delete), `topics` (None for all that the group has), for alter `partitions`
-    (None for all) and `to`. Raises `Refused` for what is not there, `FencingError`.
-    """
+    """Raises `Refused` for what is not there, `FencingError`."""
     starts = {(one.topic, one.partition): one.offset for one in admin.starts([name]).get(name, [])}
-    named = act.get("topics")
+    named = None if act["kind"] == "delete" else act["topics"]
     topics = {topic for topic, _ in starts} if named is None else set(named)
     edges = _edges(connection, topics, limit)
     if missing := sorted(topics - {topic for topic, _ in edges}) if named is not None else []:
         raise Refused(404, f"There is no topic {', '.join(missing)}. Name a topic that the group reads")
-    kind = act["kind"]
-    if kind != "alter":
+    if act["kind"] != "alter":
         if unread := sorted(topics - {topic for topic, _ in starts}):
             raise Refused(404, f"Share group {name} has no offsets in topic {', '.join(unread)}")
         settings = {each.name: each.value for each in admin.settings(name)}
@@ -192,7 +190,8 @@ def find_moves(
         topic_id, first, _, end = edges[place]
         to = wish.find(first, end, since.get(place, UNKNOWN))
         start = starts.get(place, UNKNOWN)
-        moves.append(PartitionMove(*place_and_id(place, topic_id), first, end, start, to, forgets=kind != "alter"))
+        forgets = act["kind"] != "alter"
+        moves.append(PartitionMove(*place_and_id(place, topic_id), first, end, start, to, forgets))
     return moves
 
 
@@ -200,7 +199,7 @@ def place_and_id(place: tuple[str, int], topic_id: str) -> tuple[str, str, int]:
     return place[0], topic_id, place[1]
 
 
-def as_json(move: PartitionMove) -> dict[str, Any]:
+def as_json(move: PartitionMove) -> MovedPartition:
     return {
         "topic": move.topic,
         "topic_id": move.topic_id,
@@ -211,7 +210,3 @@ def as_json(move: PartitionMove) -> dict[str, Any]:
         "to": move.to,
         "forgets": move.forgets,
     }
-
-
-def from_json(found: Mapping[str, Any]) -> PartitionMove:
-    return PartitionMove(**{key: found[key] for key in PartitionMove.__dataclass_fields__})

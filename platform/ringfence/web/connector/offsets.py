@@ -19,6 +19,7 @@ from ringfence.fencing.leader.fence_targets import may_keep_own_offsets
 from ringfence.history.models import OffsetSnapshot
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.projection.models import Connector, SourceOffset, pack
+from ringfence.requests.commands import OffsetEntry
 from ringfence.web.connector.frame import ask, find_connector, record_failure, render_done, render_refused, tab
 from ringfence.web.connector.header import pretty
 from ringfence.web.views import find, render_gone
@@ -118,7 +119,7 @@ def move(request: HttpRequest, name: str) -> HttpResponse:
     row = find(name)
     kind, reason = str(request.POST.get("kind", "")), str(request.POST.get("reason", "")).strip()
     wanted = _snapshot(name, int(given)) if (given := str(request.POST.get("snapshot", ""))).isdigit() else None
-    changes: list[dict[str, Any]] = []
+    changes: list[OffsetEntry] = []
     current: list[dict[str, Any]] = []
     try:
         current = reading.offsets(name)["offsets"]
@@ -144,7 +145,7 @@ def move(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _carry_out(
-    request: HttpRequest, row: Connector, kind: str, wanted: OffsetSnapshot | None, changes: Sequence[Mapping[str, Any]]
+    request: HttpRequest, row: Connector, kind: str, wanted: OffsetSnapshot | None, changes: Sequence[OffsetEntry]
 ) -> tuple[offset_moves.Moved, str, str]:
     """Done, in words, and what to do next."""
     user = principal_of(request).name
@@ -209,7 +210,7 @@ def _row(entry: Mapping[str, Any]) -> tuple[str, str, str]:
 
 def _changes(
     request: HttpRequest, kind: str, wanted: OffsetSnapshot | None, current: Sequence[Mapping[str, Any]]
-) -> list[dict[str, Any]]:
+) -> list[OffsetEntry]:
     """What is asked for, against what is committed now. Raises ConnectError."""
     match kind:
         case "offsets":
@@ -222,7 +223,7 @@ def _changes(
             raise bad_request("It is not said what to do: offsets, reset, or the number of a snapshot that is kept.")
 
 
-def _real(entries: Sequence[Mapping[str, Any]], current: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _real(entries: Sequence[Mapping[str, Any]], current: Sequence[Mapping[str, Any]]) -> list[OffsetEntry]:
     """Those that differ from what is committed."""
     shown = offset_snapshots.preview(entries, current)
     return [{"partition": each["partition"], "offset": each["after"]} for each in shown if each["changes"]]

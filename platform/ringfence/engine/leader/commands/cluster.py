@@ -5,7 +5,7 @@ from ringfence.engine.leader.commands.command import ActingCommand, WritingComma
 from ringfence.engine.leader.plans import Plan
 from ringfence.fencing.ids import WorkerId
 from ringfence.requests import commands
-from ringfence.requests.commands import Connectors, NewLeader
+from ringfence.requests.command_answers import Connectors, NewLeader
 from ringfence.requests.refused import Refused
 
 

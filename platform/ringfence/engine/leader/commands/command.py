@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
+from typing import ClassVar, Final, Generic, Protocol, TypeVar
 
 from ringfence.engine.leader.plans import Plan, TaskConfigs
 from ringfence.engine.leader.written import Written
@@ -15,11 +15,11 @@ from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.fencing.topics.status import StatusState
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
-from ringfence.requests.commands import Command
+from ringfence.requests.commands import Command, OffsetEntry
 from ringfence.requests.refused import Refused
 from ringfence.worker_config import WorkerConfig
 
-Asked = TypeVar("Asked", bound=Command[Any])
+Asked = TypeVar("Asked", bound=Command[object], covariant=True)
 Offsets = Mapping[int, int]
 Changes = Sequence[tuple[Partition, Offset | None]]
 
@@ -60,7 +60,7 @@ class LeaderSide(Protocol):
     def forget_topics(self, name: ConnectorName) -> Offsets:
         """Of the status topic: its ends with the tombstones."""
 
-    def plan_offsets(self, connector: ConnectorState, entries: list[Mapping[str, Any]] | None) -> tuple[Plan, bool]:
+    def plan_offsets(self, connector: ConnectorState, entries: list[OffsetEntry] | None) -> tuple[Plan, bool]:
         """The write of altered offsets, or where there are no entries of deleted ones; and whether the connector has
         checked them.
         """
@@ -170,19 +170,20 @@ class WritingCommand(LeaderCommand[Asked]):
         return outcome
 
 
-_KINDS: Final[dict[type[Command[Any]], type[LeaderCommand[Any]]]] = {}
+Kind = TypeVar("Kind", bound=LeaderCommand[Command[object]])
+_KINDS: Final[dict[type[Command[object]], type[LeaderCommand[Command[object]]]]] = {}
 
 
-def carries_out(kind: type[Command[Any]]) -> Callable[[type[LeaderCommand[Asked]]], type[LeaderCommand[Asked]]]:
+def carries_out(kind: type[Command[object]]) -> Callable[[type[Kind]], type[Kind]]:
     """Registers the class of a command."""
 
-    def register(command: type[LeaderCommand[Asked]]) -> type[LeaderCommand[Asked]]:
+    def register(command: type[Kind]) -> type[Kind]:
         _KINDS[kind] = command
         return command
 
     return register
 
 
-def command_of(request: Command[Any], leader: LeaderSide) -> LeaderCommand[Any]:
+def command_of(request: Command[object], leader: LeaderSide) -> LeaderCommand[Command[object]]:
     """The command that carries out a request."""
     return _KINDS[type(request)](request, leader)

@@ -8,7 +8,7 @@ from ringfence.engine.leader.written import Written
 from ringfence.engine.queries import hanging_transactions
 from ringfence.engine.queries.transactional_ids import fence_id
 from ringfence.requests import commands
-from ringfence.requests.commands import Ended, FencedIds, NewGeneration
+from ringfence.requests.command_answers import Ended, FencedIds, NewGeneration
 
 
 @carries_out(commands.Fence)

@@ -9,7 +9,8 @@ from ringfence.engine.leader.written import Written
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.requests import commands
-from ringfence.requests.commands import Config, Created
+from ringfence.requests.command_answers import Created
+from ringfence.requests.commands import Config
 from ringfence.requests.refused import Refused
 
 _INITIAL: Final = {"RUNNING": TargetState.RUNNING, "PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
@@ -77,7 +78,8 @@ class SendSignal(WritingCommand[commands.SendSignal]):
         return request_plans.send_signal(self.name, self.request.kind, self.request.data, self.leader.now_ms())
 
     def note(self) -> str:
-        return f"{self.request.kind} {' '.join(map(str, self.request.data.get('data-collections', ())))}".strip()
+        named = self.request.data.get("data-collections")
+        return " ".join([self.request.kind, *map(str, named if isinstance(named, list | tuple) else ())])
 
 
 @carries_out(commands.Resume)

@@ -1,21 +1,21 @@
 """Alter and reset source offsets (KIP-875), and forget the active topics (KIP-558)."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from ringfence.engine.leader import plans
 from ringfence.engine.leader.commands.command import Offsets, WritingCommand, carries_out
 from ringfence.engine.leader.plans import Plan
 from ringfence.engine.leader.written import Written
 from ringfence.requests import commands
-from ringfence.requests.commands import Checked
+from ringfence.requests.command_answers import Checked
+from ringfence.requests.commands import OffsetEntry
 from ringfence.requests.refused import Refused
 
 
 class _Altering(WritingCommand[commands.AlterOffsets | commands.ResetOffsets]):
     checked: bool
 
-    def entries(self) -> list[Mapping[str, Any]] | None:
+    def entries(self) -> list[OffsetEntry] | None:
         """None for a reset."""
         return None
 
@@ -37,7 +37,7 @@ class _Altering(WritingCommand[commands.AlterOffsets | commands.ResetOffsets]):
 class AlterOffsets(_Altering):
     request: commands.AlterOffsets
 
-    def entries(self) -> list[Mapping[str, Any]]:
+    def entries(self) -> list[OffsetEntry]:
         return list(self.request.offsets)
 
 

@@ -1,0 +1,71 @@
+"""What people do to a share group, as it travels: a JSON object whose `kind` says which of these it is."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, NotRequired, TypedDict
+
+
+class AlterOffsets(TypedDict):
+    """topics, partitions: None for all that the group has; to: as `fencing.share.group_moves.Wish` reads it."""
+
+    kind: Literal["alter"]
+    topics: Sequence[str] | None
+    partitions: NotRequired[Sequence[int] | None]
+    to: str | Mapping[str, int]
+
+
+class DeleteOffsets(TypedDict):
+    kind: Literal["delete_offsets"]
+    topics: Sequence[str]
+
+
+class DeleteGroup(TypedDict):
+    kind: Literal["delete"]
+
+
+class Configure(TypedDict):
+    """settings: None for the broker's own value."""
+
+    kind: Literal["configure"]
+    settings: Mapping[str, str | None]
+
+
+Move = AlterOffsets | DeleteOffsets | DeleteGroup
+"""What changes where the group begins."""
+
+Act = Move | Configure
+
+
+class Place(TypedDict):
+    topic: str
+    partition: int
+
+
+class MovedPartition(TypedDict):
+    """The fields of `fencing.share.group_moves.PartitionMove`."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    first: int
+    end: int
+    start: int
+    to: int
+    forgets: bool
+
+
+class Setting(TypedDict):
+    """own: false for the broker's value."""
+
+    name: str
+    value: str
+    own: bool
+
+
+class Done(TypedDict, total=False):
+    """moves, unsure: of a move, each partition's, and those whose leader may give records from before; settings: all
+    that the group has once it is configured.
+    """
+
+    moves: Sequence[MovedPartition]
+    unsure: Sequence[Place]
+    settings: Sequence[Setting]
