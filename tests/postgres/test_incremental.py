@@ -215,21 +215,6 @@ def test_large_values_that_an_update_does_not_touch_are_not_lost(
     assert set(first.values()) == {"y" * 9000}
 
 
-@pytest.mark.slow
-def test_it_waits_for_transactions_that_run_when_it_is_asked_for(database: Database) -> None:
-    fill(database, 5)
-    run = database.run(None)
-    with psycopg.connect(database.connection.info.dsn) as other:
-        other.execute("UPDATE t SET v = 1 WHERE id = 1")
-        send(run, EXECUTE, "public.t")
-        for _ in range(4):
-            run.poll()
-        assert rows_read(run.records) == []
-        other.commit()
-        read_all(run)
-    assert rows_read(run.records) == [1, 2, 3, 4, 5]
-
-
 def test_it_begins_behind_the_initial_snapshot_of_a_quiet_server(database: Database) -> None:
     """No transaction comes that would show that the stream has passed what the initial snapshot contains."""
     fill(database, 5)
