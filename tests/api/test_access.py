@@ -22,7 +22,7 @@ CONFIG = {"connector.class": "VerifiableSource", "topic": "t"}
 JSON = "application/json"
 OPEN = {"health", "health/live", "health/ready", "ui/login", "docs", "docs/<name:name>"}
 OPEN |= {"hooks/<name:name>"}  # signed by its sender, or not at all: the task judges
-OPEN |= {"ui/login/sso", "ui/login/sso/callback", "ui/login/sso/ended"}
+OPEN |= {"ui/login/sso", "ui/login/sso/callback", "ui/login/sso/ended", "ui/login/sso/logout"}
 SIGNED = ("connectors/<name:name>/fence", "put")
 
 

@@ -114,6 +114,22 @@ def test_a_person_logs_in_loses_a_group_and_logs_out(scene: Scene, page: Page) -
     assert "Traceback" not in trail
 
 
+def test_who_logs_out_at_the_provider_is_logged_out_here(scene: Scene, page: Page) -> None:
+    public = f"http://{scene.web.address}"
+    scene.know(ann={"preferred_username": "ann@example.org", "groups": ["platform"]})
+    with provide(scene.provider, scene.port, public, SECRET, scene.people):
+        log_in(page, scene, "ann", "/console/sessions/")
+        expect(page.get_by_role("row", name="this session")).to_be_visible()
+        with page.context.new_page() as there:
+            there.goto(f"http://127.0.0.1:{scene.port}/session/end")
+            there.get_by_role("button", name="Yes").click()
+            there.wait_for_url("**/session/end/success*")
+        page.goto(f"{public}/console/sessions/")
+        expect(page.get_by_role("link", name="Continue with Example Login")).to_be_visible()
+        page.goto(f"{public}/ui/connectors")
+        expect(page.get_by_role("link", name="Continue with Example Login")).to_be_visible()
+
+
 def test_an_account_of_the_same_name_is_linked_by_an_administrator_alone(scene: Scene, page: Page) -> None:
     def users(*words: str) -> None:
         command = [sys.executable, "-m", "ringfence.cli", "users", *words]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
+from uuid import uuid4
 
 from joserfc import jwt
 from joserfc.jwk import ECKey, KeySet, OctKey
@@ -84,9 +85,21 @@ class FakeProvider:
         claims = {name: value for name, value in claims.items() if value is not None}
         return 200, {"access_token": "access-1", "token_type": "Bearer", "id_token": self._sign(claims)}
 
-    def _sign(self, claims: dict[str, Any]) -> str:
+    def logout_token(self, typ: str | None = "logout+jwt", **changes: Any) -> str:
+        """What it posts when somebody logs out; `changes`: claims in place of what is right, None for without."""
+        event: dict[str, Any] = {"http://schemas.openid.net/event/backchannel-logout": {}}
+        now = int(time.time())
+        claims = {"iss": self.issuer, "aud": self.client_id, "iat": now, "exp": now + 120, "jti": uuid4().hex}
+        claims |= {"events": event, "sub": self.user["sub"]} | changes
+        return self._sign({name: value for name, value in claims.items() if value is not None}, typ)
+
+    def _sign(self, claims: dict[str, Any], typ: str | None = None) -> str:
         key = self.signs_with or self.key
-        header = {"alg": self.algorithm} | ({} if isinstance(key, OctKey) else {"kid": key.kid})
+        header = (
+            {"alg": self.algorithm}
+            | ({"typ": typ} if typ else {})
+            | ({} if isinstance(key, OctKey) else {"kid": key.kid})
+        )
         return jwt.encode(header, claims, key, algorithms=[self.algorithm])
 
 

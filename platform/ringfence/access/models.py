@@ -102,6 +102,23 @@ class LoginSession(models.Model):
     seen_ms = models.BigIntegerField()
 
 
+class ProviderSession(models.Model):
+    """A session that single sign-on began, with the provider's names of it (`ringfence.access.provider_sessions`).
+    `key_hash`: that of Django's row; `sid`: "" where the provider names none."""
+
+    key_hash = models.CharField(max_length=40, unique=True)
+    issuer = models.TextField()
+    subject = models.TextField(db_index=True)
+    sid = models.TextField(db_index=True, default="")
+
+
+class UsedLogoutToken(models.Model):
+    """A logout token that has ended sessions, and is not taken again."""
+
+    digest = models.CharField(max_length=64, primary_key=True)
+    time_ms = models.BigIntegerField()
+
+
 class Throttle(models.Model):
     """Failed tries to come in, of an address or for an account, since `since_ms`."""
 

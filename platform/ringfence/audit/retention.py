@@ -8,7 +8,7 @@ from importlib import import_module
 from django.conf import settings
 from django.db.models import QuerySet
 
-from ringfence.access import logins
+from ringfence.access import logins, provider_sessions
 from ringfence.audit.models import prune as prune_audit
 from ringfence.history.keeping import limit_of
 from ringfence.history.models import ConfigVersion, DeletedConnector, OffsetSnapshot
@@ -27,7 +27,7 @@ def sweep(now_ms: int) -> int:
     if days := limit_of("RINGFENCE_KEEP_AUDIT_DAYS"):
         gone += prune_audit(now_ms - days * _DAY_MS, _AT_ONCE)
     import_module(settings.SESSION_ENGINE).SessionStore.clear_expired()
-    return gone + logins.prune()
+    return gone + logins.prune() + provider_sessions.prune()
 
 
 def sweep_on_signal(now_ms: int, **_: object) -> None:

@@ -30,7 +30,7 @@ _CHOICES = [
 ]
 
 
-def _tells(request: HttpRequest) -> AuditCallback:
+def tells(request: HttpRequest) -> AuditCallback:
     """The entry of the request tells it, under the action's own name."""
 
     def tell(action: str, account: str, *, before: object = None, after: object = None) -> None:
@@ -108,7 +108,7 @@ class TokenForm(WhatForm):
     field_order = ("label", "what", "pattern", "topics", "days", "reason")
 
 
-def _account(name: str) -> User:
+def find_account(name: str) -> User:
     user = User.objects.filter(username=name).first()
     if user is None:
         raise Http404(f"There is no account {name}")
@@ -143,7 +143,7 @@ def _create(request: HttpRequest) -> HttpResponse:
     def act(values: dict[str, Any]) -> ActionResult:
         name = values["name"].strip()
         what, topics = values["what"].split(), values["topics"].split()
-        accounts.create(name, values["password"] or None, what, values["pattern"], topics, tell=_tells(request))
+        accounts.create(name, values["password"] or None, what, values["pattern"], topics, tell=tells(request))
         return ActionResult(f"The account {name} is there.")
 
     return run(request, sheet, act)
@@ -154,12 +154,12 @@ create = _ADMINISTERS(_both(_create))
 
 @sensitive_post_parameters("password", "again")
 def _password(request: HttpRequest, name: str) -> HttpResponse:
-    user = _account(name)
+    user = find_account(name)
     says = ["Its open sessions end. Its tokens go on: revoke those apart."]
     sheet = ConfirmPage(f"Set the password of {name}", "Set the password", _ACCOUNTS, says, form=PasswordForm)
 
     def act(values: dict[str, Any]) -> ActionResult:
-        accounts.set_password(user.username, values["password"], tell=_tells(request))
+        accounts.set_password(user.username, values["password"], tell=tells(request))
         return ActionResult(f"The password of {name} is set.")
 
     return run(request, sheet, act)
@@ -172,14 +172,14 @@ password = _ADMINISTERS(_both(_password))
 @_both
 def grant(request: HttpRequest, name: str) -> HttpResponse:
     """More rights for an account."""
-    user = _account(name)
+    user = find_account(name)
     effects = [Impact(_may(user), "is what it may do now")]
     says = ["It counts from the next request on, for its sessions and tokens, those within their own scope."]
     sheet = ConfirmPage(f"Grant {name} more", "Grant", _GRANTS, says, effects, form=WhatForm)
 
     def act(values: dict[str, Any]) -> ActionResult:
         what, topics = values["what"].split(), values["topics"].split()
-        accounts.grant(user.username, what, values["pattern"], topics, tell=_tells(request))
+        accounts.grant(user.username, what, values["pattern"], topics, tell=tells(request))
         return ActionResult(f"{name} may now: {_may(user)}.")
 
     return run(request, sheet, act)
@@ -198,7 +198,7 @@ def take(request: HttpRequest, number: int) -> HttpResponse:
     sheet = ConfirmPage(f"Take rights of {user.username} away", "Take away", _GRANTS, says, effects, user.username)
 
     def act(values: dict[str, Any]) -> ActionResult:
-        accounts.ungrant(user.username, pattern, tell=_tells(request))
+        accounts.ungrant(user.username, pattern, tell=tells(request))
         return ActionResult(f"{user.username} may now: {_may(user)}.")
 
     return run(request, sheet, act)
@@ -208,7 +208,7 @@ def take(request: HttpRequest, number: int) -> HttpResponse:
 @_both
 def disable(request: HttpRequest, name: str) -> HttpResponse:
     """Sessions and tokens of the account are worth nothing."""
-    user = _account(name)
+    user = find_account(name)
     valid = sum(row.state == "valid" for row in Token.objects.filter(user=user))
     effects = [Impact(str(valid), "valid tokens that stop working"), _admins_left(user)]
     says = ["Its sessions and tokens are worth nothing from the next request on. Nothing is deleted."]
@@ -220,14 +220,14 @@ def disable(request: HttpRequest, name: str) -> HttpResponse:
 @_both
 def enable(request: HttpRequest, name: str) -> HttpResponse:
     """The account counts again."""
-    user = _account(name)
+    user = find_account(name)
     says = ["Its password works again, and so do its tokens that have neither expired nor been revoked."]
     sheet = ConfirmPage(f"Enable {name}", "Enable", _ACCOUNTS, says, [Impact(_may(user), "is what it may do")])
     return run(request, sheet, lambda _: _set_active(request, user, True))
 
 
 def _set_active(request: HttpRequest, user: User, active: bool) -> ActionResult:
-    accounts.set_active(user.username, active, tell=_tells(request))
+    accounts.set_active(user.username, active, tell=tells(request))
     return ActionResult(f"{user.username} is {'enabled' if active else 'disabled'}.")
 
 
@@ -235,7 +235,7 @@ def _set_active(request: HttpRequest, user: User, active: bool) -> ActionResult:
 @_both
 def token(request: HttpRequest, name: str) -> HttpResponse:
     """A new token; its text is shown once."""
-    user = _account(name)
+    user = find_account(name)
     effects = [Impact(_may(user), "is what the account may do: the token never does more")]
     says = ["Its text is shown once, on the next page. The database keeps its SHA-256 only."]
     sheet = ConfirmPage(f"New token of {name}", "Make the token", _TOKENS, says, effects, form=TokenForm)
@@ -243,7 +243,7 @@ def token(request: HttpRequest, name: str) -> HttpResponse:
     def act(values: dict[str, Any]) -> ActionResult:
         what, seconds = values["what"].split(), float(values["days"] * _DAY)
         scope = (what, values["pattern"], seconds, values["topics"].split())
-        text = accounts.create_token(user.username, values["label"], *scope, tell=_tells(request))
+        text = accounts.create_token(user.username, values["label"], *scope, tell=tells(request))
         return ActionResult(
             f"The token {values['label']} of {name} is made. Copy it now: it is not shown again.", secret=text
         )
@@ -262,7 +262,7 @@ def revoke(request: HttpRequest, number: int) -> HttpResponse:
     sheet = ConfirmPage(f"Revoke the token {row.name}", "Revoke", _TOKENS, says, typed=row.name)
 
     def act(values: dict[str, Any]) -> ActionResult:
-        accounts.revoke_token(number, tell=_tells(request))
+        accounts.revoke_token(number, tell=tells(request))
         return ActionResult(f"The token {row.name} is revoked.")
 
     return run(request, sheet, act)

@@ -6,6 +6,7 @@ from datetime import UTC
 from typing import Any
 from urllib.parse import quote
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
@@ -42,7 +43,7 @@ def _search(request: HttpRequest, rows: QuerySet[Any], *fields: str) -> QuerySet
 @require_safe
 def accounts(request: HttpRequest) -> HttpResponse:
     """Accounts, with what each may do: `?q=&page=`."""
-    rows = _search(request, User.objects.order_by("username"), "username").prefetch_related("grants")
+    rows = _search(request, User.objects.order_by("username"), "username").prefetch_related("grants", "identities")
     shown = page_of(request, rows)
     headers = ("Account", "State", "Roles and permissions", "Last login", "Change")
     table = Table(headers, [_account(row) for row in shown], [row.username for row in shown])
@@ -61,10 +62,19 @@ def _account(row: User) -> tuple[str | SafeString, ...]:
         (f"{at}/password/", "Password"),
         (f"{at}/token/", "New token"),
         (f"{at}/{turn[0]}/", turn[1]),
+        *_link(row, at),
     )
     may = ", ".join(map(str, row.grants.all())) or "nothing"
     logged_in = moment(int(last.astimezone(UTC).timestamp() * 1000)) if last else "never"
     return row.username, "active" if row.is_active else "disabled", may, logged_in, ways
+
+
+def _link(row: User, at: str) -> list[tuple[str, str]]:
+    """To or from the identity provider, where there is one."""
+    if settings.OIDC is None:
+        return []
+    linked = any(each.issuer == settings.OIDC.issuer for each in row.identities.all())
+    return [(f"{at}/unlink/", "Unlink")] if linked else [(f"{at}/link/", "Link")]
 
 
 @_ADMINISTERS

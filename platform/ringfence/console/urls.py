@@ -5,6 +5,7 @@ from ringfence.console import (
     cluster_actions,
     connector_actions,
     lists,
+    provider_links,
     rights,
     sessions,
     share_group_acts,
@@ -12,6 +13,7 @@ from ringfence.console import (
 )
 
 urlpatterns = [
-    *views.urls, *connector_actions.urls, *cluster_actions.urls, *account_actions.urls, *rights.urls, *sessions.urls,
+    *views.urls, *connector_actions.urls, *cluster_actions.urls, *account_actions.urls, *provider_links.urls,
+    *rights.urls, *sessions.urls,
     *share_group_acts.urls, *lists.urls,
 ]  # fmt: skip

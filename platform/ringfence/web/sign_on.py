@@ -14,11 +14,11 @@ from django.shortcuts import render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET
 
-from ringfence.access import throttle
+from ringfence.access import provider_sessions, throttle
 from ringfence.access.address import address_of
 from ringfence.access.identify import ISSUER_KEY
 from ringfence.access.oidc.connection import Unavailable
-from ringfence.access.oidc.groups import Refused, WrongGroups, read_groups
+from ringfence.access.oidc.groups import Claims, Refused, WrongGroups, read_groups
 from ringfence.access.oidc.provider import NotProven, Provider, provider
 from ringfence.access.oidc.settings import CALLBACK, OidcSettings
 from ringfence.access.routes import ANYONE, PUBLIC, requires
@@ -36,6 +36,7 @@ _SECONDS: Final = 900
 """How long somebody may take to log in at the provider."""
 _BACKEND: Final = "django.contrib.auth.backends.ModelBackend"
 _LONGEST_NEXT: Final = 1500
+_LONGEST_SID: Final = 255
 
 _LOST = (
     "This login was not begun in this browser, or more than {minutes} minutes ago, or another one was begun since. Log "
@@ -45,7 +46,8 @@ _LOST = (
 log = logging.getLogger(__name__)
 
 
-def _provider() -> Provider:
+def find_provider() -> Provider:
+    """The one that is set up here. Raises Http404 where none is."""
     oidc: OidcSettings | None = settings.OIDC
     if oidc is None:
         raise Http404("Single sign-on is not set up here")
@@ -59,7 +61,7 @@ def _provider() -> Provider:
 @require_GET
 def begin(request: HttpRequest) -> HttpResponse:
     """To the provider: `?next=` is where it leads in the end. What this browser has to know again is in a cookie."""
-    there = _provider()
+    there = find_provider()
     state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
     try:
         url = there.authorization_url(state, nonce, verifier)
@@ -83,7 +85,7 @@ def begin(request: HttpRequest) -> HttpResponse:
 @require_GET
 def callback(request: HttpRequest) -> HttpResponse:
     """Back from the provider, with a code or with an error."""
-    there = _provider()
+    there = find_provider()
     response = _come_back(request, there)
     response.delete_cookie(_COOKIE, path=CALLBACK, samesite="Lax")
     return response
@@ -124,8 +126,15 @@ def _come_back(request: HttpRequest, there: Provider) -> HttpResponse:
     request.session.flush()
     login(request, user, backend=_BACKEND)
     request.session[ISSUER_KEY] = there.settings.issuer
+    provider_sessions.remember(request, there.settings.issuer, str(claims["sub"]), _sid_of(claims))
     record("login", user=user.username, via=VIA, address=address, outcome=Outcome.DONE, message=message[:1000])
     return HttpResponseRedirect(_own_page(request, note["next"]) or Login.next_page)
+
+
+def _sid_of(claims: Claims) -> str:
+    """What the provider calls its session, if it does."""
+    found = claims.get("sid")
+    return found if isinstance(found, str) and len(found) <= _LONGEST_SID else ""
 
 
 def _read_note(request: HttpRequest) -> dict[str, str] | None:
@@ -185,7 +194,7 @@ class Logout(LogoutView):
 @require_GET
 def offer_logout_there(request: HttpRequest) -> HttpResponse:
     """Where a logout ends. A page of its own with a link: a form here may lead to no other site."""
-    there = _provider()
+    there = find_provider()
     back = there.settings.redirect_uri.removesuffix(CALLBACK) + "/ui/login"
     try:
         url = there.end_session_url(back)

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from ringfence.web import actions, consumer_groups, login, sign_on, views, vital_signs
+from ringfence.web import actions, consumer_groups, login, provider_logout, sign_on, views, vital_signs
 from ringfence.web.connector import config as connector_config
 from ringfence.web.connector import dead_letters as connector_dead_letters
 from ringfence.web.connector import delete as connector_delete
@@ -106,5 +106,6 @@ urlpatterns = [
     path("/login/sso", sign_on.begin),
     path("/login/sso/callback", sign_on.callback),
     path("/login/sso/ended", sign_on.offer_logout_there),
+    path("/login/sso/logout", provider_logout.end_sessions),
     path("/logout", sign_on.Logout.as_view()),
 ]

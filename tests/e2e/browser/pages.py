@@ -111,6 +111,8 @@ NO_PAGES = frozenset(
         "console/accounts/<name:name>/disable/",
         "console/accounts/<name:name>/enable/",
         "console/accounts/<name:name>/grant/",
+        "console/accounts/<name:name>/link/",
+        "console/accounts/<name:name>/unlink/",
         "console/accounts/<name:name>/password/",
         "console/accounts/<name:name>/token/",
         "console/accounts/<name:name>/rights/",

@@ -25,6 +25,7 @@ from joserfc.jws import JWSRegistry
 
 from ringfence.access.oidc.connection import Connection, Unavailable
 from ringfence.access.oidc.groups import claim_of
+from ringfence.access.oidc.logout_token import LogoutToken, WrongToken, check_logout_token
 from ringfence.access.oidc.settings import OidcSettings, may_be_called
 from ringfence.connectors import egress
 
@@ -177,14 +178,8 @@ class Provider:
         text = token.get("id_token")
         if not isinstance(text, str):
             raise NotProven("The provider sent no ID token. An administrator should have `openid` among the scopes")
-        offered = metadata.get("id_token_signing_alg_values_supported")
-        known = [name for name in SIGNED_BY if not isinstance(offered, list) or name in offered]
-        registry = JWSRegistry(algorithms=known, strict_check_header=False)
         try:
-            try:
-                parsed = jwt.decode(text, self._key_set(connection, metadata), registry=registry)
-            except (InvalidKeyIdError, BadSignatureError):  # the provider may have changed its keys
-                parsed = jwt.decode(text, self._key_set(connection, metadata, again=True), registry=registry)
+            parsed = self._decode(connection, metadata, text)
             options: dict[str, Any] = {
                 "iss": {"essential": True, "value": self.settings.issuer},
                 "aud": {"essential": True, "value": self.settings.client_id},
@@ -207,6 +202,31 @@ class Provider:
                 "should compare this machine's clock and RINGFENCE_OIDC_CLIENT_ID with the provider's"
             ) from None
         return dict(claims)
+
+    def judge_logout(self, text: str) -> LogoutToken:
+        """What a token of the back-channel says, which anybody may send. Raises Unavailable, NotProven."""
+        metadata = self._discover()
+        try:
+            with self._connect() as connection:
+                parsed = self._decode(connection, metadata, text, patient=True)
+            mine = {"issuer": self.settings.issuer, "client_id": self.settings.client_id}
+            return check_logout_token(parsed.header, parsed.claims, now=time.time(), **mine)
+        except (JoseError, ValueError, KeyError, TypeError) as error:
+            raise NotProven(str(error) if isinstance(error, WrongToken) else type(error).__name__) from None
+
+    def _decode(
+        self, connection: Connection, metadata: Mapping[str, Any], text: str, *, patient: bool = False
+    ) -> jwt.Token:
+        """Signed by the provider, or JoseError. patient: its keys are not asked for again each time."""
+        offered = metadata.get("id_token_signing_alg_values_supported")
+        known = [name for name in SIGNED_BY if not isinstance(offered, list) or name in offered]
+        registry = JWSRegistry(algorithms=known, strict_check_header=False)
+        try:
+            return jwt.decode(text, self._key_set(connection, metadata), registry=registry)
+        except (InvalidKeyIdError, BadSignatureError):  # the provider may have changed its keys
+            if patient and time.monotonic() < self._keys_until - _KEPT_SECONDS + _AGAIN_SECONDS:
+                raise
+            return jwt.decode(text, self._key_set(connection, metadata, again=True), registry=registry)
 
     def _key_set(self, connection: Connection, metadata: Mapping[str, Any], *, again: bool = False) -> KeySet:
         keys = self._keys

@@ -1,0 +1,59 @@
+"""Which sessions single sign-on began, and for whom: a provider that logs somebody out ends them here, too."""
+
+import hashlib
+import time
+
+from django.contrib.sessions.models import Session
+from django.db import IntegrityError, transaction
+from django.db.models import Exists, OuterRef
+from django.http import HttpRequest
+
+from ringfence.access.models import LoginSession, ProviderSession, UsedLogoutToken
+from ringfence.access.oidc.logout_token import OLDEST_SECONDS, LogoutToken
+from ringfence.access.sessions import hash_key
+
+_REMEMBERED_MS = 4 * OLDEST_SECONDS * 1000
+
+
+class Replayed(ValueError):
+    """This token has been used."""
+
+
+def remember(request: HttpRequest, issuer: str, subject: str, sid: str) -> None:
+    """The request's session was begun by this subject of that provider, in its session `sid` ("": it names none)."""
+    key = hash_key(request.session.session_key or "")
+    ProviderSession.objects.update_or_create(key_hash=key, defaults={"issuer": issuer, "subject": subject, "sid": sid})
+
+
+def end(issuer: str, token: LogoutToken) -> list[str]:
+    """End what the token names; the accounts whose sessions ended, once each session. Raises Replayed."""
+    rows = ProviderSession.objects.filter(issuer=issuer)
+    if token.sid:
+        rows = rows.filter(sid=token.sid)
+    if token.subject:
+        rows = rows.filter(subject=token.subject)
+    with transaction.atomic():
+        _use(issuer, token.id)
+        keys = list(rows.values_list("key_hash", flat=True))
+        known = LoginSession.objects.filter(key_hash__in=keys)
+        accounts = list(known.order_by("account").values_list("account", flat=True))
+        Session.objects.filter(session_key__in=keys).delete()
+        known.delete()
+        rows.delete()
+    return accounts
+
+
+def _use(issuer: str, token: str) -> None:
+    digest = hashlib.sha256(f"{issuer}\n{token}".encode()).hexdigest()
+    try:
+        with transaction.atomic():
+            UsedLogoutToken.objects.create(digest=digest, time_ms=int(time.time() * 1000))
+    except IntegrityError:
+        raise Replayed("jti") from None
+
+
+def prune() -> int:
+    """Delete rows of sessions that are gone, and ids of tokens that are too old to be taken again; how many."""
+    alive = Session.objects.filter(session_key=OuterRef("key_hash"))
+    old = UsedLogoutToken.objects.filter(time_ms__lt=time.time() * 1000 - _REMEMBERED_MS)
+    return ProviderSession.objects.filter(~Exists(alive)).delete()[0] + old.delete()[0]

@@ -1,0 +1,84 @@
+"""Which subject of the identity provider an account is: linked and unlinked by an administrator."""
+
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import path
+from django.views.decorators.http import require_http_methods
+
+from ringfence.access.models import OidcIdentity
+from ringfence.access.oidc.settings import OidcSettings
+from ringfence.access.routes import everywhere, requires
+from ringfence.access.verbs import Verb
+from ringfence.audit import sign_on
+from ringfence.console.account_actions import find_account, tells
+from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, ReasonForm, run
+
+_ACCOUNTS = "/console/auth/user/"
+_ADMINISTERS = requires(GET=everywhere(Verb.ADMIN), POST=everywhere(Verb.ADMIN).writing())
+_both = require_http_methods(["GET", "POST"])
+
+
+class LinkForm(ReasonForm):
+    """Who it is at the provider."""
+
+    subject = forms.CharField(
+        max_length=255, label="Subject",
+        help_text="The provider's `sub`. After a refused login it stands in the audit trail.",
+        widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
+    )  # fmt: skip
+    field_order = ("subject", "reason")
+
+
+def _settings() -> OidcSettings:
+    found: OidcSettings | None = settings.OIDC
+    if found is None:
+        raise Http404("Single sign-on is not set up here. Set RINGFENCE_OIDC_ISSUER, see docs/access.md")
+    return found
+
+
+@_ADMINISTERS
+@_both
+def link(request: HttpRequest, name: str) -> HttpResponse:
+    """Let somebody of the provider log in as an account that is there."""
+    user, issuer = find_account(name), _settings().issuer
+    says = [
+        f"Whoever is this subject of {issuer} logs in as {name}, and may do what {name} may. Their groups add to "
+        "that at each login."
+    ]
+    effects = [Impact(", ".join(map(str, user.grants.all())) or "nothing", "is what it may do now")]
+    sheet = ConfirmPage(f"Link {name} to the identity provider", "Link", _ACCOUNTS, says, effects, form=LinkForm)
+
+    def act(values: dict[str, Any]) -> ActionResult:
+        sign_on.link(name, issuer, values["subject"], tell=tells(request))
+        return ActionResult(f"{name} is now the subject {values['subject'].strip()} of {issuer}.")
+
+    return run(request, sheet, act)
+
+
+@_ADMINISTERS
+@_both
+def unlink(request: HttpRequest, name: str) -> HttpResponse:
+    """Nobody of the provider logs in as this account any more."""
+    user, issuer = find_account(name), _settings().issuer
+    row = OidcIdentity.objects.filter(issuer=issuer, user=user).first()
+    if row is None:
+        raise Http404(f"{name} is linked to no subject of {issuer}")
+    given = [str(each) for each in user.grants.filter(by_groups=True)]
+    effects = [
+        Impact(row.subject, f"of {issuer} does not log in as {name} any more"),
+        Impact(", ".join(given) or "nothing", "was given by its groups, and goes"),
+    ]
+    says = ["Its sessions that single sign-on began end. A password, and grants by administrators, stay."]
+    sheet = ConfirmPage(f"Unlink {name} from the identity provider", "Unlink", _ACCOUNTS, says, effects, name)
+
+    def act(_values: dict[str, Any]) -> ActionResult:
+        sign_on.unlink(name, issuer, tell=tells(request))
+        return ActionResult(f"{name} is linked to nobody of {issuer}.")
+
+    return run(request, sheet, act)
+
+
+urls = [path("accounts/<name:name>/link/", link), path("accounts/<name:name>/unlink/", unlink)]

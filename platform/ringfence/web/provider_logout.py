@@ -1,0 +1,49 @@
+"""`POST /ui/login/sso/logout`: the identity provider tells that somebody has logged out there, or was logged out."""
+
+import logging
+from typing import Final
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_POST
+
+from ringfence.access import provider_sessions
+from ringfence.access.address import address_of
+from ringfence.access.oidc.connection import Unavailable
+from ringfence.access.oidc.provider import NotProven
+from ringfence.access.routes import PUBLIC, requires
+from ringfence.audit.models import Outcome
+from ringfence.audit.sign_on import VIA
+from ringfence.audit.trail import record
+from ringfence.web.sign_on import find_provider
+
+_LONGEST: Final = 16_384
+
+log = logging.getLogger(__name__)
+
+
+@requires(POST=PUBLIC)
+@csrf_exempt
+@require_POST
+@never_cache
+def end_sessions(request: HttpRequest) -> HttpResponse:
+    """OpenID Connect Back-Channel Logout 1.0: the token in the form proves who asks. 200, or else 400."""
+    there = find_provider()
+    given = request.POST.get("logout_token", "")
+    if not given or len(given) > _LONGEST:
+        return _refuse("logout_token is missing")
+    try:
+        token = there.judge_logout(given)
+        accounts = provider_sessions.end(there.settings.issuer, token)
+    except (NotProven, Unavailable, provider_sessions.Replayed) as error:
+        log.warning("Back-channel logout by %s was refused: %s", there.settings.host, error)
+        return _refuse("the logout token is not valid")
+    for account in sorted(set(accounts)):
+        message = f"logged out at {there.settings.issuer}, sessions ended: {accounts.count(account)}"
+        record("logout", user=account, via=VIA, address=address_of(request), outcome=Outcome.DONE, message=message)
+    return HttpResponse(status=200)
+
+
+def _refuse(why: str) -> HttpResponse:
+    return HttpResponse(f"{why}\n", status=400, content_type="text/plain")
