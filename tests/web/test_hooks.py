@@ -104,6 +104,20 @@ def test_a_request_is_answered_when_the_task_answers() -> None:
 
 
 @pytest.mark.parametrize(
+    ("length", "kept"), [(b"2", True), (b"65536", True), (b"65537", False), (b"", False), (b"-1", False)]
+)
+def test_a_sender_keeps_its_connection_where_too_much_waits(length: bytes, kept: bool) -> None:
+    """Unless its body is large, or of unknown length: that is not read."""
+
+    async def ask(site: Site) -> None:
+        site.links.link = None
+        status, headers, _ = await site.post(headers=[(b"content-length", length)])
+        assert (status, headers.get("connection")) == (503, None if kept else "close")
+
+    on_site(ask)
+
+
+@pytest.mark.parametrize(
     ("given", "status"),
     [
         ({"name": "unknown"}, 404),

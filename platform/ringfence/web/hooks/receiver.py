@@ -30,6 +30,7 @@ MOST_BYTES: Final = 64 * 1024 * 1024
 """Of all bodies that are held."""
 MOST_HEADERS: Final = 32 * 1024
 BODY_SECONDS: Final = 15.0
+_MOST_DROPPED: Final = 64 * 1024
 ANSWER_SECONDS: Final = 35.0
 """Longer than a task may take to answer."""
 _AGAIN_SECONDS: Final = 1
@@ -78,7 +79,8 @@ class Receiver:
         except RequestAborted:
             return
         except Refused as refused:
-            await _send(send, refused.status, refused.text, refused.again, close=refused.status != 404)
+            keep = refused.status == 404 or (refused.status == 503 and _is_small(scope["headers"]))
+            await _send(send, refused.status, refused.text, refused.again, close=not keep)
         else:
             await _send(send, answer["status"], str(answer["text"]), int(answer["again"]))
 
@@ -128,6 +130,11 @@ class Receiver:
         except Unreachable:
             raise Refused(503, "The task cannot be reached. Send the request again.", _AGAIN_SECONDS) from None
         return link
+
+
+def _is_small(headers: list[tuple[bytes, bytes]]) -> bool:
+    """Whether the body may be read and dropped, so that the sender keeps its connection where too much waits."""
+    return 0 < request_body.content_length(headers) <= _MOST_DROPPED
 
 
 async def _parts(receive: Any, most: int, declared: int) -> Any:
