@@ -160,3 +160,13 @@ def test_nothing_in_redis_can_be_read_and_an_answer_is_gone_once_it_is_read(
     assert not [raw for raw in seen if SECRET.encode() in raw]
     assert store.keys("celery-task-meta-*") == []
     store.delete("nobodys")
+
+
+def test_nobody_gives_orders_to_the_worker_itself(worker: Celery, store: redis.Redis, url: str) -> None:
+    """Celery's remote control is not signed: a shutdown, or another pool, at the word of whoever reaches Redis."""
+    stranger = Celery("stranger", broker=url, backend=url)
+    assert stranger.control.ping(timeout=2) == []
+    stranger.control.shutdown()
+    stranger.control.pool_shrink(1)
+    assert ask("after the orders")["ok"] is True
+    stranger.close()
