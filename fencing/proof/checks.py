@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TypeVar
 
+from ringfence.connectors.plural_forms import write_count
 from ringfence.fencing.proof.alignment import Aligned
 from ringfence.fencing.proof.check import Check, Result
 from ringfence.fencing.proof.offset_commits import Attempt, OffsetCommits
@@ -219,7 +220,7 @@ def check_source(counted: int | None, of_source: int | None, why_not: str) -> Ch
 
 
 def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+    return write_count(number, what)
 
 
 def _records(number: int) -> str:

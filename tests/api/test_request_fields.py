@@ -61,12 +61,12 @@ class AskedShape(QueryShape):
         ('{"one": 1}', "one must be one of a, 1."),
         ('{"pairs": {}}', "pairs must be a list."),
         ('{"pairs": [{"number": 1}, {"number": 10}]}', "pairs[1].number must be an integer from 0 to 9."),
-        ('{"pairs": [{"number": 1, "x": 1}]}', "Unknown field(s) x: use some of number."),
+        ('{"pairs": [{"number": 1, "x": 1}]}', "Unknown field x: use some of number."),
         ('{"pair": null}', "pair must be a JSON object."),
         ('{"pair": {}}', "pair.number must be an integer from 0 to 9."),
         (
             '{"from_": "x"}',
-            "Unknown field(s) from_: use some of string, flag, integer, number, one, pairs, pair, json, ",
+            "Unknown field from_: use some of string, flag, integer, number, one, pairs, pair, json, ",
         ),
     ],
 )

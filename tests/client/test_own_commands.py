@@ -138,7 +138,7 @@ def test_snapshots_are_taken_listed_and_undone(two: FakeLeader, capsys: Captured
     two.offsets.offset("a", {"id": 0}, {"seqno": 5})
     two.project()
     assert cli.main(["offsets", "snapshot", "a", "--why", "before a try"]) == 0
-    assert "a: snapshot 1 of 1 partition(s)" in capsys.readouterr().out
+    assert "a: snapshot 1 of 1 partition\n" in capsys.readouterr().out
     (row,) = answer(capsys, "offsets", "snapshots", "a")
     assert (row["number"], row["why"]) == (1, "before a try")
     two.offsets.offset("a", {"id": 0}, {"seqno": 9})

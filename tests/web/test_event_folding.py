@@ -50,7 +50,7 @@ def test_attempts_with_another_error_stand_apart(leader: FakeLeader) -> None:
     told = [headline(group) for group in fold(Event.objects.order_by("-time_ms", "-id"))]
     assert told[0] == "Task 0: running (attempt 9)"
     assert told[1] == "Restart: done"
-    assert "failed 2 times in 1 attempts. The newest error: " in told[2]
+    assert "failed 2 times in 1 attempt. The newest error: " in told[2]
 
 
 def test_generations_are_counted_and_a_forced_fence_is_marked(client: Client, leader: FakeLeader) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from ringfence.connectors.plural_forms import write_count
 from ringfence.fencing.name_patterns import matches
 
 
@@ -212,7 +213,7 @@ def _find_bad_records(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
     for one in seen.connectors:
         bad = one.skipped + one.dead_letters
         if bad and _lasts(rule, seen, one.bad_since_ms) and matches(rule.pattern, one.name):
-            told = f"Connector {one.name} could not process {bad} record{'s' if bad > 1 else ''} in the last hour"
+            told = f"Connector {one.name} could not process {write_count(bad, 'record')} in the last hour"
             fate = f"{one.dead_letters} went to its dead letter queue, {one.skipped} nowhere"
             yield Finding(f"connector {one.name}", one.name, f"{told}: {fate}")
 

@@ -16,6 +16,7 @@ from ringfence.api.base import ConnectView
 from ringfence.api.jsonbody import config_of, object_of, text_of
 from ringfence.audit.models import Outcome
 from ringfence.audit.trail import record
+from ringfence.connectors.plural_forms import write_noun
 from ringfence.http.errors import bad_request
 from ringfence.requests import commands
 
@@ -48,7 +49,10 @@ class Connectors(ConnectView):
     def post(self, request: Request) -> Response:
         body = object_of(self.json_body(), "The request body")
         if unknown := sorted(set(body) - _CREATE_FIELDS):
-            raise bad_request(f"Unknown field(s) {', '.join(unknown)}: name, config and initial_state are expected.")
+            raise bad_request(
+                f"Unknown {write_noun(len(unknown), 'field')} {', '.join(unknown)}: "
+                "name, config and initial_state are expected."
+            )
         name, state = body.get("name"), body.get("initial_state")
         initial_state = "RUNNING" if state is None else str(state).upper()
         if initial_state not in writing.INITIAL_STATES:

@@ -42,7 +42,8 @@ def _path(name: str) -> str:
 
 def _take(rest: Rest, args: argparse.Namespace) -> int:
     made = rest.call("POST", f"{_path(args.name)}/offset-snapshots", {"why": args.why})
-    print(f"{args.name}: snapshot {made['number']} of {made['partitions']} partition(s)")
+    partitions = "1 partition" if made["partitions"] == 1 else f"{made['partitions']} partitions"
+    print(f"{args.name}: snapshot {made['number']} of {partitions}")
     return 0
 
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from ringfence.commands import cluster_settings
+from ringfence.connectors.plural_forms import write_count
 from ringfence.local.errors import LocalError
 
 _SECONDS = 300.0
@@ -31,7 +32,8 @@ def run(args: argparse.Namespace) -> int:
     except FencingError as error:
         raise LocalError(f"Nothing was written: {error}") from error
     _write(args.file, copy.dumps())
-    print(f"{len(copy.connectors)} connectors and {len(copy.offsets)} source offsets are in {args.file}")
+    connectors, offsets = len(copy.connectors), len(copy.offsets)
+    print(f"{write_count(connectors, 'connector')} and {write_count(offsets, 'source offset')} in {args.file}")
     print(
         "It holds the configurations as they are, PASSWORDS AND OTHER SECRETS INCLUDED: keep it as you keep those",
         file=sys.stderr,

@@ -8,6 +8,7 @@ from ringfence.client.arguments import Actions, add_yes, run
 from ringfence.client.exit_codes import ClientError, Exit
 from ringfence.client.prompts import confirm
 from ringfence.client.rest import Rest, segment
+from ringfence.connectors.plural_forms import write_count
 
 __all__ = ["add_arguments", "run"]
 
@@ -74,7 +75,7 @@ def _replay(rest: Rest, args: argparse.Namespace) -> int:
         raise ClientError(Exit.USAGE, "--stage and --class choose among --all")
     else:
         body["letters"] = [_letter(text) for text in args.letters]
-        what = f"replay {len(args.letters)} dead letter{'' if len(args.letters) == 1 else 's'}"
+        what = f"replay {write_count(len(args.letters), 'dead letter')}"
     confirm(args.name, what, args.yes)
     done = rest.call("POST", f"{_path(args.name)}/replay", body)
     columns: dict[str, output.Cell] = {

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ringfence.commands import cluster_settings
 from ringfence.commands.database import connect
+from ringfence.connectors.plural_forms import write_count
 from ringfence.local.errors import LocalError
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         copy = _copy(args, config.group_id)
         made = dt.datetime.fromtimestamp(copy.made_ms / 1000, dt.UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-        print(f"{len(copy.connectors)} connectors, {len(copy.offsets)} source offsets, from {copy.source}, {made}")
+        connectors, offsets = write_count(len(copy.connectors), "connector"), write_count(len(copy.offsets), "offset")
+        print(f"{connectors}, {offsets} of sources, from {copy.source}, {made}")
         if not args.yes and not ask_agreement(f"Restore group {config.group_id} from it? [y/N] "):
             raise LocalError("Nothing was changed")
         done = Restore(config, remembered, print).run(copy, resume=args.resume)

@@ -11,6 +11,7 @@ from ringfence import dispatch
 from ringfence.access.authorise import principal_of
 from ringfence.access.routes import everywhere, requires
 from ringfence.access.verbs import Verb
+from ringfence.connectors.plural_forms import write_count
 from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, run
 from ringfence.projection.models import ClusterInfo, Connector, DrainedWorker, Task, Worker
 from ringfence.requests.commands import DrainWorker, HandOver
@@ -88,7 +89,7 @@ def drain(request: HttpRequest, name: str) -> HttpResponse:
         Impact(
             str(moving),
             "tasks that move: each commits what it has, and starts on another worker",
-            f"{free} free slot{'' if free == 1 else 's'} elsewhere",
+            f"{write_count(free, 'free slot')} elsewhere",
         ),
         Impact(str(tasks - moving), "tasks that go on here, since no other worker has room for them"),
     ]

@@ -13,6 +13,7 @@ from ringfence.access.models import LoginSession
 from ringfence.access.routes import ANYONE, requires
 from ringfence.access.verbs import Verb
 from ringfence.audit.trail import tell
+from ringfence.connectors.plural_forms import write_count
 from ringfence.console.confirm_page import ActionResult, ConfirmPage, run
 from ringfence.console.live_page import AUDIT, render_live
 from ringfence.console.tables import Table, links, moment
@@ -44,7 +45,7 @@ def _says() -> str:
 def _span(minutes: int) -> str:
     size, word = next(unit for unit in ((1440, "day"), (60, "hour"), (1, "minute")) if minutes % unit[0] == 0)
     count = minutes // size
-    return f"{count} {word}{'' if count == 1 else 's'}"
+    return f"{write_count(count, word)}"
 
 
 def _row(request: HttpRequest, row: LoginSession) -> list[Any]:
@@ -83,7 +84,7 @@ def end_others(request: HttpRequest) -> HttpResponse:
     def act(_values: dict[str, Any]) -> ActionResult:
         count = logins.end_others(who, request)
         tell(request, before={"account": who.name, "sessions": count}, after=None, action="end sessions")
-        return ActionResult(f"{count} other session{'' if count == 1 else 's'} of yours ended.")
+        return ActionResult(f"{write_count(count, 'other session')} of yours ended.")
 
     return run(request, ConfirmPage("End your other sessions", "End them", _LIST, says), act)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from django.db.models import F
 
+from ringfence.connectors.plural_forms import write_count
 from ringfence.fencing.topics.events import Event as Report
 from ringfence.fencing.topics.events import decode
 from ringfence.projection import bad_records, hanging_rows, log_rows, minutes, progress, stalls
@@ -115,11 +116,7 @@ def summary(report: Report) -> str:
             count = len(fenced) if isinstance(fenced, list) else 0
             done = text(report, "stage") == "done"
             ids = (
-                f", {count} transactional id{'s' if count > 1 else ''} fenced"
-                if count
-                else ", nothing to fence"
-                if done
-                else ""
+                f", {write_count(count, 'transactional id')} fenced" if count else ", nothing to fence" if done else ""
             )
             took = f" in {number(report, 'ms')} ms" if number(report, "ms") else ""
             line = f"{_generation_of(report)}: {text(report, 'stage')}{ids}{took}"

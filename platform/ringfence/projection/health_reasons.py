@@ -1,18 +1,19 @@
 """Why a connector's health is what it is: one plain line without any of its settings."""
 
+from ringfence.connectors.plural_forms import write_count
 from ringfence.projection.health import Health
 from ringfence.projection.known_health import KnownHealth
 from ringfence.projection.models import Connector
 
 
 def _tasks(count: int) -> str:
-    return "1 task" if count == 1 else f"{count} tasks"
+    return write_count(count, "task")
 
 
 def bad_records(dead_letters: int, skipped: int) -> str:
     """Records that did not reach their topics, in words; "" for none."""
-    letters = f"{dead_letters:,} dead letter{'s' if dead_letters != 1 else ''}" if dead_letters else ""
-    skips = f"{skipped:,} record{'s' if skipped != 1 else ''} skipped" if skipped else ""
+    letters = write_count(dead_letters, "dead letter") if dead_letters else ""
+    skips = f"{write_count(skipped, 'record')} skipped" if skipped else ""
     return ", ".join(filter(None, (letters, skips)))
 
 

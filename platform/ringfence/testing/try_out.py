@@ -12,6 +12,7 @@ from typing import cast
 
 from ringfence.connectors import worker_limits
 from ringfence.connectors.common_settings import CONNECTOR_CLASS
+from ringfence.connectors.plural_forms import write_count
 from ringfence.engine.plugins.errors import BadRequest, PluginError
 from ringfence.engine.plugins.operations import Operations
 from ringfence.local.errors import LocalError
@@ -66,7 +67,8 @@ def _show(found: Mapping[str, object]) -> None:
             continue
         written = cast("dict[str, object]", record["written"])
         print(f"  {place} -> {json.dumps(written, ensure_ascii=False)}")
-    print(f"{len(records)} records from the first of {found['tasks']} tasks, in {found['took_ms']} ms. {found['note']}")
+    read = write_count(len(records), "record")
+    print(f"{read} from the first of {found['tasks']} tasks, in {found['took_ms']} ms. {found['note']}")
 
 
 if __name__ == "__main__":

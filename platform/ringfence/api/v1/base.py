@@ -13,6 +13,7 @@ from ringfence.api.base import ConnectView
 from ringfence.api.v1.request_fields import QueryShape, RequestShape, first_error
 from ringfence.api.v1.schema import V1Schema
 from ringfence.audit.trail import note
+from ringfence.connectors.plural_forms import write_noun
 from ringfence.history import idempotency_keys
 from ringfence.http.errors import bad_request, json_error
 
@@ -80,7 +81,7 @@ class V1View(ConnectView):
         query = self.request.query_params
         if unknown := sorted(set(query) - set(names)):
             known = f"use some of {', '.join(names)}" if names else "none is known here"
-            raise bad_request(f"Unknown query parameter(s) {', '.join(unknown)}: {known}.")
+            raise bad_request(f"Unknown {write_noun(len(unknown), 'query parameter')} {', '.join(unknown)}: {known}.")
         if twice := sorted(name for name in query if len(query.getlist(name)) > 1):
             raise bad_request(f"Given more than once: {', '.join(twice)}.")
         return {name: str(query[name]) for name in query}

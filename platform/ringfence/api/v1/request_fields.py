@@ -13,6 +13,7 @@ from rest_framework.exceptions import ErrorDetail, ValidationError
 
 from ringfence.api import writing
 from ringfence.api.jsonbody import Number, config_of, plain
+from ringfence.connectors.plural_forms import write_noun
 from ringfence.requests.commands import OffsetEntry
 
 _GENERAL = "non_field_errors"
@@ -136,7 +137,7 @@ class SettingsField(MapField):
 class RequestShape(serializers.Serializer[Any]):
     """A JSON object with these fields and no others. A field that is a word of Python's ends with `_` here."""
 
-    parts = "field(s)"
+    part = "field"
 
     def get_fields(self) -> dict[str, Any]:
         return {name.removesuffix("_"): field for name, field in super().get_fields().items()}
@@ -152,14 +153,16 @@ class RequestShape(serializers.Serializer[Any]):
         known = [name for name, field in self.fields.items() if not field.read_only]
         if unknown := sorted(set(data) - set(known)):
             allowed = f"use some of {', '.join(known)}" if known else "none is known here"
-            raise ValidationError({_GENERAL: [f"Unknown {self.parts} {', '.join(unknown)}: {allowed}"]})
+            raise ValidationError(
+                {_GENERAL: [f"Unknown {write_noun(len(unknown), self.part)} {', '.join(unknown)}: {allowed}"]}
+            )
         return super().to_internal_value(data)
 
 
 class QueryShape(RequestShape):
     """The parameters of a query, whose values are all strings: numbers, true and false are read from them."""
 
-    parts = "query parameter(s)"
+    part = "query parameter"
 
     def to_internal_value(self, data: Any) -> Any:
         return super().to_internal_value({name: self._read(name, text) for name, text in data.items()})

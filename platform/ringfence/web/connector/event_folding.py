@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from ringfence.connectors.plural_forms import write_count
 from ringfence.projection.models import Event
 
 _BAD = ("failed", "lost")
@@ -77,7 +78,7 @@ def headline(group: Sequence[Event]) -> str:
     attempts = len({(step.generation, step.attempt) for step in steps})
     times = f"failed (attempt {newest.attempt})"
     if len(failures) > 1:
-        times = f"failed {len(failures)} times in {attempts} attempts"
+        times = f"failed {write_count(len(failures), 'time')} in {write_count(attempts, 'attempt')}"
     since = f", {steps[0].stage} since then" if not steps[0].failed else ""
     error = "" if not newest.message else f". {'The newest error: ' if len(messages) > 1 else ''}{newest.message}"
     return f"Task {group[0].task}: {times}{since}{error}"

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from ringfence.connectors.plural_forms import write_count
 from ringfence.projection.minutes import Hour
 from ringfence.web.state_badges import Severity, task_look
 
@@ -50,8 +51,8 @@ _WORDS = {
 def _text(hour: Hour) -> str:
     tones = Counter(map(_tone, hour.states))
     parts = [f"{word} in {tones[tone]}" for tone, word in _WORDS.items() if tones[tone]]
-    told = f"Last {len(hour.states)} minutes: " + (", ".join(parts) if parts else "nothing is known")
+    told = f"Last {write_count(len(hour.states), 'minute')}: " + (", ".join(parts) if parts else "nothing is known")
     for count, word in ((sum(hour.fences), "fencing round"), (sum(hour.restarts), "restart")):
         if count:
-            told += f"; {count} {word}{'s' if count > 1 else ''}"
+            told += f"; {write_count(count, word)}"
     return told

@@ -14,6 +14,7 @@ from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
 from ringfence.api import jsonbody, offset_moves, offset_snapshots, reading, writing
 from ringfence.audit.trail import note
+from ringfence.connectors.plural_forms import write_count
 from ringfence.dispatch import Refused
 from ringfence.fencing.leader.fence_targets import may_keep_own_offsets
 from ringfence.history.models import OffsetSnapshot
@@ -108,7 +109,7 @@ def snapshot(request: HttpRequest, name: str) -> HttpResponse:
     except (ConnectError, Refused) as error:
         return render_refused(request, error)
     count = len(taken.entries)
-    text = f"Snapshot {taken.number} is taken: {count} offset{'' if count == 1 else 's'}."
+    text = f"Snapshot {taken.number} is taken: {write_count(count, 'offset')}."
     return render_done(request, row, text, "offsets", hint="The last 100 are kept.")
 
 
@@ -156,7 +157,7 @@ def _carry_out(
         text = f"The offsets are those of snapshot {wanted.number} again."
     else:
         moved = offset_moves.alter(row.name, changes, user)
-        text = f"{len(changes)} offset{'' if len(changes) == 1 else 's'} changed."
+        text = f"{write_count(len(changes), 'offset')} changed."
     return moved, text, "Resume to go on from there."
 
 

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
+from ringfence.connectors.plural_forms import write_count
+
 _ICONS: Final = {
     "Databases": "database",
     "Files": "file-text",
@@ -87,7 +89,7 @@ def _describe_report(report: Mapping[str, Any] | None) -> str:
     if not report:
         return ""
     passed, skipped = len(report["passed"]), len(report["skipped"])
-    checks = f"{passed} check{'' if passed == 1 else 's'}"
+    checks = write_count(passed, "check")
     rest = f", {skipped} not applicable" if skipped else ""
     return f"Passed {checks} of the compatibility suite{rest}, on {report['day']}"
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from ringfence.connectors.plural_forms import write_count
 from ringfence.fencing.share.ledger_records import State
 from ringfence.fencing.share.ranges import Ranges
 
@@ -45,9 +46,7 @@ class Piece:
 
     @property
     def title(self) -> str:
-        times = (
-            "" if not self.deliveries else f", delivered {self.deliveries} time{'' if self.deliveries == 1 else 's'}"
-        )
+        times = "" if not self.deliveries else f", delivered {write_count(self.deliveries, 'time')}"
         return f"{self.offsets}: {self.word}{times}"
 
 

@@ -13,6 +13,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from lucide import _render_icon as render_lucide
 
+from ringfence.connectors.plural_forms import write_count
 from ringfence.web.markdown import render_markdown
 from ringfence.web.new.field import Field
 from ringfence.web.state_badges import Badge
@@ -145,6 +146,12 @@ def moment(ms: int, style: str = "clock") -> SafeString:
         style,
         at.strftime(_STYLES[style]),
     )
+
+
+@register.filter
+def count(value: int | None, noun: str) -> str:
+    """`{{ n|count:"record" }}`: the number with its noun, singular or plural; a dash for none."""
+    return "\N{EN DASH}" if value is None else write_count(value, noun)
 
 
 @register.filter
