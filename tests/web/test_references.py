@@ -30,6 +30,7 @@ def _all() -> Iterator[Reference]:
     yield from (reference for table in _TABLES for _, reference in table)
     yield from (hint.more for _, hint in (*HINTS, *TEXT_HINTS))
     yield from (start.more for start in STARTS)
+    yield from filter(None, (explain_setting("any", cls.__name__) for cls in BUILT_IN))
 
 
 def test_every_reference_leads_to_a_section() -> None:

@@ -3,9 +3,11 @@
 Titles stand beside the addresses, so that a form reads no documents. A test looks each of them up.
 """
 
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from typing import Final
 
 
@@ -59,34 +61,25 @@ SETTINGS: Final[_Table] = (
 """Of every connector."""
 
 CONNECTORS: Final[dict[str, _Table]] = {
-    "FileStreamSource": [(".*", Reference("connectors#filestreamsource", "FileStreamSource"))],
-    "FilesSource": [(".*", Reference("connectors#filessource", "FilesSource"))],
-    "KafkaSource": [(".*", Reference("connectors#kafkasource", "KafkaSource"))],
     "SqlSource": [
         (
             r"mode|(incrementing|timestamp)\..*",
             Reference("sql#which-mode-misses-nothing", "Which mode misses nothing"),
         ),
-        (".*", Reference("connectors#sqlsource", "SqlSource")),
     ],
-    "DltSource": [(".*", Reference("connectors#dltsource", "DltSource"))],
-    "PySparkSource": [(".*", Reference("connectors#pysparksource", "PySparkSource"))],
     "PostgresSource": [
         (r"signal\..*|incremental\..*", Reference("postgres#incremental-snapshots", "Incremental snapshots")),
         (r"snapshot\..*", Reference("postgres#the-snapshot", "The snapshot")),
         (r"slot\..*|publication\..*", Reference("postgres#operations-of-slots", "Operations of slots")),
-        (".*", Reference("connectors#postgressource", "PostgresSource")),
     ],
     "ShareGroupSource": [(".*", Reference("share-groups#settings", "Settings of ShareGroupSource"))],
-    "VerifiableSource": [(".*", Reference("connectors#verifiablesource", "VerifiableSource"))],
     "WebhookSource": [
         (r"signature(\..*)?", Reference("webhooks#who-may-send", "Who may send")),
         (r"idempotency\..*", Reference("webhooks#what-is-exactly-once", "What is exactly once")),
         (r"max\.body\.bytes|queue\..*", Reference("webhooks#limits", "Limits")),
-        (".*", Reference("connectors#webhooksource", "WebhookSource")),
     ],
 }
-"""The own settings of built-in connectors, by the name that users write."""
+"""Own settings of built-in connectors, by the name that users write; for others: their section in connectors.md."""
 
 CHECKS: Final[_Table] = (
     (r"share group.*|input topic .*", _SHARE_CHECKS),
@@ -100,15 +93,25 @@ CHECKS: Final[_Table] = (
 
 def explain_setting(name: str, class_name: str) -> Reference | None:
     """None: the plugin is not one of the documents' and the setting is its own."""
-    own = CONNECTORS.get(class_name.rpartition(".")[2].removesuffix("Connector"), ())
-    if class_name.startswith("io.debezium."):
-        own = [(".*", DEBEZIUM)]
-    return _find(SETTINGS, name) or _find(own, name)
+    found = _find(SETTINGS, name)
+    if found is not None or class_name.startswith("io.debezium."):
+        return found or DEBEZIUM
+    short = class_name.rpartition(".")[2].removesuffix("Connector")
+    if short not in _find_built_in():
+        return None
+    return _find(CONNECTORS.get(short, ()), name) or Reference(f"connectors#{short.lower()}", short)
 
 
 def explain_check(name: str) -> Reference | None:
     """A check of preflight, by its name."""
     return _find(CHECKS, name)
+
+
+@functools.cache
+def _find_built_in() -> frozenset[str]:
+    """The names of our own connectors."""
+    found = entry_points(group="ringfence.connectors")
+    return frozenset(each.name for each in found if each.value.startswith("ringfence.connectors.builtin."))
 
 
 def _find(table: _Table, name: str) -> Reference | None:
