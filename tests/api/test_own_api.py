@@ -85,6 +85,37 @@ def test_a_list_is_paged_and_refuses_what_it_does_not_know(client: Client, two: 
         assert problem(client.get(f"{path}?{query}"), 400)
 
 
+@pytest.mark.parametrize(
+    "query, said",
+    [
+        ("logs?limit=0", "limit must be an integer from 1 to 1000."),
+        ("logs?task=x", "task must be an integer from -1 to 9223372036854775807."),
+        ("logs?task=-2", "task must be an integer from -1 to"),
+        ("logs?since=yesterday", "since must be milliseconds since the epoch or a time like"),
+        ("logs?until=99999999999999999999", "until must be milliseconds"),
+        ("logs?level=loud", "level must be one of"),
+        ("logs?order=-id,secret", "order must be some of id, time_ms, with commas between"),
+        ("logs?order=id%0A", "order must be some of"),
+        ("logs?search=%00", "search must be a string."),
+        ("logs?level=INFO&loud=1", "Unknown query parameter(s) loud: use some of limit, offset, order, level, task"),
+    ],
+)
+def test_a_list_says_which_parameter_is_wrong(client: Client, two: FakeLeader, query: str, said: str) -> None:
+    assert said in problem(client.get(f"/api/v1/connectors/team-a/{query}"), 400)
+
+
+def test_the_document_has_what_a_list_checks(client: Client) -> None:
+    document = client.get("/api/schema", {"format": "json"}).json()
+    declared = document["paths"]["/api/v1/connectors/{name}/logs"]["get"]["parameters"]
+    found = {each["name"]: each["schema"] for each in declared if each["in"] == "query"}
+    assert list(found) == ["level", "limit", "offset", "order", "search", "since", "task", "until"]
+    assert not any(each.get("required") for each in declared if each["in"] == "query")
+    assert (found["limit"]["minimum"], found["limit"]["maximum"], found["limit"]["default"]) == (1, 1000, 50)
+    assert found["task"]["minimum"] == -1
+    assert "TRACE" in found["level"]["enum"]
+    assert found["order"]["pattern"].startswith("^-?(id|time_ms)")
+
+
 @pytest.mark.parametrize("path", [*LISTS, *ONES])
 def test_a_read_needs_its_verb(client: Client, two: FakeLeader, outside: None, path: str) -> None:
     problem(client.get(path), 401)

@@ -12,8 +12,8 @@ from django.http import HttpRequest
 from ringfence import dispatch
 from ringfence.access.authorise import principal_of
 from ringfence.access.verbs import Verb
+from ringfence.api.parameters import moment, whole
 from ringfence.api.topics.readers import TopicReader
-from ringfence.api.v1.listing import moment, whole
 from ringfence.audit.trail import note
 from ringfence.http.errors import bad_request
 from ringfence.projection.models import GenerationRow

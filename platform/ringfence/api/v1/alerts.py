@@ -16,7 +16,7 @@ from ringfence.alerts.listing import incidents
 from ringfence.alerts.models import Delivery, Destination, Rule
 from ringfence.alerts.senders import KINDS
 from ringfence.api.v1.base import V1View
-from ringfence.api.v1.listing import ListView, equal, flag, since, until
+from ringfence.api.v1.listing import ListView, either, equal, flag, since, until
 from ringfence.api.v1.request_fields import FlagField, IntegerField, ListField, OneOfField, RequestShape, StringField
 from ringfence.audit.trail import tell
 from ringfence.http.errors import bad_request, not_found
@@ -220,7 +220,7 @@ class AlertIncidents(ListView):
     access = {"GET": somewhere(Verb.VIEW)}
     shape = IncidentShape
     filters = {
-        "open": lambda text: _open(text),
+        "open": either(lambda value: Q(resolved_ms=0) if value else ~Q(resolved_ms=0)),
         "connector": equal("connector"),
         "kind": equal("kind"),
         "rule": equal("rule_name"),
@@ -251,12 +251,6 @@ class AlertDeliveries(ListView):
 
     def serialize(self, rows: Iterable[Any]) -> list[Any]:
         return list(rows)
-
-
-def _open(text: str) -> Q:
-    if text not in ("true", "false"):
-        raise bad_request("open must be true or false.")
-    return Q(resolved_ms=0) if text == "true" else ~Q(resolved_ms=0)
 
 
 def _rule(number: int) -> Rule:

@@ -20,7 +20,6 @@ from ringfence.http.errors import bad_request, json_error
 Shape = type[Serializer[Any]]
 JsonSchema = dict[str, Any]
 TEXT: JsonSchema = {"type": "string"}
-FLAG: JsonSchema = {"type": "string", "enum": ["true", "false"]}
 
 
 class V1View(ConnectView):
@@ -64,11 +63,6 @@ class V1View(ConnectView):
         response.render()
         repeat.end(response.status_code, response.content, response.get("Location", ""))
         return response
-
-    @classmethod
-    def parameters_of(cls, method: str) -> dict[str, JsonSchema]:
-        """The query parameters of a method."""
-        return dict(cls.parameters.get(method, {}))
 
     @classmethod
     def headers_of(cls, method: str) -> dict[str, JsonSchema]:

@@ -10,7 +10,7 @@ from rest_framework import serializers
 from ringfence.access.routes import on_connector, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import reading
-from ringfence.api.v1.listing import ListView, contains, equal, number, since, until
+from ringfence.api.v1.listing import ListView, contains, equal, matching, number, since, until
 from ringfence.audit import listing
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector, Event
@@ -43,7 +43,7 @@ class Events(ListView):
         "connector": equal("connector"),
         "kind": equal("type"),
         "task": number("task"),
-        "user": _user,
+        "user": matching(_user),
         "search": contains("summary"),
         **_BETWEEN,
     }

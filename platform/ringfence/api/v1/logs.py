@@ -14,7 +14,7 @@ from ringfence.access.routes import on_connector
 from ringfence.access.verbs import Verb
 from ringfence.api import reading
 from ringfence.api.v1.base import V1View
-from ringfence.api.v1.listing import ListView, contains, number, since, until
+from ringfence.api.v1.listing import Filter, ListView, contains, number, since, until
 from ringfence.api.v1.request_fields import IntegerField, OneOfField, RequestShape
 from ringfence.fencing.topics.connector_logs import DEFAULT, LEVELS
 from ringfence.http.errors import bad_request
@@ -27,10 +27,15 @@ MOST_MINUTES = 24 * 60
 
 
 def at_least(level: str) -> Q:
-    """Lines of this level and of worse ones. A 400 for a level that is none."""
-    if level.upper() not in LEVELS:
-        raise bad_request(f"level must be one of {', '.join(LEVELS)}: that and worse ones are shown.")
+    """Lines of this level and of worse ones."""
     return Q(severity__gte=severity_of(level.upper()))
+
+
+class LevelField(OneOfField):
+    """A level, in capitals or not."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        return super().to_internal_value(data.upper() if isinstance(data, str) else data)
 
 
 def level_now(row: Connector) -> tuple[str, int]:
@@ -73,7 +78,7 @@ class Logs(ListView):
     access = {"GET": on_connector(Verb.VIEW)}
     shape = LogLineShape
     filters = {
-        "level": at_least,
+        "level": Filter(lambda: LevelField(choices=LEVELS, required=False), at_least),
         "task": number("task"),
         "search": contains("message"),
         "since": since("time_ms"),
@@ -99,11 +104,6 @@ class LevelShape(serializers.Serializer[Any]):
 
     level = serializers.CharField()
     until_ms = serializers.IntegerField()
-
-
-class LevelField(OneOfField):
-    def to_internal_value(self, data: Any) -> Any:
-        return super().to_internal_value(data.upper() if isinstance(data, str) else data)
 
 
 class LevelRequestShape(RequestShape):

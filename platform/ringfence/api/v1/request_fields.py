@@ -13,6 +13,7 @@ from rest_framework.exceptions import ErrorDetail, ValidationError
 
 from ringfence.api import writing
 from ringfence.api.jsonbody import Number, config_of, plain
+from ringfence.api.parameters import MOMENT, parse_moment
 from ringfence.connectors.plural_forms import write_noun
 from ringfence.requests.commands import OffsetEntry
 
@@ -97,6 +98,20 @@ class IntegerField(_Strict, serializers.IntegerField):
         return value
 
 
+class MomentField(StringField):
+    """A time: milliseconds since the epoch, or ISO 8601 (UTC where it names no zone); gives milliseconds."""
+
+    def describe(self) -> str:
+        return MOMENT
+
+    def to_internal_value(self, data: Any) -> Any:
+        text = super().to_internal_value(data)
+        try:
+            return parse_moment(text)
+        except ValueError:
+            self.fail("invalid")
+
+
 class NumberField(_Strict, serializers.FloatField):
     def describe(self) -> str:
         return "a number" if self.max_value is None else f"a number from {self.min_value} to {self.max_value}"
@@ -171,7 +186,7 @@ class QueryShape(RequestShape):
         match self.fields.get(name):
             case FlagField():
                 return {"true": True, "false": False}.get(text, text)
-            case IntegerField() if text.isascii() and text.isdigit():
+            case IntegerField() if text.isascii() and text.removeprefix("-").isdigit():
                 return Number(text)
             case _:
                 return text

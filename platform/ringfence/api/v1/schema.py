@@ -66,7 +66,7 @@ class V1Schema(AutoSchema):
             OpenApiParameter(name, str if kind == "name" else _NUMBER, OpenApiParameter.PATH)
             for kind, name in re.findall(r"<(\w+):(\w+)>", getattr(self.view, "route", ""))
         ]
-        asked = self.view.parameters_of(self.method)
+        asked = self.view.parameters.get(self.method, {})
         in_query = [OpenApiParameter(name, kind, OpenApiParameter.QUERY) for name, kind in asked.items()]
         query = self.view.queries.get(self.method)
         sent = self.view.headers_of(self.method)

@@ -7,12 +7,12 @@ from rest_framework.response import Response
 
 from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
+from ringfence.api.parameters import whole
 from ringfence.api.topics import listing, search
 from ringfence.api.topics.listing import TopicRow
 from ringfence.api.topics.readers import find_reader
 from ringfence.api.topics.search import FIELDS, LEVELS, MOST, PLACES, RecordSearch
 from ringfence.api.v1.base import TEXT, JsonSchema, V1View
-from ringfence.api.v1.listing import whole
 from ringfence.api.v1.request_fields import FlagField, IntegerField, QueryShape, StringField
 from ringfence.api.v1.topic_shapes import RecordOriginShape, TopicListShape, TopicRecordsShape, TopicShape
 from ringfence.audit.trail import note

@@ -11,10 +11,10 @@ from django.views.decorators.http import require_POST, require_safe
 from ringfence.access.authorise import Forbidden, principal_of
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
+from ringfence.api.parameters import whole
 from ringfence.api.topics import listing, search
 from ringfence.api.topics.readers import find_reader, is_administrator
 from ringfence.api.topics.search import FIELDS, LEVELS, PLACES, RecordSearch
-from ringfence.api.v1.listing import whole
 from ringfence.audit.trail import note
 from ringfence.dispatch import Refused
 from ringfence.http.errors import ConnectError

@@ -1,0 +1,40 @@
+"""Numbers and times in strings: of queries and forms."""
+
+import datetime as dt
+
+from ringfence.http.errors import bad_request
+
+BIGGEST = 2**63 - 1
+
+
+def whole(text: str, what: str, lowest: int = 0, highest: int = BIGGEST) -> int:
+    """An integer of a query. A 400 that names it where it is none, or out of its bounds."""
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 20 and lowest <= int(text) <= highest):
+        raise bad_request(f"{what} must be an integer from {lowest} to {highest}.")
+    return int(text)
+
+
+def moment(text: str, what: str) -> int:
+    """A time of a query; a 400 that names it where it is none."""
+    try:
+        return parse_moment(text)
+    except ValueError:
+        raise bad_request(f"{what} must be {MOMENT}.") from None
+
+
+MOMENT = "milliseconds since the epoch or a time like 2025-03-01T12:00:00Z"
+
+
+def parse_moment(text: str) -> int:
+    """Milliseconds since the epoch: given so, or in ISO 8601 (UTC where it names no zone). Raises ValueError."""
+    if text.isascii() and text.isdigit():
+        if len(text) >= 20 or int(text) > BIGGEST:
+            raise ValueError("too large")
+        return int(text)
+    parsed = dt.datetime.fromisoformat(text)
+    zoned = parsed if parsed.tzinfo else parsed.replace(tzinfo=dt.UTC)
+    try:
+        return int(zoned.timestamp() * 1000)
+    except OverflowError as error:
+        raise ValueError(str(error)) from error
