@@ -97,7 +97,7 @@ def test_a_list_is_paged_and_refuses_what_it_does_not_know(client: Client, two: 
         ("logs?order=-id,secret", "order must be some of id, time_ms, with commas between"),
         ("logs?order=id%0A", "order must be some of"),
         ("logs?search=%00", "search must be a string."),
-        ("logs?level=INFO&loud=1", "Unknown query parameter(s) loud: use some of limit, offset, order, level, task"),
+        ("logs?level=INFO&loud=1", "Unknown query parameter loud: use some of limit, offset, order, level, task"),
     ],
 )
 def test_a_list_says_which_parameter_is_wrong(client: Client, two: FakeLeader, query: str, said: str) -> None:
