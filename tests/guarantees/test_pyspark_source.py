@@ -1,6 +1,5 @@
 """PySparkSource under the kernel, with a data source of an installed package: each row once through kills."""
 
-import os
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,7 +67,7 @@ def test_each_row_once_while_tasks_are_killed(stage: Stage, tmp_path: Path, monk
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: numbers-source\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[ringfence.data_sources]\nnumbers = numbers_source:Numbers\n")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]).rstrip(":"))
+    monkeypatch.syspath_prepend(tmp_path)  # an attempt's process has the same path
     total = 20_000
     text = "org.apache.kafka.connect.storage.StringConverter"
     config = {
