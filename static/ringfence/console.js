@@ -3,5 +3,7 @@
 for (const form of document.querySelectorAll("form[data-name]")) {
   form.querySelector("[data-needs-name]").disabled = form.elements.confirm.value !== form.dataset.name;
 }
-document.querySelector("[data-focus]")?.focus({ preventScroll: true });
+// What is dangerous begins at Cancel; a form to fill in, at its first field.
+const first = document.querySelector("[data-focus]") || document.querySelector("#act :is(input:not([type=hidden]), select, textarea)");
+first?.focus({ preventScroll: true });
 document.getElementById("secret")?.select();
