@@ -196,7 +196,7 @@ _BITS = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
 _COMMA = re.compile(r"\s*,\s*")
 
 
-def parse_value(name: str, type_: ConfigType, value: object) -> object:
+def parse_value(name: str, type_: ConfigType, value: object) -> object:  # noqa: C901 - a case for each type
     """The typed value of a string (or of a value that has the type already); raises `ConfigException`."""
     shown = HIDDEN if type_ is ConfigType.PASSWORD else value
     text = value.strip() if isinstance(value, str) else None

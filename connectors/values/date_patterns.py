@@ -5,7 +5,7 @@ looked at. What a pattern means in Java only by its week fields (w, W, F, Y) is 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Final
@@ -116,33 +116,23 @@ def _format(part: _Part, at: datetime) -> str:
         case "X":
             return "Z"
         case _:
-            return f"{_number(letter, at):0{count}d}"
+            return f"{_NUMBERS[letter](at):0{count}d}"
 
 
-def _number(letter: str, at: datetime) -> int:
-    match letter:
-        case "M" | "L":
-            return at.month
-        case "d":
-            return at.day
-        case "D":
-            return at.timetuple().tm_yday
-        case "u":
-            return at.isoweekday()
-        case "H":
-            return at.hour
-        case "k":
-            return at.hour or 24
-        case "K":
-            return at.hour % 12
-        case "h":
-            return at.hour % 12 or 12
-        case "m":
-            return at.minute
-        case "s":
-            return at.second
-        case _:
-            return at.microsecond // 1000
+_NUMBERS: Final[dict[str, Callable[[datetime], int]]] = {
+    "M": lambda at: at.month,
+    "L": lambda at: at.month,
+    "d": lambda at: at.day,
+    "D": lambda at: at.timetuple().tm_yday,
+    "u": lambda at: at.isoweekday(),
+    "H": lambda at: at.hour,
+    "k": lambda at: at.hour or 24,
+    "K": lambda at: at.hour % 12,
+    "h": lambda at: at.hour % 12 or 12,
+    "m": lambda at: at.minute,
+    "s": lambda at: at.second,
+    "S": lambda at: at.microsecond // 1000,
+}
 
 
 def _read(part: _Part, text: str, at: int) -> tuple[int, int] | None:

@@ -73,13 +73,16 @@ class TransactionProber(Prober):
                         found[each] = Transaction(each)
             left = [each for each in left if each not in found]
             for each in left:
-                if codes[each] not in _NOT_YET:
-                    name = for_code(codes[each]).__name__
-                    raise Fatal(
-                        f"Describing {each}: {name}. Grant the admin client Describe on that TransactionalId", name
-                    )
+                _check(each, codes[each])
             if left and deadline.expired:
                 raise Retriable(f"The coordinator of {left[0]} does not answer. Ask again")
             if left:
                 time.sleep(deadline.slice(0.1))  # on a new cluster the coordinators' topic is only being made
         return [found[each] for each in ids]
+
+
+def _check(id: str, code: int) -> None:
+    """Raises `Fatal` for an error that asking again does not change."""
+    if code not in _NOT_YET:
+        name = for_code(code).__name__
+        raise Fatal(f"Describing {id}: {name}. Grant the admin client Describe on that TransactionalId", name)

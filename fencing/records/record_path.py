@@ -182,7 +182,7 @@ class RecordPath:
             calls.append(_call(topic, value, key, record.partition, record.timestamp, headers))
         return calls
 
-    def _one_by_one(self, batch: Sequence[SourceRecord], prepared: Prepared) -> None:
+    def _one_by_one(self, batch: Sequence[SourceRecord], prepared: Prepared) -> None:  # noqa: C901 - the loop over records, without calls that could be spared
         convert, add, offsets = self._convert, prepared.calls.append, prepared.offsets
         to_value, to_key = convert.value, convert.key
         transform = convert.record if convert.transforms else None

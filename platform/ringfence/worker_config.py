@@ -93,31 +93,34 @@ class WorkerConfig:
             # Kafka Connect's settings name no events topic: one broker's worth of them must be enough.
             settings.setdefault(f"events.storage.{what}", settings[f"status.storage.{what}"])
         config = cls(settings)
-        if config.mode not in list(Mode):
-            raise Invalid(f"exactly.once.source.support={config.mode}: use disabled, preparing or enabled")
-        for key in settings:
+        config._check()
+        return config
+
+    def _check(self) -> None:
+        if self.mode not in list(Mode):
+            raise Invalid(f"exactly.once.source.support={self.mode}: use disabled, preparing or enabled")
+        for key in self.settings:
             if key.endswith((".ms", ".factor", ".partitions")):
-                config.number(key)
-        config._check_restarts()
+                self.number(key)
+        self._check_restarts()
         for key in ("topic.tracking.enable", "topic.tracking.allow.reset", ENCRYPTION):
-            config.flag(key)
+            self.flag(key)
         try:
-            spark_settings(settings, 1)
+            spark_settings(self.settings, 1)
         except ValueError as error:
             raise Invalid(f"{error}. Remove it from the worker's settings") from error
         try:
-            ConfigProviders(settings)
-            memory_limit(settings)
+            ConfigProviders(self.settings)
+            memory_limit(self.settings)
         except ConfigException as error:
             raise Invalid(str(error)) from error
-        if problem := wrong_roots(settings):
+        if problem := wrong_roots(self.settings):
             raise Invalid(problem)
         try:
-            Policy(settings[EGRESS_ALLOW])
+            Policy(self.settings[EGRESS_ALLOW])
         except ValueError as error:
             raise Invalid(str(error)) from error
-        config._check_clients()
-        return config
+        self._check_clients()
 
     def _check_restarts(self) -> None:
         """The defaults of connectors that do not set these keys themselves."""

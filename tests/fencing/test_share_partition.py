@@ -159,7 +159,7 @@ def aim(partition: SharePartition, name: str, at: int, more: int) -> tuple[int, 
     return min(one.first + at % 3, one.last), min(one.first + at % 3 + more, one.last)
 
 
-def run(operations: list[tuple[str, str, int, int]]) -> Iterator[tuple[SharePartition, Change | None, Plain]]:
+def run(operations: list[tuple[str, str, int, int]]) -> Iterator[tuple[SharePartition, Change | None, Plain]]:  # noqa: C901 - a case for each operation
     """Operations that a broker would do; those that it would refuse change nothing."""
     partition, plain, now = SharePartition.begin(0, delivery_limit=2, lock_s=2), Plain(), 0.0
     for name, member, at, more in operations:

@@ -74,7 +74,7 @@ class Workload:
             thread.join(60)
 
 
-def find_wrong(records: Sequence[Seen], rows: dict[int, int], *, preloaded: bool) -> list[tuple[Any, ...]]:
+def find_wrong(records: Sequence[Seen], rows: dict[int, int], *, preloaded: bool) -> list[tuple[Any, ...]]:  # noqa: C901 - a rule after the other
     """What is not as it should be: a version missing, twice or out of order; a transaction in parts; a wrong end.
 
     preloaded: the stream began after rows 1 to `_ROWS` were written, with version 0; rows are only read again then.

@@ -206,7 +206,7 @@ def _can_be_told(schema: Schema, value: object) -> bool:
     return True
 
 
-def _default(schema: Schema, value: object) -> Json:
+def _default(schema: Schema, value: object) -> Json:  # noqa: C901 - a case for each kind of value
     """A default as JSON; bytes as Latin 1, as Avro says."""
     if value is None:
         return None

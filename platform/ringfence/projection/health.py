@@ -44,7 +44,7 @@ SEVERITY = {
 _KNOWN_STATES = {"", "RUNNING", "PAUSED", "STOPPED", "FAILED", "UNASSIGNED", "RESTARTING"}
 
 
-def health_of(connector: Connector, tasks: Sequence[str]) -> Health:
+def health_of(connector: Connector, tasks: Sequence[str]) -> Health:  # noqa: C901 - decisions in the order of their rank
     """`tasks`: the states of the newest generation's tasks, "" for one that has none yet."""
     failed = tasks.count("FAILED")
     if connector.unreadable or connector.state == "FAILED" or (tasks and failed == len(tasks)):

@@ -27,13 +27,7 @@ def reason_of_health(connector: Connector) -> str:
     count, running, failed = connector.task_count, connector.tasks_running, connector.tasks_failed
     match connector.health:
         case Health.UNHEALTHY:
-            if connector.unreadable:
-                return "Its configuration in Kafka cannot be read"
-            if connector.state == "FAILED":
-                return "The connector itself has failed"
-            if not failed:
-                return "It runs without a task"
-            return "Its only task has failed" if failed == 1 else f"All {failed} tasks have failed"
+            return _reason_of_failure(connector)
         case Health.DEGRADED if failed:
             return f"{failed} of {_tasks(count)} failed"
         case Health.DEGRADED:
@@ -52,3 +46,17 @@ def reason_of_health(connector: Connector) -> str:
         case Health.PAUSING | Health.STOPPING:
             return "Tasks commit what they have"
     return ""
+
+
+def _reason_of_failure(connector: Connector) -> str:
+    if connector.unreadable:
+        return "Its configuration in Kafka cannot be read"
+    if connector.state == "FAILED":
+        return "The connector itself has failed"
+    match connector.tasks_failed:
+        case 0:
+            return "It runs without a task"
+        case 1:
+            return "Its only task has failed"
+        case failed:
+            return f"All {failed} tasks have failed"

@@ -54,7 +54,7 @@ def schema_of(shown: Json) -> Schema | None:
     return schema.but(default=value_of(schema, shown["default"])) if "default" in shown else schema
 
 
-def value_json(schema: Schema | None, value: object) -> Json:
+def value_json(schema: Schema | None, value: object) -> Json:  # noqa: C901 - a case for each type
     if value is None:
         return None
     if isinstance(value, Struct):

@@ -53,23 +53,26 @@ def errors_of(config: Mapping[str, str | None], worker: WorkerConfig) -> dict[st
             errors.setdefault(name, []).append(text)
     if OFFSETS_STORAGE_TOPIC not in errors:
         errors.update(_own_topic_errors(given.get(OFFSETS_STORAGE_TOPIC, "").strip(), given, worker))
-    for name, role in overrides_of(config).items():
-        if not allows(worker.override_policy, name.removeprefix(f"{role}.override.")):
-            text = (
-                f"The '{worker.override_policy}' policy does not allow '{name}' to be overridden in the connector "
-                "configuration."
-            )
-            errors.setdefault(name, []).append(text)
-    for role in Role:
-        for name, text in effective(role, worker.settings, given).errors.items():
-            errors.setdefault(name, []).append(text)
+    found = [_forbidden(config, worker), *(effective(role, worker.settings, given).errors for role in Role)]
     if worker.mode == "enabled":
-        for name, text in {**too_few_acks(worker.settings, given), **_too_long(given, worker)}.items():
+        found.append({**too_few_acks(worker.settings, given), **_too_long(given, worker)})
+    for each in found:
+        for name, text in each.items():
             errors.setdefault(name, []).append(text)
     for name, text in astray(worker.bootstrap, worker.settings, given).items():
         if name not in errors:
             errors[name] = [text]
     return errors
+
+
+def _forbidden(config: Mapping[str, str | None], worker: WorkerConfig) -> dict[str, str]:
+    """What the worker's policy keeps from connectors."""
+    policy = worker.override_policy
+    return {
+        name: f"The '{policy}' policy does not allow '{name}' to be overridden in the connector configuration."
+        for name, role in overrides_of(config).items()
+        if not allows(policy, name.removeprefix(f"{role}.override."))
+    }
 
 
 def _too_long(given: Mapping[str, str], worker: WorkerConfig) -> dict[str, str]:
