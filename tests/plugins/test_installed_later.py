@@ -65,14 +65,14 @@ def test_a_new_plugin_is_found_and_an_upgraded_one_is_told(host: PluginHost, fol
         host.config_keys("Late")
     install(folder, "1.0.0")
     assert host.config_keys("Late") == []
-    host.start_connector("c", CONFIG)  # in the process that had looked for plugins before
+    running = host.start_connector("c", CONFIG)  # in the process that had looked for plugins before
     assert host.task_configs("c", 1)[0]["config"] == "1.0.0"
-    assert host.upgrade_of({"connector.class": "Late"}) is None
+    assert host.upgrade_of({"connector.class": "Late"}, running) is None
 
     install(folder, "2.0.0-beta")
     assert version_in_list(host) == "2.0.0-beta"
-    host.start_connector("c", CONFIG)
+    assert host.start_connector("c", CONFIG) == running
     assert host.task_configs("c", 1)[0]["config"] == "1.0.0"
-    told = host.upgrade_of({"connector.class": "Late"})
+    told = host.upgrade_of({"connector.class": "Late"}, running)
     assert told is not None
     assert told.startswith("Late 2.0.0-beta is installed, 1.0.0 runs. Restart the workers")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
+from ringfence.engine.leader.plugin_upgrades import PluginUpgrades
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import PluginError
 from ringfence.engine.plugins.host import version_key
@@ -48,9 +49,9 @@ class Instances:
         wake: Callable[[], None],
         on_upgrade: Callable[[ConnectorName, str], None] = lambda _name, _text: None,
     ) -> None:
-        """`on_upgrade(connector, text)`: it was started with another version of its plugin than is installed."""
-        self._on_upgrade = on_upgrade
+        """`on_upgrade(connector, text)`: it runs another version of its plugin than is installed."""
         self._host = host
+        self._upgrades = PluginUpgrades(host, on_upgrade)
         self._offsets = offsets
         self._wake = wake
         self._lock = threading.Lock()
@@ -75,24 +76,19 @@ class Instances:
         except FencingError as error:
             raise PluginError(f"Connector {name} was not started, its offsets cannot be read: {error}") from error
         pairs = [(dict(found.partition), dict(found.offset or {})) for found in offsets.present()]
-        self._host.start_connector(name, config, pairs, grant=None if grant is None else grant.to_value())
-        self._host.version_of(config)  # asked for here, off the leader's thread
-        self._look_for_upgrade(name, config)
+        version = self._host.start_connector(name, config, pairs, grant=None if grant is None else grant.to_value())
+        self._upgrades.note(name, config, version)
         try:
             return self._host.task_configs(name, _tasks_max(config))
         except PluginError:
+            self._upgrades.forget(name)
             self._stop(name)
             raise
 
-    def _look_for_upgrade(self, name: ConnectorName, config: Mapping[str, str]) -> None:
-        try:
-            upgrade = self._host.upgrade_of(config)
-        except PluginError as error:
-            log.warning("Connector %s: which version of its plugin is installed is not known: %s", name, error)
-            return
-        if upgrade is not None:
-            log.warning("Connector %s: %s", name, upgrade)
-            self._on_upgrade(name, upgrade)
+    def look_for_upgrades(self, now: float) -> None:
+        """Tell, beside the leader's thread, of plugins that were installed since their connectors were started."""
+        if self._upgrades.is_due(now):
+            self._pool.submit(self._upgrades.look)
 
     def mark_started(self, name: ConnectorName, config_offset: int) -> None:
         """`make` succeeded, and its configuration was written at this offset."""
@@ -177,7 +173,9 @@ class Instances:
 
     def version_of(self, connector: ConnectorState) -> str | None:
         """The version of the connector's plugin, as far as this process was told it; never asks."""
-        return self._host.known_versions.get(version_key(connector.config or {}))
+        config = connector.config or {}
+        own = self._upgrades.version_of(connector.name, config)
+        return own or self._host.known_versions.get(version_key(config))
 
     def runs(self, name: ConnectorName, config_offset: int) -> bool:
         return self._running.get(name) == config_offset
@@ -194,6 +192,7 @@ class Instances:
 
     def _drop(self, name: ConnectorName) -> bool:
         """Whether an instance of it was known to run."""
+        self._upgrades.forget(name)
         with self._lock:
             self._failed.pop(name, None)
             self._raised.pop(name, None)

@@ -284,6 +284,7 @@ class Leader:
         rotate_key(self._term, self.worker_config.session_keys, self._reporter.now_ms())
         self._reconciler.step(self.members)
         self._hanging.step(self._term.state, self._status.state.topics)
+        self.instances.look_for_upgrades(time.monotonic())
         for name in self._reloads.due(self._term.state.existing(), time.monotonic()):
             self._reload(name, self._reconciler)
 

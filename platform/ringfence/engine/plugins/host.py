@@ -4,10 +4,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import cast
 
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
-from ringfence.connectors.installed import installed_state
 from ringfence.connectors.java import runtime as java_runtime
 from ringfence.connectors.java import versions
 from ringfence.engine.plugins.errors import PluginError
+from ringfence.engine.plugins.installed_plugins import InstalledPlugins, describe_upgrade
 from ringfence.engine.plugins.live import LiveConnectors, Offsets, pairs_of
 from ringfence.engine.plugins.pool import CallPool
 from ringfence.engine.plugins.process import ChildProcess
@@ -78,7 +78,7 @@ class PluginHost:
         self._on_warning = on_warning
         self._offsets_topics = offsets_topics
         self._environment = environment
-        self._installed = installed_state(environment)
+        self.installed = InstalledPlugins(environment)
         self.call_seconds = call_seconds
         self.known_versions: dict[tuple[str, str], str] = {}
         self._calls = CallPool(self._start_process, call_processes)
@@ -111,18 +111,17 @@ class PluginHost:
                         self.known_versions[key] = found
         return self.known_versions.get(key)
 
-    def upgrade_of(self, config: Mapping[str, str]) -> str | None:
-        """What to tell about a plugin of which this worker runs another version than is installed, else None."""
-        running, plugin = self.known_versions.get(version_key(config)), version_key(config)[0]
-        if self._installed == installed_state(self._environment):
+    def upgrade_of(self, config: Mapping[str, str], running: str) -> str | None:
+        """What to tell about a plugin that runs in this version where a start would choose another one, else None."""
+        if not self.installed.have_changed():
             return None
+        plugin, wanted = version_key(config)
         for one in self.plugins():
-            installed = str(one["version"])
-            if running is not None and plugin in cast("list[str]", one["names"]) and installed != running:
-                return (
-                    f"{plugin} {installed} is installed, {running} runs. Restart the workers to run {installed}: end "
-                    "each with SIGTERM; `ringfence up` and service managers start it again"
-                )
+            if plugin in cast("list[str]", one["names"]):
+                is_java = self.is_java(plugin)
+                installed = _choose(wanted, cast("list[str]", one["versions"])) if is_java else str(one["version"])
+                if installed is not None and installed != running:
+                    return describe_upgrade(plugin, installed, running, is_java=is_java)
         return None
 
     def find_broken_plugins(self, timeout: float | None = None) -> dict[str, str]:
@@ -234,13 +233,16 @@ class PluginHost:
         timeout: float | None = None,
         *,
         grant: Mapping[str, object] | None = None,
-    ) -> None:
+    ) -> str:
         """Start the connector's instance, in place of one that runs; `offsets` are what its offset reader shows.
+
+        Returns the version of its plugin that runs.
 
         grant: the value of the record with the topics that it may write to, None for all but internal ones.
         """
         version = self._live.start(name, config, offsets, self._limit(timeout), grant)
         self.known_versions[version_key(config)] = version
+        return version
 
     def task_configs(
         self, name: str, max_tasks: int, offsets: Offsets | None = None, timeout: float | None = None
