@@ -1,5 +1,6 @@
 """A plugin's archive: unpacked whole below its own folder, or refused whole."""
 
+import hashlib
 import io
 import stat
 import zipfile
@@ -54,7 +55,8 @@ def test_a_zip_and_a_jar_are_found_by_their_versions(tmp_path: Path, capsys: pyt
     assert (place, (place / "one/doc/README").read_text()) == (folder / "one-1.2", "read me")
     (tmp_path / "one-2.0.jar").write_bytes(jar("2.0"))
     assert main(["plugins", "install", str(tmp_path / "one-2.0.jar"), "--into", str(folder)]) == 0
-    assert capsys.readouterr().out.strip() == str(folder / "one-2.0")
+    digest = hashlib.sha256(jar("2.0")).hexdigest()
+    assert capsys.readouterr().out.splitlines() == [str(folder / "one-2.0"), "a.One 2.0", f"{digest}  one-2.0.jar"]
     found = [(plugin.version, plugin.location) for plugin in find_plugins([str(folder)])]
     assert found == [("2.0", str(folder / "one-2.0")), ("1.2", str(place))]
     with pytest.raises(LocalError, match="is there already: remove it first"):

@@ -1,11 +1,17 @@
-"""Plugins that are fetched from Maven Central."""
+"""Plugins that are fetched from Maven Central, and installs that are killed."""
 
+import signal
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
+from ringfence.cli import main
 from ringfence.connectors.java.discovery import find_plugins
 from ringfence.local.errors import LocalError
+from ringfence.local.jars import Coordinate, resolve
 from ringfence.local.plugins import install, parse
 from tests.support.java_plugins import FILE_STREAM, FILE_STREAM_CLASS
 
@@ -24,3 +30,44 @@ def test_a_plugin_is_installed_whole_and_once(tmp_path: Path) -> None:
 def test_what_is_no_coordinate_is_refused(text: str) -> None:
     with pytest.raises(LocalError, match="write group:artifact:version"):
         parse(text)
+
+
+def test_what_holds_no_source_connector_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "path" / "plugins"
+    library = Coordinate("org.apache.kafka", "connect-api", FILE_STREAM.version)
+    with pytest.raises(LocalError, match=r"connect-api:[\d.]+ holds no source connector"):
+        install(library, folder)
+    assert [*folder.iterdir()] == []
+    assert [*folder.parent.iterdir()] == [folder]
+
+
+KILLED = """
+import resource, signal, sys
+from ringfence.cli import main
+import ringfence.local.plugin_archive
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+main(["plugins", "install", *sys.argv[1:]])
+"""
+"""The kernel ends it in the middle of a file: the first byte above the limit."""
+
+
+@pytest.mark.parametrize("way", ["maven", "zip"])
+def test_an_install_that_is_killed_leaves_no_plugin(tmp_path: Path, way: str) -> None:
+    folder = tmp_path / "path" / "plugins"
+    coordinate = f"{FILE_STREAM.group}:{FILE_STREAM.artifact}:{FILE_STREAM.version}"
+    jars = resolve(FILE_STREAM.artifact, [FILE_STREAM])
+    archive = tmp_path / "one.zip"
+    with zipfile.ZipFile(archive, "w") as packed:
+        for each in jars.iterdir():
+            packed.write(each, f"one/{each.name}")
+    plugin = coordinate if way == "maven" else str(archive)
+    ended = subprocess.run(
+        [sys.executable, "-B", "-c", KILLED, plugin, "--into", str(folder)], timeout=120, check=False
+    )
+    assert ended.returncode == -signal.SIGXFSZ
+    assert [each for each in folder.parent.iterdir() if each != folder], "it was at work"
+    assert [*folder.iterdir()] == []
+    assert main(["plugins", "install", plugin, "--into", str(folder)]) == 0
+    assert [plugin.class_name for plugin in find_plugins([str(folder)])] == [FILE_STREAM_CLASS]

@@ -58,13 +58,14 @@ def _list(rest: Rest, args: argparse.Namespace) -> int:
 
 
 def _install(_rest: Rest, args: argparse.Namespace) -> int:
-    from ringfence.local.plugins import install, parse
+    from ringfence.local.plugins import describe, install, parse
 
     folder, archive = args.into.absolute(), Path(args.plugin)
     if archive.is_file():
-        print(_load("local.plugin_archive").install_archive(archive, folder))
+        place = _load("local.plugin_archive").install_archive(archive, folder)
     else:
-        print(install(parse(args.plugin), folder))
+        place = install(parse(args.plugin), folder)
+    print(describe(place))
     return 0
 
 

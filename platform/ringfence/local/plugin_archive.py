@@ -1,6 +1,5 @@
 """Install a Kafka Connect plugin, one zip or jar, in a folder of `plugin.path`: whole, or not at all."""
 
-import os
 import re
 import shutil
 import tempfile
@@ -9,8 +8,8 @@ from pathlib import Path
 from typing import Final
 from zipfile import BadZipFile
 
-from ringfence.connectors.java.discovery import find_plugins
 from ringfence.local.errors import LocalError
+from ringfence.local.plugins import require_connector
 from ringfence.local.safe_unpacking import Limits, unpack
 
 _SUFFIXES: Final = (".zip", ".jar")
@@ -43,7 +42,7 @@ def install_archive(archive: Path, folder: Path, limits: Limits = _LIMITS) -> Pa
                 shutil.copyfile(archive, made / archive.name)
             else:
                 unpack(archive, made, limits)
-            _require_connector(archive, Path(scratch))
+            require_connector(archive.name, Path(scratch))
             made.rename(target)
     except (BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise LocalError(f"{archive.name} cannot be unpacked: {error}. Fetch it again") from error
@@ -56,12 +55,3 @@ def _require_size(archive: Path, limits: Limits) -> None:
     size = archive.stat().st_size
     if size > limits.archive:
         raise LocalError(f"{archive.name} has {size:,} bytes, and {limits.archive:,} are the most")
-
-
-def _require_connector(archive: Path, scratch: Path) -> None:
-    if not find_plugins([os.fspath(scratch)]):
-        raise LocalError(
-            f"{archive.name} holds no source connector: no jar in it has META-INF/services/"
-            "org.apache.kafka.connect.source.SourceConnector. For a plugin older than Kafka 3.6, Kafka's "
-            "connect-plugin-path.sh sync-manifests writes it"
-        )
