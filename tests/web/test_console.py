@@ -284,9 +284,13 @@ def test_stuck_operations_are_listed_with_age_and_reason(client: Client, flights
     shown = text(client.get("/console/stuck/"))
     assert "no broker answers" in shown
     assert f"{CONSOLE}/round/" in shown
+    assert 'href="/ui/docs/exactly-once#what-each-failure-looks-like"' in shown
+    assert 'href="/ui/docs/operations#troubleshooting"' in shown
     Connector.objects.filter(name="flights").update(fencing=False)
     Task.objects.filter(number=1).update(state="UNASSIGNED", why="placed", since_ms=now - 90_000)
     assert "has not started it" in text(client.get("/console/stuck/"))
+    Task.objects.filter(number=1).update(why="no-slot")
+    assert 'href="/ui/docs/deployment#sizing"' in text(client.get("/console/stuck/"))
 
 
 def test_a_command_that_waits_is_taken_back_before_a_leader_takes_it(

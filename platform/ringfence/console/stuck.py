@@ -15,6 +15,7 @@ from ringfence.dispatch import COMMAND_TIMEOUT, Refused
 from ringfence.projection.health import Health
 from ringfence.projection.models import Connector, GenerationRow, Task
 from ringfence.projection.slots import count_slots
+from ringfence.web.handbook.references import FAILURES, SIZES, TROUBLES, Reference
 
 ROUND_MS = 15_000
 MOTION_MS = 60_000
@@ -26,7 +27,8 @@ _MOVING = (Health.STARTING, Health.STOPPING, Health.PAUSING, Health.RESTARTING)
 
 @dataclass(frozen=True, slots=True)
 class Stuck:
-    """One thing that waits. `why`: what it waits for, as far as it is known; `ways`: address and word of what helps."""
+    """One thing that waits. `why`: what it waits for, as far as it is known; `ways`: address and word of what helps;
+    `more`: the section of the documents about it."""
 
     what: str
     connector: str
@@ -34,6 +36,7 @@ class Stuck:
     why: str
     ways: list[tuple[str, str]] = field(default_factory=list)
     at: str = ""
+    more: Reference = TROUBLES
 
 
 def stuck(who: Principal, now_ms: int | None = None) -> tuple[list[Stuck], str]:
@@ -61,7 +64,9 @@ def _rounds(who: Principal, now: int) -> Iterator[Stuck]:
         if row.committed_ms and now - row.committed_ms > ROUND_MS:
             why = row.message or {"pending": "no leader has begun it: does anybody lead?"}.get(row.stage, row.stage)
             ways = [(_path(name, "round"), "Try again now"), (_path(name, "fence"), "Fence again")]
-            yield Stuck(f"Fencing round of generation {row.generation}", name, row.committed_ms, why, ways)
+            yield Stuck(
+                f"Fencing round of generation {row.generation}", name, row.committed_ms, why, ways, more=FAILURES
+            )
 
 
 def _connectors(who: Principal, now: int) -> Iterator[Stuck]:
@@ -91,7 +96,8 @@ def _tasks(who: Principal, now: int) -> Iterator[Stuck]:
             "lost": "its attempt was lost, and no worker has a free slot",
         }.get(row.why, "no worker has a free slot for it")
         ways = [(_path(row.connector, f"tasks/{row.number}/restart"), "Restart")]
-        yield Stuck(f"Task {row.number} is {row.state.lower()}", row.connector, row.since_ms, why, ways)
+        more = TROUBLES if row.why in ("placed", "restarted") else SIZES
+        yield Stuck(f"Task {row.number} is {row.state.lower()}", row.connector, row.since_ms, why, ways, more=more)
 
 
 def _find_unanswered(who: Principal, now: int) -> Iterator[Stuck]:

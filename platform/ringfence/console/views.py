@@ -239,11 +239,11 @@ def stuck_page(request: HttpRequest) -> HttpResponse:
                 _ui(one.connector) if one.connector else NOTHING,
                 age(now - one.since_ms),
                 one.why,
-                links(*one.ways),
+                links(*one.ways, (one.more.address, one.more.title)),
             )
             for one in found
         ],
-        [f"{one.what} {one.connector}" for one in found],
+        [f"{one.what} {one.connector} {one.since_ms}" for one in found],
     )
     says = (
         "Rounds after 15 s, tasks and connectors after a minute, requests after 15 s. Everything goes on by itself "
