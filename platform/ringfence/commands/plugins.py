@@ -58,14 +58,13 @@ def _list(rest: Rest, args: argparse.Namespace) -> int:
 
 
 def _install(_rest: Rest, args: argparse.Namespace) -> int:
-    from ringfence.local.plugins import describe, install, parse
-
+    plugins = _load("local.plugins")
     folder, archive = args.into.absolute(), Path(args.plugin)
     if archive.is_file():
         place = _load("local.plugin_archive").install_archive(archive, folder)
     else:
-        place = install(parse(args.plugin), folder)
-    print(describe(place))
+        place = plugins.install(plugins.parse(args.plugin), folder)
+    print(plugins.describe(place))
     return 0
 
 
