@@ -314,7 +314,7 @@ def test_errors_lead_to_their_fields_and_come_to_their_slots(client: Client, ric
     page = text(answer)
     assert answer.status_code == 400
     assert "2 settings to correct" in page
-    assert '<a href="#in-topic">topic</a>: Missing required configuration "topic"' in page
+    assert '<a href="#in-topic">topic</a>: This setting is required: fill it in.' in page
     assert re.search(r'id="err-poll-ms" hx-swap-oob="innerHTML">.*Not a number', page, re.DOTALL)
     assert "hunter2" not in page
     assert rich.asked == []

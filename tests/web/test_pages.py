@@ -238,7 +238,7 @@ def test_creating_from_the_form(client: Client, leader: FakeLeader) -> None:
     sent = {"class": "VerifiableSource", "name": "c", "setting:topic": "", "setting:pin": "", "state": "PAUSED"}
     wrong = client.post("/ui/new", sent)
     assert wrong.status_code == 400
-    assert "Missing required configuration &quot;topic&quot;" in text(wrong)
+    assert "This setting is required: fill it in." in text(wrong)
     assert 'href="#in-topic"' in text(wrong)
     assert leader.asked == []
     made = client.post("/ui/new", {**sent, "setting:topic": "t"})

@@ -84,6 +84,12 @@ def other_field(name: str, value: str, secret: Callable[[str], bool]) -> Field:
     return _fill(made, value, secret(name))
 
 
+def _reword(error: str, name: str) -> str:
+    """Kafka's words for an empty field, in those of a form; every other error as it is."""
+    empty = f'Missing required configuration "{name}" which has no default value.'
+    return "This setting is required: fill it in." if error == empty else error
+
+
 def make_field(
     definition: Mapping[str, Any], value: Mapping[str, Any], config: Mapping[str, str], secret: Callable[[str], bool]
 ) -> Field:
@@ -97,7 +103,7 @@ def make_field(
         advanced=not definition.get("required") and definition.get("importance") != "HIGH",
         help=str(definition.get("documentation") or ""),
         default="" if default is None else str(default),
-        errors=[str(error) for error in value.get("errors", [])],
+        errors=[_reword(str(error), name) for error in value.get("errors", [])],
         width=str(definition.get("width") or "NONE").lower(),
         dependents=tuple(str(each) for each in definition.get("dependents") or ()),
         classes=definition.get("type") == "CLASS",
