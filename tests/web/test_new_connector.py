@@ -136,10 +136,13 @@ def test_the_catalog_is_searched_and_tells_what_a_plugin_is(
         {"class": f"org.{name}", "type": "source", "version": "1", "names": [name], "documentation": words}
         for name, words in (("Lines", "Reads a file."), ("Rows", "Reads <tables>."))
     ]
+    known[0]["versions"] = ["1", "0.9", "<0.8>"]
     monkeypatch.setattr(leader, "list_plugins", lambda: known)
     page = text(client.get("/ui/new"))
     assert "Reads a file." in page
     assert "Reads <tables>." in page
+    assert page.count("Also installed:") == 1
+    assert "Also installed: 0.9, <0.8>. Choose one with" in page
     part = client.get("/ui/new?q=reads+FILE", headers=FRAGMENT)
     assert b"<html" not in part.content
     assert "org.Lines" in text(part)

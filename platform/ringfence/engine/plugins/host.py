@@ -118,7 +118,7 @@ class PluginHost:
         plugin, wanted = version_key(config)
         for one in self.plugins():
             if plugin in cast("list[str]", one["names"]):
-                is_java = self.is_java(plugin)
+                is_java = bool(one["java"])
                 installed = _choose(wanted, cast("list[str]", one["versions"])) if is_java else str(one["version"])
                 if installed is not None and installed != running:
                     return describe_upgrade(plugin, installed, running, is_java=is_java)

@@ -22,12 +22,16 @@ _ORDER: Final = ("Databases", "Files", "Kafka", "Applications", _OTHER, _JAVA, "
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One plugin. tested: what the compatibility suite's report says of its code, "" without one."""
+    """One plugin, in its newest version. older: what is installed beside it, the newest first.
+
+    tested: what the compatibility suite's report says of its code, "" without one.
+    """
 
     class_name: str
     title: str
     summary: str
     version: str
+    older: Sequence[str]
     category: str
     guarantee: str
     goes_back: bool
@@ -57,6 +61,7 @@ def card_of(plugin: Mapping[str, Any]) -> Card:
         str(entry.get("title") or simple),
         str(entry.get("summary") or _first_paragraph(str(plugin.get("documentation") or ""))),
         str(plugin.get("version") or ""),
+        [str(each) for each in (plugin.get("versions") or ())[1:]],
         str(entry.get("category") or (_JAVA if plugin.get("java") else _OTHER)),
         str(entry.get("guarantee") or ("" if entry else "Not stated")),
         bool(entry.get("goes_back", True)),
