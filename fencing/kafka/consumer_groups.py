@@ -57,7 +57,7 @@ class ConsumerGroupAdmin(GroupAdmin, HangingProber):
 
     def groups(self) -> list[ListedGroup]:
         """Those of consumers that this principal may describe, by name; no share, streams or Connect groups."""
-        rows = self._ask(self._admin._async_list_groups(), "Listing consumer groups")
+        rows = self._ask(self._admin.ask_groups(), "Listing consumer groups")
         found = []
         for row in rows:
             protocol = str(row.get("group_type") or CLASSIC).casefold()
@@ -81,7 +81,7 @@ class ConsumerGroupAdmin(GroupAdmin, HangingProber):
         if not names:
             return {}
         doing = "Asking for the offsets of consumer groups"
-        found = self._ask(self._admin._async_list_group_offsets(dict.fromkeys(names)), doing)
+        found = self._ask(self._admin.ask_group_offsets(dict.fromkeys(names)), doing)
         return {
             name: {(at.topic, at.partition): int(each.offset) for at, each in offsets.items() if each.offset >= 0}
             for name, offsets in found.items()

@@ -121,18 +121,18 @@ class Fencer:
             return await work
 
         try:
-            return dict(self._admin._manager.run(call))
+            return dict(self._admin.run(call))
         except TransactionalIdAuthorizationFailedError as error:
             raise _access_denied("these transactional ids", type(error).__name__) from error
         except KafkaError as error:
             raise Retriable(f"Fencing: {error}. It is tried again", type(error).__name__) from error
 
     async def _round(self, ids: Sequence[str]) -> dict[str, FencedProducer | FencingError]:
-        coordinators = await self._admin._find_coordinator_ids(list(ids), key_type=CoordinatorType.TRANSACTION)
+        coordinators = await self._admin.ask_coordinators(list(ids), key_type=CoordinatorType.TRANSACTION)
         asked = [
             (
                 transactional_id,
-                self._admin._manager.send(
+                self._admin.send(
                     InitProducerIdRequest(
                         transactional_id=transactional_id,
                         transaction_timeout_ms=60_000,

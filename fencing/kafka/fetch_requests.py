@@ -1,10 +1,12 @@
 """Requests with which a topic is read through kafka-python: who leads a partition, and what stands there."""
 
 from collections.abc import Collection
-from typing import Any, Final
+from typing import Final
 
 from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.metadata import MetadataRequest
+
+from ringfence.fencing.kafka.python_client import PythonClient
 
 _WITH_NAMES: Final = 12  # newer versions name topics by their id
 _BYTES: Final = 1024 * 1024
@@ -36,10 +38,10 @@ def make_fetch(topic: str, partition: int, position: int, wait_ms: int) -> Fetch
     )
 
 
-async def find_leaders(manager: Any, topic: str, partitions: Collection[int]) -> dict[int, int]:
+async def find_leaders(client: PythonClient, topic: str, partitions: Collection[int]) -> dict[int, int]:
     """The brokers that lead these partitions; a partition without a leader is left out."""
     wanted = MetadataRequest.MetadataRequestTopic(name=topic)
-    answer = await manager.send(MetadataRequest(topics=[wanted], allow_auto_topic_creation=False))
+    answer = await client.send(MetadataRequest(topics=[wanted], allow_auto_topic_creation=False))
     return {
         found.partition_index: int(found.leader_id)
         for topic_found in answer.topics

@@ -32,7 +32,7 @@ class GroupAdmin(Prober):
 
     def _coordinators(self, names: Collection[str], doing: str) -> dict[str, int]:
         """The node of each group's coordinator."""
-        nodes: dict[str, int] = self._ask(self._admin._find_coordinator_ids(sorted(names)), doing)
+        nodes: dict[str, int] = self._ask(self._admin.ask_coordinators(sorted(names)), doing)
         return nodes
 
     def _describe(self, names: Collection[str], request: Callable[[list[str]], Any], doing: str) -> Iterator[Any]:
@@ -59,7 +59,7 @@ class GroupAdmin(Prober):
             return await work
 
         try:
-            return self._admin._manager.run(call)
+            return self._admin.run(call)
         except IncompatibleBrokerVersion as error:
             raise Fatal(f"{doing}: {self.too_old}") from error
         except KafkaError as error:

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kafka import TopicPartition
-from kafka.admin._transactions import AbortTransactionSpec
 from kafka.errors import BrokerResponseError, IncompatibleBrokerVersion, KafkaError
 from kafka.protocol.metadata import MetadataRequest
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError, Retriable
+from ringfence.fencing.kafka.python_client import AbortTransactionSpec
 from ringfence.fencing.kafka.transactions import Transaction, TransactionProber
 
 _MAX_TIMEOUT: Final = "transaction.max.timeout.ms"

@@ -57,7 +57,7 @@ class PartitionFollower:
     def poll(self) -> list[Entry]:
         """What comes within half a second. Raises `Retriable` (call again), `Fatal`."""
         try:
-            found = self._client._manager.run(self._fetch)
+            found = self._client.run(self._fetch)
         except KafkaError as error:
             self._leader = None
             raise self._error(error) from error
@@ -74,11 +74,11 @@ class PartitionFollower:
         if self._leader is None:
             raise Retriable(f"Partition {self._partition} of topic {self._topic} has no leader now")
         request = make_fetch(self._topic, self._partition, self.position, _WAIT_MS)
-        answer = await self._client._manager.send(request, node_id=self._leader)
+        answer = await self._client.send(request, node_id=self._leader)
         return next((found for topic in answer.responses for found in topic.partitions), None)
 
     async def _find_leader(self) -> int | None:
-        leaders = await find_leaders(self._client._manager, self._topic, (self._partition,))
+        leaders = await find_leaders(self._client, self._topic, (self._partition,))
         return leaders.get(self._partition)
 
     def _entries(self, data: bytes) -> Iterator[Entry]:

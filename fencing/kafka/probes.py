@@ -7,7 +7,7 @@ Sent to any broker: one that does not coordinate the id says so, and it, too, ch
 """
 
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Final, Self, TypeVar
 
 from kafka.errors import (
@@ -95,22 +95,19 @@ class Prober:
             return Fatal(f"The login at {self._where} was refused", "SASL_AUTHENTICATION_FAILED")
         return Retriable(f"No broker of {self._where} answers: {type(error).__name__}")
 
-    def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
+    def _run(self, work: Awaitable[_T]) -> _T:
         async def call() -> _T:
             return await work
 
         try:
-            answer: _T = self._admin._manager.run(call)
+            answer: _T = self._admin.run(call)
         except KafkaError as error:
             raise self._trouble(error) from error
         return answer
 
     async def _all(self, requests: Mapping[str, Any], nodes: Mapping[str, int] | None = None) -> dict[str, Any]:
         """Send all at once; the answer to each, None where there is none."""
-        sent = {
-            name: self._admin._manager.send(request, node_id=(nodes or {}).get(name))
-            for name, request in requests.items()
-        }
+        sent = {name: self._admin.send(request, node_id=(nodes or {}).get(name)) for name, request in requests.items()}
         answers: dict[str, Any] = {}
         for name, future in sent.items():
             try:
@@ -227,7 +224,7 @@ class Prober:
 
     def broker_setting(self, name: str) -> str | None:
         """A setting of one broker; None where this principal may not ask (DescribeConfigs on the cluster)."""
-        brokers = [broker.node_id for broker in self._admin._manager.cluster.brokers()]
+        brokers = self._admin.broker_ids
         return self._setting(_BROKER, str(brokers[0]), name, brokers[0]) if brokers else None
 
     def _setting(self, kind: int, resource: str, name: str, node: int | None) -> str | None:
@@ -246,12 +243,12 @@ class Prober:
     @property
     def version(self) -> tuple[int, ...]:
         """The broker's version as far as it can be told: the newest that speaks as this one does."""
-        return tuple(int(part) for part in self._admin._manager.broker_version_data.broker_version)
+        return self._admin.broker_version
 
     def exactly_once(self) -> bool:
         """Whether the broker has what exactly-once needs (Kafka 2.5)."""
         try:
-            found: int = self._admin._manager.broker_version_data.api_version(InitProducerIdRequest)
+            found = self._admin.newest_version_of(InitProducerIdRequest)
         except IncompatibleBrokerVersion:
             return False
         return found >= _EXACTLY_ONCE_INIT

@@ -83,13 +83,11 @@ class RawFetcher:
         """One request for each partition, all under way at once; whether any went on."""
 
         async def call() -> list[tuple[_Stretch, Any, Any]]:
-            leaders = await find_leaders(self._admin._manager, self._topic, left)
+            leaders = await find_leaders(self._admin, self._topic, left)
             sent = [
                 (
                     one,
-                    self._admin._manager.send(
-                        make_fetch(self._topic, number, one.position, _WAIT_MS), node_id=leaders[number]
-                    ),
+                    self._admin.send(make_fetch(self._topic, number, one.position, _WAIT_MS), node_id=leaders[number]),
                 )
                 for number, one in left.items()
                 if number in leaders
@@ -101,7 +99,7 @@ class RawFetcher:
             return answers
 
         try:
-            answers = self._admin._manager.run(call)
+            answers = self._admin.run(call)
         except BrokerResponseError as error:
             raise self._error(error) from error
         except KafkaError:

@@ -84,7 +84,7 @@ class ShareGroupAdmin(GroupAdmin):
 
     def names(self) -> dict[str, str]:
         """Every share group that this principal may describe, and its state."""
-        rows = self._ask(self._admin._async_list_groups(types_filter=["share"]), "Listing share groups")
+        rows = self._ask(self._admin.ask_groups(types_filter=["share"]), "Listing share groups")
         return {str(row["group_id"]): str(row["group_state"]) for row in rows}
 
     @await_coordinator

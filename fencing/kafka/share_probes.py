@@ -34,7 +34,7 @@ class ShareProber(ShareGroupAdmin):
     def share_version(self) -> int:
         """The level of share.version that is finalised; 0: share groups are off, or not known to the brokers."""
         try:
-            features: Mapping[str, Any] = self._run(self._admin._async_describe_features())
+            features: Mapping[str, Any] = self._run(self._admin.ask_features())
         except IncompatibleBrokerVersion:
             return 0
         _, level = features.get(FEATURE, {}).get("finalized", (0, 0))
@@ -72,7 +72,7 @@ class ShareProber(ShareGroupAdmin):
 
     def kind_of(self, name: str) -> str:
         """What kind of group it is (`share`, `consumer`, `classic`); "" where there is none that may be described."""
-        rows = self._ask(self._admin._async_list_groups(), "Listing groups")
+        rows = self._ask(self._admin.ask_groups(), "Listing groups")
         return next((str(row["group_type"]).lower() for row in rows if row["group_id"] == name), "")
 
 
