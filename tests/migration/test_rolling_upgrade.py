@@ -44,7 +44,7 @@ class Cluster:
         self.rest = Rest(f"http://{http}")
         self._roles: dict[str, PythonRole] = {}
         migrate(self.instance, self._env)
-        self._launch("web", ["web", "--http", http], self._env)
+        self._launch("web", ["web", "--http", http, "--no-login", "same-user"], self._env)
 
     def _launch(self, name: str, arguments: list[str], env: dict[str, str]) -> None:
         role = PythonRole(name, arguments, self.instance, env, 30)
