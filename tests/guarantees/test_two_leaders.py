@@ -237,7 +237,7 @@ def test_what_hangs_of_an_older_leader_neither_becomes_visible_nor_stops_its_suc
     connection, topic = Connection(trusting.bootstrap), unique("configs")
     create_topics(connection, [TopicSpec(topic)], Deadline.after(20))
     candidate = Candidate(connection, f"{topic}-group", topic, "first")
-    eventually(lambda: bool(candidate.polled()), 30, "the member owns the topic")
+    eventually(lambda: bool(candidate.polled()), 90, "the member owns the topic")
     older = TransactionalProducer(connection, leader_transactional_id(f"{topic}-group"))
     older.init(Deadline.after(20))
     key, value = encode(wish(TargetState.STOPPED))
