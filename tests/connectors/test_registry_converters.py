@@ -72,6 +72,17 @@ def test_protobuf_comes_back_with_its_messages(registry: Registry) -> None:
     assert [sparse.HasField(name) for name in ("i64", "when", "inner", "maybe")] == [False, False, False, True]
 
 
+@pytest.mark.parametrize("kind", ["AvroConverter", "ProtobufConverter"])
+def test_a_struct_may_stand_where_none_may_stand_too(kind: str, registry: Registry) -> None:
+    """As numbers of PostgreSQL without a scale in a column that may be null: the field says so, not the struct."""
+    row = struct({"number": optional(SMALL)}, "flights.Row")
+    value = Struct.of(row, [ONE])
+    assert written(registry, kind, value) == written(registry, kind, Struct(row, {"number": {"id": 1}}))
+    other = struct({"id": INT64}, "flights.Other")
+    with pytest.raises(ConnectorError, match="Mismatching schema"):
+        written(registry, kind, Struct.of(row, [Struct(other, {"id": 1})]))
+
+
 def test_a_proto_file_says_what_the_schema_says(registry: Registry) -> None:
     inner = struct({"x": decimal(1)}, "other.Inner")
     schema = struct({"id": INT64, "all": array(inner), "by_name": mapping(STRING, INT64), "s": optional(STRING)}, "a.B")

@@ -13,6 +13,7 @@ from ringfence.connectors.converters.json_encoding import to_signed_bytes, to_un
 from ringfence.connectors.converters.registry.avro_schemas import LOGICAL, avro_schema, for_writing
 from ringfence.connectors.converters.registry.base import RegistryConverter, Write, pairs
 from ringfence.connectors.converters.registry.settings import load
+from ringfence.connectors.converters.registry.struct_schemas import is_same_struct
 from ringfence.connectors.values.moments import encode
 
 
@@ -91,7 +92,7 @@ def _present(schema: Schema) -> Callable[[Any], Any] | None:
             names = schema.names
 
             def struct(value: Struct) -> dict[str, Any]:
-                if value.schema != schema:
+                if not is_same_struct(value.schema, schema):
                     raise ConnectorError("Mismatching schema: the struct has another one than the record names.")
                 pairs = zip(encoders, value.values, strict=True)
                 return dict(zip(names, [encode(item) for encode, item in pairs], strict=True))

@@ -10,6 +10,7 @@ from ringfence.connectors.converters.json_encoding import to_signed_bytes, to_un
 from ringfence.connectors.converters.registry.base import RegistryConverter, Write
 from ringfence.connectors.converters.registry.proto_file import LOGICAL, ProtoFile
 from ringfence.connectors.converters.registry.settings import load
+from ringfence.connectors.converters.registry.struct_schemas import is_same_struct
 from ringfence.connectors.values.moments import millis
 
 Message = Any
@@ -48,7 +49,7 @@ def _message(schema: Schema) -> Fill:
     names = schema.names
 
     def fill(message: Message, struct: Struct) -> None:
-        if struct.schema != schema:
+        if not is_same_struct(struct.schema, schema):
             raise ConnectorError("Mismatching schema: the struct has another one than the record names.")
         for name, (inner, put), value in zip(names, fields, struct.values_or_defaults(), strict=True):
             if value is not None:
