@@ -94,9 +94,9 @@ def page(found: Mapping[int, tuple[Sent, int]], machine: Mapping[str, str], seco
 # Webhooks
 
 `make bench ARGS="hooks --write"` writes this page. Requests of 240 bytes with an idempotency key are due at a fixed
-rate
-for {seconds:.0f} s, whatever became of those before; a latency counts from when a request was due to its answer, which
-comes after the commit. One connector with one task; everything runs on one machine: senders, web process, task, broker.
+rate for {seconds:.0f} s, whatever became of those before. A latency counts from when a request was due to its answer,
+which comes after the commit. One connector with one task; everything runs on one machine: senders, web process, task,
+broker.
 
 {table(found)}
 

@@ -1,4 +1,4 @@
-"""A seat in a consumer group whose only use is to agree on who owns one partition (KIP-447's generation fencing).
+"""A member of a consumer group whose only use is to agree on who owns one partition (KIP-447's generation fencing).
 
 The metadata that later fences this member is captured inside the rebalance callback, while the member owns the
 partition (invariant 3): asked for at writing time it would be whatever the client believes then, and is accepted even
@@ -50,7 +50,7 @@ class GroupMembership:
     """One member of `group`, subscribed to the one-partition `topic`. Its owner polls it, on one thread.
 
     on_gain(metadata): the member owns the partition; called again, with new metadata, after each rebalance that leaves
-    it the owner. on_loss(): it owns it no more. Both run inside `poll`.
+    it the owner. on_loss(): it no longer owns it. Both run inside `poll`.
 
     A client that is in no group for `patience_s`, although it is polled, is replaced by a new one. Seen: after brokers
     had been killed and its process had been stopped for a while, a client did not find its coordinator again for nine
@@ -128,7 +128,7 @@ class GroupMembership:
             self._on_loss()
 
     def poll(self, seconds: float) -> None:
-        """Serve the group for up to `seconds`. Not polled for `max_poll_interval_ms`, a member loses its seat."""
+        """Serve the group for up to `seconds`. Not polled for `max_poll_interval_ms`, a member loses its place."""
         with self._gate, kafka_errors("serving the consumer group"):
             message = self._consumer.poll(seconds)
             self._look()
