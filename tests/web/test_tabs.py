@@ -17,7 +17,7 @@ from ringfence.history.models import ConfigVersion
 from ringfence.projection.models import Connector, Event, GenerationRow, Task
 from ringfence.projection.topic_projection import Projection
 from ringfence.web.connector import frame as connector_frame
-from ringfence.web.connector import tabs
+from ringfence.web.connector import generations, timeline
 from ringfence.web.connector.transaction_lanes import PAGE_SIZE, SPAN_MS, WIDTH, lanes
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
@@ -209,7 +209,7 @@ def test_who_may_not_read_configurations_sees_no_changes(
     flights.config.config(connector("flights", topic="u"))
     flights.start("flights")
     viewer = Principal("eve", "session", (Right(frozenset({Verb.VIEW}), "*"),))
-    for module in (tabs, connector_frame):
+    for module in (generations, timeline, connector_frame):
         monkeypatch.setattr(module, "principal_of", lambda request: viewer)
     page = text(client.get("/ui/connectors/flights/generations"))
     assert "What changed" not in page

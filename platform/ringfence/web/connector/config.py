@@ -7,6 +7,7 @@ from typing import Any
 
 from django.core.paginator import Page, Paginator
 from django.http import HttpRequest, HttpResponse
+from django.urls import path
 from django.views.decorators.http import require_http_methods
 
 from ringfence.access.authorise import principal_of
@@ -144,3 +145,6 @@ def _create_again(request: HttpRequest, name: str, wanted: ConfigVersion) -> Htt
 def _ask(request: HttpRequest, row: Connector, wanted: ConfigVersion, status: int = 200, **more: Any) -> HttpResponse:
     shown = {"wanted": wanted, "loaded": row.config_offset, "diff": differences(row, wanted), **effect(row), **more}
     return ask(request, row, "rollback", shown, status)
+
+
+urlpatterns = [path("", config)]

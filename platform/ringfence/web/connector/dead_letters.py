@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
+from django.urls import path
 from django.views.decorators.http import require_POST
 
 from ringfence.access.authorise import principal_of
@@ -175,3 +176,11 @@ def _letter(told: Mapping[str, Any]) -> Letter:
         value=decode(told["value"], told["value_size"]),
         headers=[(name, decode(encoded, size)) for name, encoded, size in told["headers"]],
     )
+
+
+urlpatterns = [
+    path("", dead_letters),
+    path("/records", records),
+    path("/question", question),
+    path("/replay", replay),
+]

@@ -6,11 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.core.paginator import Page, Paginator
+from django.http import HttpRequest
+from django.urls import path
 
+from ringfence.access.authorise import principal_of
+from ringfence.access.verbs import Verb
 from ringfence.history.models import ConfigVersion
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector, Event, GenerationRow
 from ringfence.web.connector.config_diff import Change, changes
+from ringfence.web.connector.frame import tab
 from ringfence.web.state_badges import Badge, stage_look
 
 PAGE_SIZE = 20
@@ -55,8 +60,14 @@ def changes_between(before: ConfigVersion | None, after: ConfigVersion | None, m
     return changes(before.settings, after.settings, masker)
 
 
-def generations(connector: Connector, page: str, *, with_config: bool) -> dict[str, Any]:
-    """What the tab shows, the newest generation first; configurations only for those who may read them."""
+@tab("generations")
+def generations(request: HttpRequest, row: Connector) -> dict[str, Any]:
+    """A page of generations, the newest first: `?page=`. Configurations only for those who may read them."""
+    may_read = principal_of(request).may(Verb.VIEW_CONFIG, row.name)
+    return _list_generations(row, request.GET.get("page", ""), with_config=may_read)
+
+
+def _list_generations(connector: Connector, page: str, *, with_config: bool) -> dict[str, Any]:
     rows = GenerationRow.objects.filter(connector=connector.name).order_by("-generation")
     shown: Page[GenerationRow] = Paginator(rows, PAGE_SIZE).get_page(page)
     listed = list(shown)
@@ -115,3 +126,6 @@ def _steps(connector: Connector, wanted: Sequence[int]) -> dict[int, list[tuple[
         if body.get("generation") in wanted:
             found.setdefault(body["generation"], []).append((time_ms, body))
     return found
+
+
+urlpatterns = [path("", generations)]

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
+from django.urls import path
 from django.views.decorators.http import require_safe
 
 from ringfence.access.authorise import principal_of
@@ -67,3 +68,10 @@ def _look_at(row: Connector, at_ms: int) -> dict[str, Any]:
 def _time_of(request: HttpRequest, name: str, default: int) -> int:
     given = request.GET.get(name, "")
     return int(given) if given.isascii() and given.isdigit() and len(given) < 16 else default
+
+
+urlpatterns = [
+    path("", history),
+    path("/series", series),
+    path("/moment", moment),
+]

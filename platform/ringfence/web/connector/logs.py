@@ -5,6 +5,7 @@ from urllib.parse import urlencode
 
 from django.core.paginator import Page, Paginator
 from django.http import HttpRequest, HttpResponse
+from django.urls import path
 from django.views.decorators.http import require_POST
 
 from ringfence.access.authorise import principal_of
@@ -73,3 +74,9 @@ def level(request: HttpRequest, name: str) -> HttpResponse:
         return render_refused(request, error)
     hint = f"After {minutes} minutes it is INFO again by itself." if until_ms else ""
     return render_done(request, row, f"Its tasks tell {wanted} and worse.", "logs", hint=hint)
+
+
+urlpatterns = [
+    path("", logs),
+    path("/level", level),
+]

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.core.paginator import Page, Paginator
 from django.http import HttpRequest, HttpResponse
+from django.urls import path
 from django.views.decorators.http import require_POST, require_safe
 
 from ringfence.access.authorise import principal_of
@@ -242,3 +243,14 @@ def _digest(entries: Sequence[Mapping[str, Any]]) -> str:
 
 def _snapshot(name: str, number: int) -> OffsetSnapshot | None:
     return OffsetSnapshot.objects.filter(connector=name, number=min(number, 2**31 - 1)).first()
+
+
+urlpatterns = [
+    path("", offsets),
+    path("/edit", editor),
+    path("/preview", preview),
+    path("/reset", reset),
+    path("/move", move),
+    path("/snapshots", snapshot),
+    path("/snapshots/<int:number>", restore),
+]

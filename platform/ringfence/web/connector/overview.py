@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 
 from django.http import HttpRequest
+from django.urls import path
 
 from ringfence.fencing.leader.fence_targets import may_keep_own_offsets
 from ringfence.http.masking import Masker
@@ -105,3 +106,6 @@ def _events(name: str) -> list[Event]:
         group[0].summary = headline(group)
         told.append(group[0])
     return told[:SHOWN_EVENTS]
+
+
+urlpatterns = [path("", overview)]

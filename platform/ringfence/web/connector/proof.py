@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import path
 from django.views.decorators.http import require_POST, require_safe
 
 from ringfence.access.authorise import principal_of
@@ -125,3 +126,11 @@ def _describe(found: ProofRun | None) -> dict[str, Any]:
             for each in report["offsets"]
         ]
     return shown
+
+
+urlpatterns = [
+    path("", proof),
+    path("/run", run),
+    path("/count", count),
+    path("/<int:number>/<str:form>", download),
+]

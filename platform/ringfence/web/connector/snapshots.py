@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
+from django.urls import path
 from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_http_methods, require_POST
 
@@ -127,3 +128,12 @@ def _send(request: HttpRequest, row: Connector, kind: str, tables: list[str]) ->
 def _unescape(pattern: str) -> str:
     """A table's name out of the expression that matches nothing else."""
     return re.sub(r"\\(.)", r"\1", pattern)
+
+
+urlpatterns = [
+    path("", snapshots),
+    path("/start", start),
+    path("/pause", pause),
+    path("/resume", resume),
+    path("/stop", stop),
+]

@@ -14,13 +14,18 @@ def _has_every_connector(_row: Connector) -> bool:
 @dataclass(frozen=True, slots=True)
 class Tab:
     """`key`: the last segment of its address, "" for the connector's own; `group`: of GROUPS; `is_for`: the connectors
-    that have it.
+    that have it. Its views are in the module of `web.connector` with its name, which lists them in `urlpatterns`.
     """
 
     key: str
     word: str
     group: str
     is_for: Callable[[Connector], bool] = _has_every_connector
+
+    @property
+    def module(self) -> str:
+        """Imported by its name, as the tabs' modules import this one."""
+        return f"ringfence.web.connector.{self.key.replace('-', '_') or 'overview'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,7 @@ TABS = (
     Tab("timeline", "Timeline", "activity"),
     Tab("logs", "Logs", "activity"),
 )
-"""A new tab is one line here and one file with its view."""
+"""A new tab is one line here, one module and its template."""
 _BY_KEY = {tab.key: tab for tab in TABS}
 
 

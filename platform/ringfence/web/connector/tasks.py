@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.paginator import Page, Paginator
 from django.http import HttpRequest
+from django.urls import path
 
 from ringfence.fencing.topics.status import MISCONFIGURED
 from ringfence.http.masking import Masker
@@ -92,3 +93,6 @@ def _attempts(row: Connector, masker: Masker, config: dict[str, str]) -> list[At
     """The newest attempts, as long as events are kept."""
     events = Event.objects.filter(connector=row.name, type="task", task__isnull=False).order_by("-time_ms", "-id")
     return fold_attempts(events[:STEPS], lambda said: masker.scrub(said, config))
+
+
+urlpatterns = [path("", tasks)]

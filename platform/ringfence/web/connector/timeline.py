@@ -7,13 +7,17 @@ from typing import Any
 
 from django.core.paginator import Page, Paginator
 from django.db.models import Count, QuerySet, Value
+from django.http import HttpRequest
+from django.urls import path
 
+from ringfence.access.authorise import principal_of
 from ringfence.access.principal import Principal
 from ringfence.audit.listing import entries
 from ringfence.audit.models import AuditEntry, Outcome
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector, Event
 from ringfence.web.connector.event_folding import fold, headline
+from ringfence.web.connector.frame import tab
 from ringfence.web.connector.header import event_view
 
 PAGE_SIZE = 50
@@ -60,8 +64,13 @@ class Kind:
     chosen: bool
 
 
-def story(connector: Connector, who: Principal, kind: str, page: str) -> dict[str, Any]:
-    """What the tab shows. The audit trail's lines are there for those who may read configurations."""
+@tab("timeline")
+def timeline(request: HttpRequest, row: Connector) -> dict[str, Any]:
+    """Events and audit entries in one list: `?kind=&page=`. The latter for those who may read configurations."""
+    return _list_lines(row, principal_of(request), request.GET.get("kind", ""), request.GET.get("page", ""))
+
+
+def _list_lines(connector: Connector, who: Principal, kind: str, page: str) -> dict[str, Any]:
     events = Event.objects.filter(connector=connector.name)
     audit = entries(who, {"connector": connector.name})
     counted = events.order_by().values_list("type").annotate(Count("id"))
@@ -133,3 +142,6 @@ def _action(entry: AuditEntry) -> str:
     """What was done; a creation needs the permission `edit`, too."""
     created = entry.action == "edit" and entry.outcome == Outcome.DONE and not json.loads(entry.before or "null")
     return "create" if created and json.loads(entry.after or "null") else entry.action
+
+
+urlpatterns = [path("", timeline)]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
+from django.urls import path
 from django.views.decorators.http import require_POST
 
 from ringfence import dispatch
@@ -106,3 +107,9 @@ def _describe(record: Mapping[str, Any], masker: Masker, config: dict[str, str])
         value=read(record["value"], record["value_size"]),
         headers=[(name, read(encoded, size)) for name, encoded, size in record["headers"]],
     )
+
+
+urlpatterns = [
+    path("", topics),
+    path("/records", records),
+]

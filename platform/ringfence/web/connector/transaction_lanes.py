@@ -126,8 +126,8 @@ def _lane(task: Task, ended: Sequence[EndedTransaction], peak: int, now_ms: int)
     )
 
 
-def transactions(connector: Connector, page: str, now_ms: int) -> dict[str, Any]:
-    """What the tab shows: a page of lanes."""
+def show_lanes(connector: Connector, page: str, now_ms: int) -> dict[str, Any]:
+    """A page of lanes, for the template."""
     tasks = Task.objects.filter(connector=connector.name, known=True).order_by("number")
     shown: Page[Task] = Paginator(tasks, PAGE_SIZE).get_page(page)
     drawn = lanes(shown, now_ms)
