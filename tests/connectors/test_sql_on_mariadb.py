@@ -1,7 +1,6 @@
 """SqlSource on a real MariaDB: its types, times in UTC, late commits, a server that dies, tasks that are killed."""
 
 import random
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -11,17 +10,15 @@ from decimal import Decimal
 import pytest
 
 from ringfence.connectors.api import RetriableError
+from ringfence.connectors.api.schemas import Field
 from ringfence.connectors.builtin.sql.connector import SqlSourceConnector
 from ringfence.connectors.builtin.sql.task import SqlSourceTask
-from ringfence.connectors.class_names import class_name
-from ringfence.fencing.kafka.settings import Connection
 from tests.connectors.fakes import FakeContext
 from tests.connectors.test_sql_source import Seen
-from tests.guarantees.stage import Stage
 from tests.postgres.local import loopback
-from tests.support.attempts import Attempt
 from tests.support.broker import Broker
 from tests.support.mariadb import PASSWORD, MariaDb, mariadb
+from tests.support.sql_kills import read_under_kills
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
@@ -54,6 +51,11 @@ def config_of(server: MariaDb, table: str, mode: str, **more: str) -> dict[str, 
         "timestamp.delay.interval.ms": "0",
         **{key.replace("_", "."): value for key, value in more.items()},
     }
+
+
+def of_query(config: dict[str, str], query: str) -> dict[str, str]:
+    config = {**config, "query": query, "topic.prefix": "joined"}
+    return {key: value for key, value in config.items() if key not in ("table.whitelist", "tables")}
 
 
 def test_types(server: MariaDb) -> None:
@@ -91,6 +93,21 @@ def test_types(server: MariaDb) -> None:
         "since": full["since"],
     }
     assert "10:00" in str(full["since"])
+    # A query over the table has the same fields as the table.
+    query = of_query(config, "SELECT * FROM types WHERE coalesce(name, '') NOT LIKE '%:x' # ends in a comment")
+    assert SqlSourceConnector().validate(query) == {}
+    assert Seen().run(query).rows == [empty, full]
+    assert schema_of(query) == schema_of(config)
+
+
+def schema_of(config: dict[str, str]) -> list[Field]:
+    task = SqlSourceTask()
+    task.context = FakeContext()
+    task.start(config)
+    try:
+        return list(task._readings[0]._schema.fields)
+    finally:
+        task.stop()
 
 
 def test_a_delay_reads_what_commits_late_and_bare_numbers_miss_it(server: MariaDb) -> None:
@@ -125,85 +142,52 @@ def test_a_server_that_dies_is_a_retriable_error(server: MariaDb) -> None:
     try:
         assert len(task.poll() or ()) == 1
         server.kill()
-        task._tables[0].due = 0.0
+        task._readings[0].due = 0.0
         with pytest.raises(RetriableError) as error:
             task.poll()
         assert PASSWORD not in str(error.value)
         server.start()
         server.run("INSERT INTO dies VALUES (2)")
-        task._tables[0].due = 0.0
+        task._readings[0].due = 0.0
         (record,) = task.poll() or ()
         assert record.source_offset == {"incrementing": 2}
     finally:
         task.stop()
 
 
+@pytest.mark.parametrize(
+    "query", ["", "SELECT k.id, k.at FROM kills k LEFT JOIN kills o ON o.id = -k.id WHERE k.id % 1 = 0"]
+)
 def test_every_row_once_under_kills_and_concurrent_writers(
-    server: MariaDb, broker: Broker, unique: Callable[[str], str]
+    server: MariaDb, broker: Broker, unique: Callable[[str], str], query: str
 ) -> None:
-    table = "kills"
     server.run(
-        f"CREATE TABLE {table} (id int AUTO_INCREMENT PRIMARY KEY, "
+        "CREATE OR REPLACE TABLE kills (id int AUTO_INCREMENT PRIMARY KEY, "
         "at timestamp(6) NOT NULL DEFAULT current_timestamp(6), KEY (at, id))"
     )
-    stage = Stage(Connection(broker.bootstrap), unique("maria"))
-    text = "org.apache.kafka.connect.storage.StringConverter"
-    transform = "org.apache.kafka.connect.transforms"
-    config = {
-        **config_of(
-            server,
-            table,
-            "timestamp+incrementing",
-            incrementing_column_name="id",
-            timestamp_column_name="at",
-            timestamp_delay_interval_ms="5000",
-            batch_max_rows="20",
-        ),
-        "name": str(stage.connector),
-        "connector.class": "SqlSource",
-        "tasks.max": "1",
-        "key.converter": text,
-        "value.converter": text,
-        "transforms": "id,topic,text",
-        "transforms.id.type": f"{transform}.ExtractField$Value",
-        "transforms.id.field": "id",
-        "transforms.topic.type": f"{transform}.RegexRouter",
-        "transforms.topic.regex": ".*",
-        "transforms.topic.replacement": stage.data,
-        "transforms.text.type": f"{transform}.Cast$Value",
-        "transforms.text.spec": "string",
-        "transaction.boundary": "poll",
-        "exactly.once.support": "required",
-    }
-    stage.configure(config)
-    stage.count()
+    config = config_of(
+        server,
+        "kills",
+        "timestamp+incrementing",
+        incrementing_column_name="id",
+        timestamp_column_name="at",
+        timestamp_delay_interval_ms="5000",
+        batch_max_rows="20",
+    )
+    if query:
+        config = of_query(config, query)
     transactions, writers = 150, 3
 
     def write() -> None:
         with closing(server.connect(autocommit=False)) as connection:
             for _ in range(transactions):
                 for _ in range(3):
-                    connection.cursor().execute(f"INSERT INTO {table} () VALUES ()")
+                    connection.cursor().execute("INSERT INTO kills () VALUES ()")
                     time.sleep(random.choice((0, 0, 0.003)))
                 connection.commit()
 
-    threads = [threading.Thread(target=write) for _ in range(writers)]
-    attempts: list[Attempt] = []
-    try:
-        for each in threads:
-            each.start()
-        for least in (1, 200, 600):
-            attempts.append(Attempt(stage, len(attempts) + 1, config, class_name(SqlSourceTask), _LOOPBACK))
-            eventually(lambda least=least: len(stage.visible()) >= least, 60, lambda: attempts[-1].log, pause=0.05)  # type: ignore[misc]
-            attempts[-1].kill()
-        for each in threads:
-            each.join()
-        attempts.append(Attempt(stage, len(attempts) + 1, config, class_name(SqlSourceTask), _LOOPBACK))
-        wanted = writers * transactions * 3
-        eventually(lambda: len(stage.visible()) >= wanted, 60, lambda: attempts[-1].log, pause=0.2)
-        assert attempts[-1].stop()["trace"] is None
-        assert sorted(stage.visible()) == list(range(1, wanted + 1)), "a row is missing, or there twice"
-    finally:
-        for one in attempts:
-            one.close()
-        stage.close()
+    wanted = writers * transactions * 3
+    seen = read_under_kills(
+        broker.bootstrap, unique("maria"), config, _LOOPBACK, [write] * writers, (1, 200, 600), wanted
+    )
+    assert seen == list(range(1, wanted + 1)), "a row is missing, or there twice"

@@ -71,7 +71,7 @@ class Seen:
         task.context = FakeContext(FakeOffsets([(orjson.loads(key), each) for key, each in self.offsets.items()]))
         task.start(config)
         for _ in range(polls):
-            for table in task._tables:
+            for table in task._readings:
                 table.due = 0.0
             self.take(task.poll())
         task.stop()

@@ -1,25 +1,21 @@
-"""SqlSource on PostgreSQL: mode xmin reads what commits late, bare numbers miss it; kills change nothing."""
+"""SqlSource on PostgreSQL: mode xmin reads what commits late, bare numbers miss it; queries; kills change nothing."""
 
 import random
-import threading
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime
+from datetime import time as time_of_day
+from decimal import Decimal
 
 import psycopg
 import pytest
 
 from ringfence.connectors.builtin.sql.connector import SqlSourceConnector
-from ringfence.connectors.builtin.sql.task import SqlSourceTask
-from ringfence.connectors.class_names import class_name
-from ringfence.fencing.kafka.settings import Connection
 from tests.connectors.test_sql_source import Seen
-from tests.guarantees.stage import Stage
 from tests.postgres.local import loopback
-from tests.support.attempts import Attempt
 from tests.support.broker import Broker
 from tests.support.postgres import Postgres
-from tests.support.waiting import eventually
+from tests.support.sql_kills import read_under_kills
 
 
 class Numbers:
@@ -43,6 +39,11 @@ class Numbers:
             "poll.interval.ms": "20",
             **{key.replace("_", "."): value for key, value in more.items()},
         }
+
+    def query(self, query: str) -> dict[str, str]:
+        """Without a mode."""
+        config = {**self.config(""), "query": query, "topic.prefix": "joined"}
+        return {key: value for key, value in config.items() if key not in ("mode", "table.whitelist", "tables")}
 
     def connect(self) -> "psycopg.Connection[tuple[object, ...]]":
         return psycopg.connect(self._server.url, autocommit=True)
@@ -99,50 +100,85 @@ def test_a_window_of_many_rows_is_gone_on_with_after_its_last_key(numbers: Numbe
 
 
 def test_every_row_once_under_kills_and_concurrent_writers(
-    numbers: Numbers, server: Postgres, broker: Broker, unique: Callable[[str], str], tmp_path: Path
+    numbers: Numbers, broker: Broker, unique: Callable[[str], str]
 ) -> None:
-    stage = Stage(Connection(broker.bootstrap), unique("sql"))
-    text = "org.apache.kafka.connect.storage.StringConverter"
+    wanted = 3 * 3 * 150
+    config = numbers.config("xmin", batch_max_rows="50")
+    writers = [lambda: numbers.write(150)] * 3
+    seen = read_under_kills(broker.bootstrap, unique("sql"), config, _LOOPBACK, writers, (1, 200), wanted)
+    assert seen == list(range(1, wanted + 1)), "a row is missing, or there twice"
+
+
+def test_every_row_of_a_query_once_under_kills_and_concurrent_writers(
+    numbers: Numbers, broker: Broker, unique: Callable[[str], str]
+) -> None:
+    wanted = 3 * 3 * 150
     config = {
-        **numbers.config("xmin", batch_max_rows="50"),
-        "name": str(stage.connector),
-        "connector.class": "SqlSource",
-        "tasks.max": "1",
-        "key.converter": text,
-        "value.converter": text,
-        "transforms": "id,topic,text",
-        "transforms.id.type": "org.apache.kafka.connect.transforms.ExtractField$Value",
-        "transforms.id.field": "id",
-        "transforms.topic.type": "org.apache.kafka.connect.transforms.RegexRouter",
-        "transforms.topic.regex": ".*",
-        "transforms.topic.replacement": stage.data,
-        "transforms.text.type": "org.apache.kafka.connect.transforms.Cast$Value",
-        "transforms.text.spec": "string",
-        "transaction.boundary": "poll",
-        "exactly.once.support": "required",
+        **numbers.query(f"SELECT t.id, t.at, u.n FROM {numbers.name} t JOIN (SELECT 'x' AS n) u ON u.n = t.n;"),
+        "mode": "timestamp+incrementing",
+        "incrementing.column.name": "id",
+        "timestamp.column.name": "at",
+        "timestamp.delay.interval.ms": "3000",
+        "batch.max.rows": "20",
     }
-    stage.configure(config)
-    stage.count()
-    writers = [threading.Thread(target=numbers.write, args=(150,)) for _ in range(3)]
-    attempts: list[Attempt] = []
-    try:
-        for each in writers:
-            each.start()
-        for least in (1, 200):
-            attempts.append(Attempt(stage, len(attempts) + 1, config, class_name(SqlSourceTask), _LOOPBACK))
-            eventually(lambda least=least: len(stage.visible()) >= least, 60, lambda: attempts[-1].log, pause=0.05)  # type: ignore[misc]
-            attempts[-1].kill()
-        for each in writers:
-            each.join()
-        attempts.append(Attempt(stage, len(attempts) + 1, config, class_name(SqlSourceTask), _LOOPBACK))
-        wanted = 3 * 3 * 150
-        eventually(lambda: len(stage.visible()) >= wanted, 60, lambda: attempts[-1].log, pause=0.2)
-        assert attempts[-1].stop()["trace"] is None
-        assert sorted(stage.visible()) == list(range(1, wanted + 1)), "a row is missing, or there twice"
-    finally:
-        for one in attempts:
-            one.close()
-        stage.close()
+    writers = [lambda: numbers.write(150)] * 3
+    seen = read_under_kills(broker.bootstrap, unique("query"), config, _LOOPBACK, writers, (1, 200, 600), wanted)
+    assert seen == list(range(1, wanted + 1)), "a row is missing, or there twice"
+
+
+def test_a_query_has_the_types_of_its_result(numbers: Numbers) -> None:
+    numbers.run(f"INSERT INTO {numbers.name} (at, n) VALUES ('2026-03-29 01:30:00.125+00', 'a:b')")
+    query = f"""
+        SELECT id, id::bigint AS big, id::smallint AS small, id = 1 AS yes, 2.5::numeric(10, 2) AS price, 1/3.0 AS any,
+               0.25::float8 AS ratio, at, at::timestamp AS naive, at::date AS day, at::time AS since, n AS "Na me",
+               '{{"a": [1, ":x"]}}'::jsonb AS doc, '\\x00ff'::bytea AS raw, NULL AS nothing,
+               '9f0c3f2e-6a53-4d34-9d4e-0d5f4f1c2b3a'::uuid AS uuid, ':id' AS colon
+        FROM {numbers.name} WHERE n LIKE '%:b' -- ends in a comment"""
+    config = {**numbers.query(query), "mode": "incrementing", "incrementing.column.name": "id"}
+    assert SqlSourceConnector().validate(config) == {}
+    (row,) = Seen().run(config).rows
+    assert row == {
+        "id": 1,
+        "big": 1,
+        "small": 1,
+        "yes": True,
+        "price": Decimal("2.50"),
+        "any": "0.33333333333333333333",
+        "ratio": 0.25,
+        "at": datetime(2026, 3, 29, 1, 30, 0, 125_000, UTC),
+        "naive": datetime(2026, 3, 29, 1, 30, 0, 125_000, UTC),
+        "day": date(2026, 3, 29),
+        "since": time_of_day(1, 30, 0, 125_000),
+        "Na me": "a:b",
+        "doc": '{"a": [1, ":x"]}',
+        "raw": b"\x00\xff",
+        "nothing": None,
+        "uuid": "9f0c3f2e-6a53-4d34-9d4e-0d5f4f1c2b3a",
+        "colon": ":id",
+    }
+
+
+def test_what_validation_says_of_a_query(numbers: Numbers) -> None:
+    def errors(query: str, mode: str = "bulk", **more: str) -> Mapping[str, Sequence[str]]:
+        settings = {key.replace("_", "."): value for key, value in more.items()}
+        return SqlSourceConnector().validate({**numbers.query(query), "mode": mode, **settings})
+
+    table = numbers.name
+    assert errors(f"SELECT * FROM {table}") == {}
+    assert "a query" in errors(f"SELECT * FROM {table}", "xmin")["mode"][0]
+    assert "syntax error" in errors("SELECT 1 FRM x")["query"][0]
+    twice = errors(f"SELECT a.id, b.id FROM {table} a JOIN {table} b USING (id)")["query"][0]
+    assert "several columns are called id" in twice
+    assert "no column at" in errors(f"SELECT id FROM {table}", "timestamp", timestamp_column_name="at")["mode"][0]
+    for statement in (
+        f"DELETE FROM {table}",
+        f"WITH gone AS (DELETE FROM {table} RETURNING *) SELECT * FROM gone",
+        f"SELECT 1) AS query; DELETE FROM {table}; SELECT * FROM (SELECT 1",
+    ):
+        numbers.run(f"INSERT INTO {table} (n) VALUES ('kept')")
+        assert "query" in errors(statement)
+        with numbers.connect() as connection:
+            assert connection.execute(f"SELECT count(*) > 0 FROM {table}").fetchone() == (True,)
 
 
 _LOOPBACK = {"egress.allow": "loopback"}

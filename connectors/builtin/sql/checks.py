@@ -10,7 +10,8 @@ from ringfence.connectors.api import ConnectorError, ParsedConfig
 from ringfence.connectors.builtin.sql import settings as names
 from ringfence.connectors.builtin.sql.database import Database, explain
 from ringfence.connectors.builtin.sql.modes import MODES
-from ringfence.connectors.builtin.sql.tables import find_missing, list_tables
+from ringfence.connectors.builtin.sql.queries import reflect_query
+from ringfence.connectors.builtin.sql.tables import find_missing, list_tables, reflect_table
 
 _NEEDS = {
     names.INCREMENTING_MODE: (names.INCREMENTING,),
@@ -29,9 +30,16 @@ def find_errors(parsed: ParsedConfig) -> Mapping[str, Sequence[str]]:
     }
     if missing:
         return missing
+    query = names.query_of(parsed)
+    if query and (parsed.strings(names.TABLES) or parsed.strings(names.TABLES_EXCLUDE)):
+        return {names.QUERY: [f"Set either a query or {names.TABLES} and {names.TABLES_EXCLUDE}, not both."]}
+    if query and not parsed.string(names.PREFIX).strip():
+        return {names.PREFIX: ["Set it: it is the whole name of the topic that a query is read into."]}
     try:
         database = Database(parsed)
         with closing(database.engine().connect()) as connection:
+            if query:
+                return _find_query_errors(database, connection, query, parsed)
             return _find_table_errors(database, connection, parsed)
     except ConnectorError as error:
         return {names.URL: [str(error)]}
@@ -39,15 +47,30 @@ def find_errors(parsed: ParsedConfig) -> Mapping[str, Sequence[str]]:
         return {names.URL: [f"The database cannot be read: {explain(error)}."]}
 
 
+def _find_query_errors(
+    database: Database, connection: Connection, query: str, parsed: ParsedConfig
+) -> Mapping[str, Sequence[str]]:
+    try:
+        relation = reflect_query(database, connection, query)
+    except sa.exc.SQLAlchemyError as error:
+        return {names.QUERY: [f"The database refuses it as a subselect: {explain(error)}."]}
+    except ConnectorError as error:
+        return {names.QUERY: [str(error)]}
+    try:
+        MODES[parsed.string(names.MODE)](database, relation, parsed)
+    except ConnectorError as error:
+        return {names.MODE: [str(error)]}
+    return {}
+
+
 def _find_table_errors(database: Database, connection: Connection, parsed: ParsedConfig) -> Mapping[str, Sequence[str]]:
     tables = list_tables(database, connection, parsed)
     if missing := find_missing(tables, parsed):
         return {names.TABLES: [f"There is no table {missing[0]} that this user can see."]}
     problems = []
-    for schema, name in tables:
-        table = sa.Table(name, sa.MetaData(), schema=schema, autoload_with=connection, resolve_fks=False)
+    for table in tables:
         try:
-            MODES[parsed.string(names.MODE)](database, table, parsed)
+            MODES[parsed.string(names.MODE)](database, reflect_table(connection, table), parsed)
         except ConnectorError as error:
             problems.append(str(error))
     return {names.MODE: problems} if problems else {}

@@ -1,16 +1,17 @@
 """Columns as Kafka Connect's fields: the JDBC source connector's types."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from ringfence.connectors.api import Schema
+from ringfence.connectors.api import ParsedConfig, Schema
 from ringfence.connectors.api import schemas as connect
-from ringfence.connectors.builtin.sql.settings import BEST_FIT
+from ringfence.connectors.builtin.sql import settings as names
+from ringfence.connectors.builtin.sql.zones import load_zone
 
 ValueOf = Callable[[Any], object]
 _JDBC_SCALE = 127
@@ -22,6 +23,17 @@ class ColumnType(NamedTuple):
 
     schema: Schema
     value_of: ValueOf | None
+
+
+def describe_all(relation: sa.FromClause, parsed: ParsedConfig, *, wide: bool) -> Sequence[tuple[str, ColumnType]]:
+    """Names and fields of all columns. wide: every integer may have 64 bits."""
+    zone, numeric = load_zone(parsed.string(names.ZONE)), parsed.string(names.NUMERIC)
+    # SQLAlchemy's names are of a class of its own, which no converter knows.
+    return [
+        (str(one.name), describe(one, zone, numeric, wide=wide))
+        for one in relation.columns
+        if isinstance(one, sa.Column)
+    ]
 
 
 def describe(column: "sa.Column[Any]", zone: tzinfo, numeric: str, *, wide: bool) -> ColumnType:
@@ -65,7 +77,7 @@ def _describe(type: "sa.types.TypeEngine[Any]", zone: tzinfo, numeric: str, wide
 
 def _number(type: "sa.Numeric[Any]", numeric: str) -> ColumnType:
     precision, scale = type.precision, type.scale
-    if numeric == BEST_FIT and precision is not None and precision < 19:
+    if numeric == names.BEST_FIT and precision is not None and precision < 19:
         if not scale:
             return ColumnType(connect.INT32 if precision < 10 else connect.INT64, int)
         return ColumnType(connect.FLOAT64, float)

@@ -10,6 +10,7 @@ from typing import ClassVar, Final
 from ringfence.connectors.api import (
     CatalogEntry,
     Category,
+    Choice,
     ConfigDef,
     ConfigException,
     ConnectorError,
@@ -30,7 +31,7 @@ _EXTRA: Final = "SqlSource needs SQLAlchemy, which is not installed here: pip in
 
 
 class SqlSourceConnector(SourceConnector):
-    """Tables are dealt to up to `tasks.max` tasks; each task queries its tables in turns."""
+    """Tables are dealt to up to `tasks.max` tasks; each task queries its tables in turns. A query has one task."""
 
     version: ClassVar[str] = "1.0.0"
     aliases: ClassVar[tuple[str, ...]] = ("io.confluent.connect.jdbc.JdbcSourceConnector",)
@@ -69,11 +70,16 @@ class SqlSourceConnector(SourceConnector):
     def start(self, config: Mapping[str, str]) -> None:
         self._config = dict(config)
         self._parsed = CONFIG_DEF.parse(config)
-        self._tables = _read_tables(self._parsed)
         self._stopped = threading.Event()
+        self._query = names.query_of(self._parsed) is not None
+        if self._query:
+            return
+        self._tables = _read_tables(self._parsed)
         threading.Thread(target=self._watch, name="tables", daemon=True).start()
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        if self._query:
+            return [dict(self._config)]
         count = min(max_tasks, len(self._tables))
         dealt = [self._tables[index::count] for index in range(count)]
         return [{**self._config, names.TASK_TABLES: json.dumps(tables)} for tables in dealt]
@@ -93,6 +99,12 @@ class SqlSourceConnector(SourceConnector):
             return {"connector.class": [_EXTRA]}
         return find_errors(parsed)
 
+    def list_choices(self, config: Mapping[str, str]) -> Mapping[str, Sequence[Choice]]:
+        """Tables, and columns to read by."""
+        from ringfence.connectors.builtin.sql.choices import list_choices
+
+        return list_choices(CONFIG_DEF.parse(config))
+
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
         """Not where a table is read as a whole: its rows have no positions."""
         bulk = config.get(names.MODE, "").strip() == names.BULK
@@ -101,10 +113,12 @@ class SqlSourceConnector(SourceConnector):
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
     ) -> bool:
-        """Any offset may be deleted; a new one needs a partition that names a table, and integers."""
+        """Any offset may be deleted; a new one needs a partition that names a table or the query, and integers."""
         for partition, offset in offsets:
-            if not isinstance(partition.get("table"), str):
-                raise ConnectorError(f"The partition {dict(partition)} must name a table under 'table'.")
+            if not isinstance(partition.get("table"), str) and partition != {"query": "query"}:
+                raise ConnectorError(
+                    f'The partition {dict(partition)} must name a table under \'table\', or be {{"query": "query"}}.'
+                )
             numbers = [value for key, value in (offset or {}).items() if key != "after"]
             if any(not isinstance(one, int) or isinstance(one, bool) for one in numbers if one is not None):
                 raise ConnectorError(f"The offset {dict(offset or {})} must hold integers only.")

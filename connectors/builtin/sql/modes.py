@@ -20,6 +20,10 @@ from ringfence.connectors.builtin.sql.zones import load_zone, of_offset, to_colu
 Row = Sequence[Any]
 
 
+Relation = sa.Table | sa.Subquery
+"""What rows are read from: a table, or a query."""
+
+
 class Batch(NamedTuple):
     """Rows; offset_of(number): the offset after the row with this number (the same for rows that belong together);
     more: whether to ask again at once; end: the offset after the batch where there is no row that could carry it.
@@ -32,13 +36,13 @@ class Batch(NamedTuple):
 
 
 class Mode(ABC):
-    """Reads one table."""
+    """Reads one table or query."""
 
     exact: ClassVar[bool] = True
     """Whether every row that is read is read once."""
 
-    def __init__(self, database: Database, table: sa.Table, parsed: ParsedConfig) -> None:
-        """Raises `ConnectorError` for a table that cannot be read so."""
+    def __init__(self, database: Database, table: Relation, parsed: ParsedConfig) -> None:
+        """Raises `ConnectorError` for what cannot be read so."""
         self._database = database
         self._table = table
         self._limit = parsed.integer(names.BATCH_ROWS)
@@ -70,7 +74,7 @@ class Bulk(Mode):
 class Incrementing(Mode):
     """Rows with larger numbers than before."""
 
-    def __init__(self, database: Database, table: sa.Table, parsed: ParsedConfig) -> None:
+    def __init__(self, database: Database, table: Relation, parsed: ParsedConfig) -> None:
         super().__init__(database, table, parsed)
         self._column = find_column(table, parsed, names.INCREMENTING)
         self._at = self._place(self._column)
@@ -88,7 +92,7 @@ class Incrementing(Mode):
 class Timestamp(Mode):
     """Rows with later times than before. Rows with one time are one batch: the offset cannot stand between them."""
 
-    def __init__(self, database: Database, table: sa.Table, parsed: ParsedConfig) -> None:
+    def __init__(self, database: Database, table: Relation, parsed: ParsedConfig) -> None:
         super().__init__(database, table, parsed)
         self._column = find_column(table, parsed, names.TIMESTAMP)
         if not isinstance(self._column.type, sa.DateTime):
@@ -140,7 +144,7 @@ class Timestamp(Mode):
 class TimestampIncrementing(Timestamp):
     """Rows with later times than before, and with larger numbers at the same time."""
 
-    def __init__(self, database: Database, table: sa.Table, parsed: ParsedConfig) -> None:
+    def __init__(self, database: Database, table: Relation, parsed: ParsedConfig) -> None:
         super().__init__(database, table, parsed)
         self._number = find_column(table, parsed, names.INCREMENTING)
         self._number_at = self._place(self._number)
@@ -172,10 +176,12 @@ class Xmin(Mode):
 
     _BITS: ClassVar[int] = (1 << 32) - 1
 
-    def __init__(self, database: Database, table: sa.Table, parsed: ParsedConfig) -> None:
+    def __init__(self, database: Database, table: Relation, parsed: ParsedConfig) -> None:
         super().__init__(database, table, parsed)
         if database.kind != "postgresql":
             raise ConnectorError(f"{names.MODE}={names.XMIN} is for PostgreSQL. Choose another mode.")
+        if isinstance(table, sa.Subquery):
+            raise ConnectorError(f"{names.MODE}={names.XMIN} reads tables, not a query. Choose another mode.")
         key = list(table.primary_key.columns)
         self._key = key if all(isinstance(one.type, sa.Integer | sa.String) for one in key) else []
         self._key_at = [self._place(one) for one in self._key]
@@ -246,13 +252,15 @@ MODES: Final[Mapping[str, type[Mode]]] = {
 }
 
 
-def find_column(table: sa.Table, parsed: ParsedConfig, setting: str) -> "sa.Column[Any]":
-    """The column that a setting names. Raises `ConnectorError` where it is missing, or may be null."""
+def find_column(table: Relation, parsed: ParsedConfig, setting: str) -> "sa.Column[Any]":
+    """The column that a setting names. Raises `ConnectorError` where it is missing, or may be null in a table."""
     name = str(parsed.get(setting) or "").strip()
     column = table.columns.get(name)
-    if column is None:
-        raise ConnectorError(f"{setting}: the table {table.name} has no column {name or '(none is set)'}.")
-    if _may_be_null(column) and parsed.boolean(names.NON_NULL):
+    query = isinstance(table, sa.Subquery)
+    if not isinstance(column, sa.Column):
+        what = "result of the query" if query else f"table {table.name}"
+        raise ConnectorError(f"{setting}: the {what} has no column {name or '(none is set)'}.")
+    if not query and _may_be_null(column) and parsed.boolean(names.NON_NULL):
         raise ConnectorError(
             f"{setting}: the column {name} of {table.name} may be null, and rows with a null there would never be "
             f"read. Declare it NOT NULL, or set {names.NON_NULL}=false."

@@ -1,8 +1,19 @@
 """The settings of SqlSource, and the names in its source partitions and offsets: those of the JDBC source connector."""
 
+import re
 from typing import Final
 
-from ringfence.connectors.api import ConfigDef, ConfigException, ConfigType, Importance, NonEmpty, OneOf, Range, Width
+from ringfence.connectors.api import (
+    ConfigDef,
+    ConfigException,
+    ConfigType,
+    Importance,
+    NonEmpty,
+    OneOf,
+    ParsedConfig,
+    Range,
+    Width,
+)
 from ringfence.connectors.builtin.sql.zones import load_zone
 
 URL: Final = "connection.url"
@@ -14,6 +25,7 @@ TIMESTAMP: Final = "timestamp.column.name"
 TABLES: Final = "table.whitelist"
 TABLES_EXCLUDE: Final = "table.blacklist"
 SCHEMA: Final = "schema.pattern"
+QUERY: Final = "query"
 PREFIX: Final = "topic.prefix"
 POLL_INTERVAL: Final = "poll.interval.ms"
 TABLE_INTERVAL: Final = "table.poll.interval.ms"
@@ -25,7 +37,8 @@ ZONE: Final = "db.timezone"
 NON_NULL: Final = "validate.non.null"
 
 TASK_TABLES: Final = "tables"
-"""In the configuration of a task: a JSON list of [schema, table]; the schema is null where the database has none."""
+"""In the configuration of a task: a JSON list of [schema, table]; the schema is null where the database has none. Not
+there where a query is read."""
 
 BULK: Final = "bulk"
 INCREMENTING_MODE: Final = "incrementing"
@@ -91,11 +104,21 @@ CONFIG_DEF: Final = (
         documentation="The schema whose tables are read. Default: the user's own, which is public for PostgreSQL.",
     )
     .define(
+        QUERY,
+        ConfigType.STRING,
+        None,
+        group=_TABLES,
+        documentation="A SELECT that is read in place of tables, by one task, into the topic that topic.prefix names. "
+        "It is wrapped as a subselect, so it may join, filter and group; the columns of the mode must be in its "
+        "result, and rows with a null there are never read.",
+        width=Width.LONG,
+    )
+    .define(
         PREFIX,
         ConfigType.STRING,
         importance=Importance.HIGH,
         group=_TABLES,
-        documentation="The topic of a table is this prefix and the table's name.",
+        documentation="The topic of a table is this prefix and the table's name; that of a query is this alone.",
         display_name="Topic prefix",
     )
     .define(
@@ -195,3 +218,8 @@ CONFIG_DEF: Final = (
         documentation="Refuse columns for times and numbers that may be null: a row with a null there is never read.",
     )
 )
+
+
+def query_of(parsed: ParsedConfig) -> str | None:
+    """The query that a configuration sets, without a semicolon at its end."""
+    return re.sub(r"[\s;]+\Z", "", str(parsed.get(QUERY) or "")).strip() or None

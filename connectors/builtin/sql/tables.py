@@ -1,6 +1,7 @@
 """The tables that a configuration selects, and how their source partitions are named."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -11,20 +12,36 @@ from ringfence.connectors.builtin.sql.database import Database
 
 TableName = tuple[str | None, str]
 """Schema and table."""
+QUERY_PARTITION: Final[Mapping[str, object]] = {"query": "query"}
+"""The source partition of a query."""
 
 
 def list_tables(database: Database, connection: Connection, parsed: ParsedConfig) -> list[TableName]:
     """The tables that are read, sorted."""
-    inspector = sa.inspect(connection)
-    default = inspector.default_schema_name if database.kind != "sqlite" else None
-    schema = str(parsed.get(names.SCHEMA) or "") or default
+    default = _schema(database, connection, parsed)
     wanted, unwanted = ({str(one) for one in parsed.strings(each)} for each in (names.TABLES, names.TABLES_EXCLUDE))
-    schemas = {schema, *(one.rpartition(".")[0] for one in wanted if "." in one)}
+    return [
+        one
+        for one in list_all_tables(database, connection, parsed)
+        if (not wanted or _names(one, default) & wanted) and not _names(one, default) & unwanted
+    ]
+
+
+def list_all_tables(database: Database, connection: Connection, parsed: ParsedConfig) -> list[TableName]:
+    """The tables of the schema, and of those that `table.whitelist` names, sorted."""
+    wanted = {str(one) for one in parsed.strings(names.TABLES)}
+    schemas = {
+        _schema(database, connection, parsed),
+        *(one.rpartition(".")[0] for one in wanted if "." in one),
+    }
+    inspector = sa.inspect(connection)
     found = [(one, table) for one in schemas for table in inspector.get_table_names(schema=one)]
-    return sorted(
-        (one for one in found if (not wanted or _names(one, schema) & wanted) and not _names(one, schema) & unwanted),
-        key=lambda one: (one[0] or "", one[1]),
-    )
+    return sorted(found, key=lambda one: (one[0] or "", one[1]))
+
+
+def _schema(database: Database, connection: Connection, parsed: ParsedConfig) -> str | None:
+    default = sa.inspect(connection).default_schema_name if database.kind != "sqlite" else None
+    return str(parsed.get(names.SCHEMA) or "") or default
 
 
 def find_missing(found: Sequence[TableName], parsed: ParsedConfig) -> list[str]:
@@ -41,6 +58,11 @@ def partitions_of(database: Database, table: TableName) -> list[dict[str, object
     unique = dict.fromkeys((full, inner, name))
     current: list[dict[str, object]] = [{"protocol": "1", "table": one} for one in unique]
     return [*current, {"table": name}]
+
+
+def reflect_table(connection: Connection, table: TableName) -> sa.Table:
+    """The table with its columns. Raises `sqlalchemy.exc.SQLAlchemyError`."""
+    return sa.Table(table[1], sa.MetaData(), schema=table[0], autoload_with=connection, resolve_fks=False)
 
 
 def _names(table: TableName, default: str | None) -> set[str]:

@@ -1,4 +1,4 @@
-"""Queries its tables in turns, each from its committed offset on."""
+"""Queries its tables, or its query, in turns, each from its committed offset on."""
 
 import json
 import logging
@@ -21,12 +21,12 @@ from ringfence.connectors.api import (
 )
 from ringfence.connectors.api.schemas import struct
 from ringfence.connectors.builtin.sql import settings as names
-from ringfence.connectors.builtin.sql.columns import describe
+from ringfence.connectors.builtin.sql.columns import ColumnType, describe_all
 from ringfence.connectors.builtin.sql.database import Database, explain
-from ringfence.connectors.builtin.sql.modes import MODES, Batch, Mode
-from ringfence.connectors.builtin.sql.settings import CONFIG_DEF
-from ringfence.connectors.builtin.sql.tables import partitions_of
-from ringfence.connectors.builtin.sql.zones import load_zone
+from ringfence.connectors.builtin.sql.modes import MODES, Batch, Mode, Relation
+from ringfence.connectors.builtin.sql.queries import reflect_query
+from ringfence.connectors.builtin.sql.settings import CONFIG_DEF, query_of
+from ringfence.connectors.builtin.sql.tables import QUERY_PARTITION, partitions_of, reflect_table
 
 logger = logging.getLogger(__name__)
 
@@ -45,17 +45,13 @@ class SqlSourceTask(SourceTask):
         self._database = Database(parsed)
         self._engine = self._database.engine()
         try:
-            connection = self._connect()
-            self._tables = [
-                _Table(self._database, connection, schema, name, parsed, self.context.offset_reader)
-                for schema, name in json.loads(config[names.TASK_TABLES])
-            ]
+            self._readings = self._open(parsed, json.loads(config.get(names.TASK_TABLES, "[]")))
         except sa.exc.SQLAlchemyError as error:
             raise RetriableError(f"{names.URL}: the database cannot be read: {explain(error)}.") from error
 
     def poll(self) -> Sequence[SourceRecord] | None:
         now = time.monotonic()
-        due = min(self._tables, key=lambda table: table.due)
+        due = min(self._readings, key=lambda reading: reading.due)
         if due.due > now:
             self.context.wait(min(due.due - now, IDLE_SECONDS))
             return None
@@ -63,13 +59,43 @@ class SqlSourceTask(SourceTask):
             batch = due.mode.read(self._connect(), due.offset)
         except sa.exc.SQLAlchemyError as error:
             self._disconnect()
-            raise RetriableError(f"The table {due.name} cannot be read: {explain(error)}.") from error
+            raise RetriableError(f"{due.name} cannot be read: {explain(error)}.") from error
         # Behind the others that are due, so that a long table holds up none.
         due.due = now if batch.more else now + self._interval
         return due.take(batch)
 
     def stop(self) -> None:
         self._disconnect()
+
+    def _open(self, parsed: ParsedConfig, tables: Sequence[tuple[str | None, str]]) -> "list[_Reading]":
+        prefix = parsed.string(names.PREFIX)
+        if query := query_of(parsed):
+            relation = reflect_query(self._database, self._connect(), query)
+            return [self._read(parsed, relation, "The query", prefix, None, [QUERY_PARTITION])]
+        return [
+            self._read(
+                parsed,
+                reflect_table(self._connect(), (schema, name)),
+                f"The table {schema}.{name}" if schema else f"The table {name}",
+                prefix + name,
+                name,
+                partitions_of(self._database, (schema, name)),
+            )
+            for schema, name in tables
+        ]
+
+    def _read(
+        self,
+        parsed: ParsedConfig,
+        relation: Relation,
+        name: str,
+        topic: str,
+        struct_name: str | None,
+        partitions: Sequence[Mapping[str, object]],
+    ) -> "_Reading":
+        mode = MODES[parsed.string(names.MODE)](self._database, relation, parsed)
+        columns = describe_all(relation, parsed, wide=self._database.kind == "sqlite")
+        return _Reading(name, topic, struct_name, mode, columns, partitions, self.context.offset_reader)
 
     def _connect(self) -> Connection:
         if self._connection is None:
@@ -83,32 +109,28 @@ class SqlSourceTask(SourceTask):
             connection.close()
 
 
-class _Table:
-    """One table, and how far it was read."""
+class _Reading:
+    """One table or query, and how far it was read."""
 
     def __init__(
         self,
-        database: Database,
-        connection: Connection,
-        schema: str | None,
         name: str,
-        parsed: ParsedConfig,
+        topic: str,
+        struct_name: str | None,
+        mode: Mode,
+        columns: Sequence[tuple[str, ColumnType]],
+        partitions: Sequence[Mapping[str, object]],
         reader: OffsetReader,
     ) -> None:
-        self.name = f"{schema}.{name}" if schema else name
-        table = sa.Table(name, sa.MetaData(), schema=schema, autoload_with=connection, resolve_fks=False)
-        self.mode: Mode = MODES[parsed.string(names.MODE)](database, table, parsed)
+        """name: for people; partitions: the source partition, and then other names that it may have had."""
+        self.name = name
+        self.mode = mode
         self.due = 0.0
-        zone, numeric = load_zone(parsed.string(names.ZONE)), parsed.string(names.NUMERIC)
-        types = [describe(column, zone, numeric, wide=database.kind == "sqlite") for column in table.columns]
-        # SQLAlchemy's names are of a class of its own, which no converter knows.
-        fields = {str(column.name): one.schema for column, one in zip(table.columns, types, strict=True)}
-        self._schema = struct(fields, name)
-        self._convert = [(place, one.value_of) for place, one in enumerate(types) if one.value_of is not None]
-        self._topic = parsed.string(names.PREFIX) + name
-        candidates = partitions_of(database, (schema, name))
-        self._partition = candidates[0]
-        found = [offset for offset in reader.offsets(candidates) if offset is not None]
+        self._schema = struct({column: one.schema for column, one in columns}, struct_name)
+        self._convert = [(place, one.value_of) for place, (_, one) in enumerate(columns) if one.value_of is not None]
+        self._topic = topic
+        self._partition = dict(partitions[0])
+        found = [offset for offset in reader.offsets([dict(one) for one in partitions]) if offset is not None]
         self.offset: SourceOffset | None = found[0] if found else None
         logger.info("Reading %s from %s on", self.name, self.offset or "its beginning")
 

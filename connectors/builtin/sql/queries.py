@@ -1,0 +1,125 @@
+"""A query of the user's as something to select from, and the types of its columns.
+
+The query is wrapped as a subselect, and conditions, order and limit stand outside of it. The JDBC source connector
+appends its WHERE to the text of the query instead. Wrapped, a query may have a WHERE, GROUP BY or UNION of its own,
+and cannot become a statement of another kind.
+"""
+
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import mysql, postgresql
+from sqlalchemy.engine import Connection
+
+from ringfence.connectors.api import ConnectorError
+from ringfence.connectors.builtin.sql import settings as names
+from ringfence.connectors.builtin.sql.database import Database
+
+Columns = list["sa.Column[Any]"]
+
+_NAME: Final = "query"
+_POSTGRESQL: Final[dict[int, type["sa.types.TypeEngine[Any]"]]] = {
+    16: sa.Boolean,
+    17: sa.LargeBinary,
+    20: sa.BigInteger,
+    21: sa.SmallInteger,
+    23: sa.Integer,
+    **dict.fromkeys((18, 19, 25, 1042, 1043), sa.String),
+    114: postgresql.JSON,
+    3802: postgresql.JSONB,
+    **dict.fromkeys((700, 701), sa.Float),
+    1082: sa.Date,
+    **dict.fromkeys((1083, 1266), sa.Time),
+}
+"""By the object ids of types, which never change; those with parameters are in `_postgresql`."""
+
+
+def reflect_query(database: Database, connection: Connection, query: str) -> sa.Subquery:
+    """The query with its columns. Reads no rows. Raises `ConnectorError` and `sqlalchemy.exc.SQLAlchemyError`."""
+    if database.kind == "sqlite":
+        columns = _from_view(connection, query)
+    else:
+        columns = _from_description(database, connection, query)
+    found = [str(one.name) for one in columns]
+    if twice := sorted({one for one in found if found.count(one) > 1}):
+        raise ConnectorError(f"{names.QUERY}: several columns are called {twice[0]}. Name them apart with AS.")
+    return _text(query).columns(*columns).subquery(_NAME)
+
+
+def _text(query: str) -> sa.TextClause:
+    """The line break ends a comment; colons are no parameters here."""
+    return sa.text(query.replace(":", "\\:") + "\n")
+
+
+def _from_view(connection: Connection, query: str) -> Columns:
+    """SQLite tells declared types of a view's columns, and none of a result's."""
+    escaped = _text(query).text
+    connection.execute(sa.text(f"CREATE TEMP VIEW {_NAME} AS {escaped}"))
+    try:
+        found = sa.inspect(connection).get_columns(_NAME, schema="temp")
+    finally:
+        connection.execute(sa.text(f"DROP VIEW temp.{_NAME}"))
+    return [sa.Column(one["name"], one["type"]) for one in found]
+
+
+def _from_description(database: Database, connection: Connection, query: str) -> Columns:
+    # The limit is a parameter: PostgreSQL takes several statements in one text only where there is none.
+    everything: sa.Select[Any] = (
+        sa.select(sa.literal_column("*")).select_from(_text(query).columns().subquery(_NAME)).limit(0)
+    )
+    with connection.execute(everything) as result:
+        cursor: Any = result.cursor
+        if database.kind == "postgresql":
+            # Whether a column of a query may be null is not told.
+            return [sa.Column(one.name, _postgresql(one)) for one in cursor.description]
+        # Descriptions do not say whether numbers are unsigned, and texts binary.
+        return [sa.Column(one.name, _mysql(one), nullable=not one.flags & 1) for one in cursor._result.fields]
+
+
+def _postgresql(column: Any) -> "sa.types.TypeEngine[Any]":
+    """column: as psycopg describes it."""
+    if column.type_code == 1700:
+        return sa.Numeric(column.precision, column.scale)
+    if column.type_code in (1114, 1184):
+        return sa.DateTime(timezone=column.type_code == 1184)
+    return _POSTGRESQL.get(column.type_code, sa.types.NullType)()
+
+
+def _mysql(field: Any) -> "sa.types.TypeEngine[Any]":
+    """field: as the server describes it, read by PyMySQL."""
+    from pymysql.constants import FIELD_TYPE, FLAG
+
+    code, unsigned = field.type_code, bool(field.flags & FLAG.UNSIGNED)
+    binary = field.charsetnr == 63
+    if code in (FIELD_TYPE.DECIMAL, FIELD_TYPE.NEWDECIMAL):
+        # The length of the widest text, with its sign and point.
+        precision = field.length - (not unsigned) - bool(field.scale)
+        return mysql.DECIMAL(precision, field.scale)
+    integers = {
+        FIELD_TYPE.TINY: mysql.TINYINT,
+        FIELD_TYPE.SHORT: mysql.SMALLINT,
+        FIELD_TYPE.INT24: mysql.MEDIUMINT,
+        FIELD_TYPE.LONG: mysql.INTEGER,
+        FIELD_TYPE.LONGLONG: mysql.BIGINT,
+    }
+    if code in integers:
+        return integers[code](unsigned=unsigned)
+    texts = (
+        *(FIELD_TYPE.VARCHAR, FIELD_TYPE.VAR_STRING, FIELD_TYPE.STRING),
+        *(FIELD_TYPE.TINY_BLOB, FIELD_TYPE.BLOB, FIELD_TYPE.MEDIUM_BLOB, FIELD_TYPE.LONG_BLOB),
+    )
+    if code in texts:
+        return sa.LargeBinary() if binary else sa.String()
+    others: dict[int, type[sa.types.TypeEngine[Any]]] = {
+        FIELD_TYPE.FLOAT: mysql.FLOAT,
+        FIELD_TYPE.DOUBLE: mysql.DOUBLE,
+        FIELD_TYPE.DATE: sa.Date,
+        FIELD_TYPE.NEWDATE: sa.Date,
+        FIELD_TYPE.DATETIME: mysql.DATETIME,
+        FIELD_TYPE.TIMESTAMP: mysql.TIMESTAMP,
+        FIELD_TYPE.TIME: mysql.TIME,
+        FIELD_TYPE.YEAR: mysql.YEAR,
+        FIELD_TYPE.BIT: mysql.BIT,
+        FIELD_TYPE.JSON: sa.String,
+    }
+    return others.get(code, sa.types.NullType)()
