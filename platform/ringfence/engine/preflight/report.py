@@ -9,8 +9,8 @@ from ringfence.engine.config_topic import open_config_log
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import BadRequest, PluginError, UnknownPlugin
 from ringfence.engine.preflight import cluster_checks, findings
+from ringfence.engine.preflight.asker import Asker
 from ringfence.engine.preflight.client_overrides import warnings_of
-from ringfence.engine.preflight.cluster_checks import Asker
 from ringfence.engine.preflight.findings import Check, Result
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError

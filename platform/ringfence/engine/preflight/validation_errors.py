@@ -12,8 +12,8 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, Final
 
 from ringfence.engine.preflight import cluster_checks, findings
+from ringfence.engine.preflight.asker import Asker
 from ringfence.engine.preflight.client_overrides import entry_of
-from ringfence.engine.preflight.cluster_checks import Asker
 from ringfence.engine.preflight.findings import Check
 from ringfence.engine.preflight.report import count_known_tasks
 from ringfence.fencing.clock import Deadline

@@ -1,0 +1,66 @@
+"""Who asks preflight's questions: a connector's configuration and the worker that would run it."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ringfence.connectors.common_settings import TASKS_MAX
+from ringfence.engine.preflight.client_overrides import has_placeholder
+from ringfence.engine.preflight.findings import Check
+from ringfence.fencing.ids import ConnectorName, TaskId, task_transactional_id
+from ringfence.fencing.kafka.client_settings import transaction_timeout_ms
+from ringfence.fencing.kafka.probes import Prober
+from ringfence.fencing.offsets.stores import OffsetStores
+from ringfence.fencing.task.boundaries import Boundaries
+from ringfence.worker_config import WorkerConfig
+
+_MOST_IDS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """A connector's configuration, the worker that would run it, and what is known of its name.
+
+    known_tasks: how many tasks a connector of this name has here, or had last; None where that could not be read. Asked
+    only where somebody holds one of its transactional ids.
+    """
+
+    config: Mapping[str, str]
+    worker: WorkerConfig
+    known_tasks: Callable[[], int | None]
+
+    @property
+    def connector(self) -> ConnectorName:
+        return ConnectorName(self.config.get("name", ""))
+
+    @property
+    def transactional(self) -> bool:
+        """Whether its tasks write in transactions here."""
+        return self.worker.mode == "enabled"
+
+    @property
+    def ids(self) -> list[str]:
+        """The transactional ids of its tasks, as many as are worth asking for."""
+        text = self.config.get(TASKS_MAX, "1").strip()
+        count = min(max(1, int(text)) if text.isdecimal() else 1, _MOST_IDS)
+        return [task_transactional_id(self.worker.group_id, TaskId(self.connector, number)) for number in range(count)]
+
+    @property
+    def topic(self) -> str:
+        """The topic that it fills, "" where it does not say so under the usual name, or a provider says it."""
+        topic = self.config.get("topic", "").strip()
+        return "" if has_placeholder(topic) else topic
+
+    @property
+    def timeout_ms(self) -> int:
+        """The transaction timeout that its tasks settle on."""
+        return self.boundaries.transaction_timeout_ms(transaction_timeout_ms(self.worker.settings, self.config))
+
+    @property
+    def boundaries(self) -> Boundaries:
+        return Boundaries.of(self.config, self.worker.number("offset.flush.interval.ms"))
+
+
+Ask = Callable[[Prober, Asker, OffsetStores], Iterator[Check]]
+"""One of preflight's questions to a cluster, asked with the login that `prober` has. Raises `FencingError` where the
+cluster does not answer; where this principal may not ask, the result is `unknown`."""

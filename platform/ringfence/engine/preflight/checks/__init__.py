@@ -1,0 +1,1 @@
+"""Preflight's questions to the clusters by what they are about; `cluster_checks.CHECKS` lists them all."""

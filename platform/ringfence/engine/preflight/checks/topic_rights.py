@@ -1,0 +1,65 @@
+"""What each principal may do with the topics that it is to read, fill or create."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
+from ringfence.engine.preflight import findings
+from ringfence.engine.preflight.asker import Asker
+from ringfence.engine.preflight.findings import Check, Result
+from ringfence.fencing.kafka.client_settings import elsewhere
+from ringfence.fencing.kafka.probes import Prober
+from ringfence.fencing.offsets.stores import OffsetStores
+
+_AUTHORIZER: Final = "authorizer.class.name"
+
+
+def check_writing(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterator[Check]:
+    """The producer: offsets and records."""
+    topic, offsets = asker.topic, stores.effective.name
+    topics = [offsets, *([topic] if topic else [])]
+    if asker.transactional:
+        written = prober.write_topics(asker.ids[0], topics)
+    else:
+        written = {name: prober.topic(name).write for name in topics}
+    yield findings.check_granted("producer", "Write", "Topic", {offsets: written[offsets]}, OFFSETS_STORAGE_TOPIC)
+    if not topic:
+        text = "The configuration has no setting `topic` that says where the connector writes to."
+        yield Check("producer Write Topic", Result.UNKNOWN, text, "Grant it Write on the topics that it fills.")
+        return
+    yield findings.check_granted("producer", "Write", "Topic", {topic: written[topic]}, "topic")
+    if prober.topic(topic).exists is False:  # somebody else may still create it
+        answer = {topic: prober.create_topic(topic)}
+        yield findings.check_granted("producer", "Create", "Topic", answer, "topic", decides=False)
+
+
+def check_config_topic(prober: Prober, asker: Asker, _stores: OffsetStores) -> Iterator[Check]:
+    """Whether the tasks' login is one that cannot forge the workers' records, where the cluster tells logins apart."""
+    worker = asker.worker
+    if elsewhere(worker.bootstrap, worker.settings, asker.config):
+        return
+    authorizer = prober.broker_setting(_AUTHORIZER)
+    if authorizer == "":
+        return  # every client may do everything there
+    yield findings.check_config_topic_closed(worker.config_topic, prober.topic(worker.config_topic).write)
+
+
+def check_reading(prober: Prober, _asker: Asker, stores: OffsetStores) -> Iterator[Check]:
+    """The consumer: offsets."""
+    offsets = stores.effective.name
+    answer = {offsets: prober.topic(offsets).read}
+    yield findings.check_granted("consumer", "Read", "Topic", answer, OFFSETS_STORAGE_TOPIC)
+
+
+def check_describing(prober: Prober, _asker: Asker, stores: OffsetStores) -> Iterator[Check]:
+    """The admin: the offsets topic."""
+    offsets = stores.effective.name
+    answer = {offsets: prober.topic(offsets).describe}
+    yield findings.check_granted("admin", "Describe", "Topic", answer, OFFSETS_STORAGE_TOPIC)
+
+
+def check_creating(prober: Prober, _asker: Asker, stores: OffsetStores) -> Iterator[Check]:
+    """The admin: an offsets topic of the connector's own, which is created before the first task starts."""
+    if stores.own is not None and prober.topic(stores.own.name).exists is False:
+        answer = {stores.own.name: prober.create_topic(stores.own.name)}
+        yield findings.check_granted("admin", "Create", "Topic", answer, OFFSETS_STORAGE_TOPIC)
