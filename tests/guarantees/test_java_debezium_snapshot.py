@@ -3,23 +3,18 @@
 Python and the JVM are killed in the midst of it, while somebody writes.
 """
 
-import json
 import threading
-from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import psycopg
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
 from ringfence.connectors.java import runtime, shared_process
 from ringfence.connectors.java.connector import java_connector_class
 from ringfence.connectors.java.discovery import find_plugins
-from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics
-from ringfence.fencing.topics.topic_log import TopicLog
+from tests.guarantees.change_topic import ChangeTopic, is_exact
 from tests.guarantees.stage import Stage
 from tests.guarantees.test_java_debezium import config_of, postgres, stage
 from tests.support.attempts import JavaAttempt
@@ -68,56 +63,6 @@ def writer(postgres: Postgres) -> Iterator[Writer]:
     made.stop()
 
 
-class Topic:
-    """The table's topic, with one partition."""
-
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
-        self.name = f"{stage.group}.public.orders"
-        create_topics(stage.connection, [TopicSpec(self.name)], Deadline.after(30))
-        settings = {"bootstrap.servers": stage.connection.bootstrap, "isolation.level": "read_uncommitted"}
-        self._consumer = Consumer({**settings, "group.id": self.name})
-
-    def end(self) -> int:
-        """Where it ends, with what is not committed."""
-        return int(self._consumer.get_watermark_offsets(TopicPartition(self.name, 0), timeout=30)[1])
-
-    def reaches(self, end: int) -> bool:
-        return self.end() >= end
-
-    def is_empty(self) -> bool:
-        """Whether a read_committed reader gets nothing now. The last transaction may still be open."""
-        reader = Consumer({"bootstrap.servers": self._stage.connection.bootstrap, "group.id": self.name})
-        try:
-            reader.assign([TopicPartition(self.name, 0, 0)])
-            return reader.consume(1, timeout=2) == []
-        finally:
-            reader.close()
-
-    def rows(self) -> dict[int, Counter[tuple[str, int]]]:
-        """What a read_committed reader sees of each row: operation and the value afterwards, and how often."""
-        found: dict[int, Counter[tuple[str, int]]] = {}
-        log = TopicLog(self._stage.connection, self.name)
-        try:
-            for record in log.read_to_end(Deadline.after(60)):
-                if record.value:
-                    body = json.loads(record.value)
-                    found.setdefault(body["after"]["id"], Counter())[(body["op"], body["after"]["n"])] += 1
-        finally:
-            log.close()
-        return found
-
-    def close(self) -> None:
-        self._consumer.close()
-
-
-def is_exact(seen: Counter[tuple[str, int]], newest: int) -> bool:
-    """One beginning (read or created), and each later change once."""
-    (first, *more) = [each for each in seen if each[0] in "rc"] or [("", -1)]
-    changes = Counter({("u", value): 1 for value in range(first[1] + 1, newest + 1)})
-    return not more and first[1] >= 0 and seen == Counter([first]) + changes
-
-
 @pytest.mark.parametrize("exact", [True, False], ids=["one transaction", "control"])
 def test_an_interrupted_snapshot(stage: Stage, postgres: Postgres, writer: Writer, tmp_path: Path, exact: bool) -> None:
     worker = runtime_of(plugin_path(tmp_path, DEBEZIUM)).as_settings()
@@ -126,7 +71,7 @@ def test_an_interrupted_snapshot(stage: Stage, postgres: Postgres, writer: Write
         config |= {"snapshot.transaction": "true", "snapshot.transaction.drop.slot": "true"}
     stage.configure(config)
     stage.count()
-    topic = Topic(stage)
+    topic = ChangeTopic(stage, "public.orders")
     attempts: list[JavaAttempt] = []
 
     def start() -> JavaAttempt:
@@ -149,12 +94,7 @@ def test_an_interrupted_snapshot(stage: Stage, postgres: Postgres, writer: Write
         writer.stop()
         with psycopg.connect(postgres.url) as connection:
             rows: dict[int, int] = dict(connection.execute("select id, n from orders").fetchall())
-
-        def complete() -> bool:
-            seen = topic.rows()
-            return all(max((n for _, n in seen.get(row, ())), default=-1) == newest for row, newest in rows.items())
-
-        eventually(complete, 120, lambda: last.log, pause=1)
+        eventually(lambda: topic.holds(rows), 120, lambda: last.log, pause=1)
         assert last.stop()["trace"] is None
         seen = topic.rows()
         assert seen.keys() == rows.keys()

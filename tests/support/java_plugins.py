@@ -13,6 +13,9 @@ MIRROR = Coordinate("org.apache.kafka", "connect-mirror", KAFKA_VERSION)
 DEBEZIUM = Coordinate("io.debezium", "debezium-connector-postgres", "3.7.0.Final")
 DEBEZIUM_CLASS = "io.debezium.connector.postgresql.PostgresConnector"
 DEBEZIUM_TASK = "io.debezium.connector.postgresql.PostgresConnectorTask"
+DEBEZIUM_MARIADB = Coordinate("io.debezium", "debezium-connector-mariadb", "3.5.0.Final")
+DEBEZIUM_MARIADB_CLASS = "io.debezium.connector.mariadb.MariaDbConnector"
+DEBEZIUM_MARIADB_TASK = "io.debezium.connector.mariadb.MariaDbConnectorTask"
 
 
 def plugin_path(root: Path, *plugins: Coordinate) -> Path:

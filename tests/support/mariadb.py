@@ -16,6 +16,8 @@ from ringfence.local.process import free_port
 from tests.support.waiting import eventually
 
 PASSWORD = "maria"
+WITH_BINLOG = {"log-bin": "binlog", "server-id": "1", "binlog-format": "ROW", "binlog-row-image": "FULL"}
+"""What change data capture asks of a server."""
 
 
 class MariaDb:
@@ -45,13 +47,17 @@ class MariaDb:
             capture_output=True,
         )
         self.start()
+        self.administer(
+            "CREATE DATABASE ringfence",
+            f"CREATE USER ringfence@'127.0.0.1' IDENTIFIED BY '{PASSWORD}'",
+            "GRANT ALL PRIVILEGES ON *.* TO ringfence@'127.0.0.1'",
+        )
+
+    def administer(self, *statements: str) -> None:
+        """As the server's root."""
         socket = str(self._data / "socket")
         with closing(pymysql.connect(unix_socket=socket, user=getpass.getuser(), autocommit=True)) as connection:
-            for statement in (
-                "CREATE DATABASE ringfence",
-                f"CREATE USER ringfence@'127.0.0.1' IDENTIFIED BY '{PASSWORD}'",
-                "GRANT ALL PRIVILEGES ON *.* TO ringfence@'127.0.0.1'",
-            ):
+            for statement in statements:
                 connection.cursor().execute(statement)
 
     def start(self) -> None:

@@ -1,0 +1,232 @@
+"""Debezium's MariaDB connector, as Maven Central has it, against a real server, with its schema history.
+
+Python and the JVM are killed in the snapshot, while changes are streamed, and just after a change of the table has
+come into the schema history. The control shows what an interrupted snapshot does without `snapshot.transaction`.
+"""
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import pytest
+
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.admin import topic_setting
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.topics.topic_log import TopicLog
+from tests.guarantees.change_topic import ChangeTopic, is_exact
+from tests.guarantees.stage import Stage
+from tests.support.attempts import JavaAttempt
+from tests.support.broker import Broker
+from tests.support.java_plugins import (
+    DEBEZIUM_MARIADB,
+    DEBEZIUM_MARIADB_CLASS,
+    DEBEZIUM_MARIADB_TASK,
+    plugin_path,
+    runtime_of,
+)
+from tests.support.mariadb import PASSWORD, WITH_BINLOG, MariaDb, mariadb
+from tests.support.names import unique
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+ROWS = 60_000  # so many that a kill comes in time
+ADD = "ALTER TABLE orders ADD COLUMN note VARCHAR(20)"
+RENAME = "ALTER TABLE orders CHANGE note remark VARCHAR(20)"
+"""Cannot be applied to the same table twice."""
+KEPT_FOR_EVER = {"cleanup.policy": "delete", "retention.ms": str(2**63 - 1), "retention.bytes": "-1"}
+
+
+@pytest.fixture
+def stage(broker: Broker) -> Iterator[Stage]:
+    made = Stage(Connection(broker.bootstrap), unique("maria"))
+    yield made
+    made.close()
+
+
+class Writer:
+    """Inserts rows, changes old ones, and changes the table when it is told to, until it is told to stop.
+
+    The column `column`, once there is one, holds `n` as text.
+    """
+
+    def __init__(self, server: MariaDb) -> None:
+        self._server = server
+        self._stop = threading.Event()
+        self._alterations: SimpleQueue[tuple[str, str]] = SimpleQueue()
+        self._column = ""
+        self._thread = threading.Thread(target=self._write)
+        self._thread.start()
+
+    def alter(self, statement: str, column: str) -> None:
+        """column: as it is called from then on."""
+        self._alterations.put((statement, column))
+
+    def _write(self) -> None:
+        number = 0
+        with closing(self._server.connect(autocommit=False)) as connection:
+            cursor = connection.cursor()
+            while not self._stop.wait(0.005):
+                number += 1
+                if self._column:
+                    cursor.execute(f"INSERT INTO orders(customer, {self._column}) VALUES ('live', '0')")
+                    change = f"UPDATE orders SET n = n + 1, {self._column} = n WHERE id = %s"
+                else:
+                    cursor.execute("INSERT INTO orders(customer) VALUES ('live')")
+                    change = "UPDATE orders SET n = n + 1 WHERE id = %s"
+                cursor.execute(change, (number * 7919 % ROWS + 1,))
+                connection.commit()
+                try:
+                    statement, self._column = self._alterations.get_nowait()
+                except Empty:
+                    continue
+                cursor.execute(statement)
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[MariaDb]:
+    with mariadb(tmp_path, WITH_BINLOG) as made:
+        made.run(
+            "CREATE TABLE orders(id INT AUTO_INCREMENT PRIMARY KEY, customer TEXT, n INT NOT NULL DEFAULT 0)",
+            f"INSERT INTO orders(id, customer) SELECT seq, REPEAT('c', 300) FROM seq_1_to_{ROWS}",
+        )
+        made.administer(
+            f"CREATE USER debezium@'127.0.0.1' IDENTIFIED BY '{PASSWORD}'",
+            "GRANT SELECT, RELOAD, BINLOG MONITOR, REPLICATION SLAVE ON *.* TO debezium@'127.0.0.1'",
+        )
+        yield made
+
+
+@pytest.fixture
+def writer(server: MariaDb) -> Iterator[Writer]:
+    made = Writer(server)
+    yield made
+    made.stop()
+
+
+def config_of(stage: Stage, server: MariaDb) -> dict[str, str]:
+    return {
+        "name": str(stage.connector),
+        "connector.class": DEBEZIUM_MARIADB_CLASS,
+        "tasks.max": "1",
+        "database.hostname": "127.0.0.1",
+        "database.port": str(server.port),
+        "database.user": "debezium",
+        "database.password": PASSWORD,
+        "database.server.id": "5401",
+        "topic.prefix": stage.group,
+        "database.include.list": "ringfence",
+        "table.include.list": "ringfence.orders",
+        "schema.history.internal.kafka.bootstrap.servers": stage.connection.bootstrap,
+        "schema.history.internal.kafka.topic": f"{stage.group}-history",
+        "poll.interval.ms": "100",
+        "max.batch.size": "256",
+        "max.queue.size": "512",
+        "key.converter": JSON,
+        "key.converter.schemas.enable": "false",
+        "value.converter": JSON,
+        "value.converter.schemas.enable": "false",
+        "exactly.once.support": "required",
+    }
+
+
+def alterations(stage: Stage, topic: str) -> list[str]:
+    """Those that a topic tells, in their order: the schema history, or the topic for consumers."""
+    log = TopicLog(stage.connection, topic)
+    try:
+        bodies = [json.loads(record.value) for record in log.read_to_end(Deadline.after(60)) if record.value]
+    finally:
+        log.close()
+    return [ddl for body in bodies if (ddl := str(body.get("ddl"))).startswith("ALTER")]
+
+
+def rows_of(server: MariaDb) -> dict[int, int]:
+    with closing(server.connect()) as connection:
+        cursor = connection.cursor()
+        cursor.execute("SELECT id, n FROM orders")
+        return dict(cursor.fetchall())
+
+
+def has_its_columns(after: dict[str, Any]) -> bool:
+    """Whether each value stands under the column that was there when the row was written."""
+    last = after.keys() - {"id", "customer", "n"}
+    (text,) = [after[name] for name in last] or [None]
+    return last in (set(), {"note"}, {"remark"}) and text in (None, str(after["n"]))
+
+
+@pytest.mark.parametrize("exact", [True, False], ids=["one transaction", "control"])
+def test_every_row_once_and_the_schema_history(
+    stage: Stage, server: MariaDb, writer: Writer, tmp_path: Path, exact: bool
+) -> None:
+    worker = runtime_of(plugin_path(tmp_path, DEBEZIUM_MARIADB)).as_settings()
+    config = config_of(stage, server) | ({"snapshot.transaction": "true"} if exact else {})
+    stage.configure(config)
+    stage.count()
+    topic = ChangeTopic(stage, "ringfence.orders")
+    history = config["schema.history.internal.kafka.topic"]
+    attempts: list[JavaAttempt] = []
+
+    def start() -> JavaAttempt:
+        attempts.append(JavaAttempt(stage, len(attempts) + 1, config, DEBEZIUM_MARIADB_TASK, worker))
+        return attempts[-1]
+
+    def kill(by: str) -> None:
+        if by == "java":
+            assert "ended by signal 9" in attempts[-1].kill_java()["trace"]
+        else:
+            attempts[-1].kill_python()
+
+    try:
+        for by in ("java", "python"):
+            enough = topic.end() + 1000
+            start()
+            eventually(partial(topic.reaches, enough), 120, lambda: attempts[-1].log, pause=0.02)
+            kill(by)
+            if exact:
+                assert topic.is_empty(), "half a snapshot is visible"
+        start()
+        eventually(lambda: len(topic.rows()) > ROWS, 180, lambda: attempts[-1].log, pause=1)
+        for by, statement, column in (("java", ADD, "note"), ("python", RENAME, "remark")):
+            writer.alter(statement, column)
+            eventually(lambda: statement in alterations(stage, history), 120, lambda: attempts[-1].log, pause=0.02)  # noqa: B023
+            kill(by)
+            start()
+            enough = topic.end() + 500
+            eventually(partial(topic.reaches, enough), 120, lambda: attempts[-1].log, pause=0.1)
+        kill("java")
+        last = start()
+        writer.stop()
+        rows = rows_of(server)
+        eventually(lambda: topic.holds(rows), 120, lambda: last.log, pause=1)
+        assert last.stop()["trace"] is None
+        seen = topic.rows()
+        wrong = {row: seen.get(row) for row, newest in rows.items() if not is_exact(seen.get(row, Counter()), newest)}
+        print(f"{len(rows)} rows, {sum(each.total() for each in seen.values())} records, wrong: {len(wrong)}")
+        print(f"history: {Counter(alterations(stage, history))}")
+        assert seen.keys() == rows.keys()
+        afters = [body["after"] for body in topic.bodies()]
+        assert [after for after in afters if not has_its_columns(after)] == []
+        assert {"note", "remark"} <= {name for after in afters for name in after}
+        kept = [topic_setting(stage.connection, history, name, Deadline.after(30)) for name in KEPT_FOR_EVER]
+        assert kept == list(KEPT_FOR_EVER.values()), "Debezium has made the topic of its history as it needs it"
+        # Such a record has the offset before it (Debezium): where it is the last that is committed, it comes again.
+        assert list(dict.fromkeys(alterations(stage, stage.group))) == [ADD, RENAME], "consumers are told of both"
+        if exact:
+            assert wrong == {}, "a change is missing, or there twice"
+        else:
+            assert len(wrong) > 1000, "without the setting rows come twice: the test sees them"
+    finally:
+        topic.close()
+        for each in attempts:
+            each.close()
