@@ -4,6 +4,7 @@ import gzip
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -12,7 +13,9 @@ from ringfence.connectors.class_names import class_name
 from ringfence.fencing.kafka.settings import Connection
 from tests.guarantees.stage import Stage
 from tests.support.attempts import Attempt
+from tests.support.azurite import Azurite
 from tests.support.broker import Broker
+from tests.support.gcs import GcsServer
 from tests.support.names import unique
 from tests.support.sftp import SftpServer
 from tests.support.waiting import eventually
@@ -39,7 +42,7 @@ def sftp(tmp_path: Path) -> Iterator[SftpServer]:
 def test_each_line_once_while_tasks_are_killed(stage: Stage, tmp_path: Path, after: str) -> None:
     folder = tmp_path / "in"
     worker = {"file.roots": str(tmp_path), "file.write.roots": str(tmp_path)}
-    _read_while_tasks_are_killed(stage, folder, after, {"url": f"file://{folder}", "settle.ms": "0"}, worker)
+    _read_while_tasks_are_killed(stage, Folder(folder), after, {"url": f"file://{folder}", "settle.ms": "0"}, worker)
 
 
 @pytest.mark.slow
@@ -50,23 +53,64 @@ def test_each_line_once_over_sftp_while_tasks_and_server_are_killed(stage: Stage
         sftp.start()
 
     settings = {**sftp.settings(), "poll.interval.ms": "500"}
-    _read_while_tasks_are_killed(stage, sftp.folder / "in", after, settings, {"egress.allow": "loopback"}, restart)
+    _read_while_tasks_are_killed(
+        stage, Folder(sftp.folder / "in"), after, settings, {"egress.allow": "loopback"}, restart
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", ["keep", "delete"])
+@pytest.mark.parametrize("kind", [GcsServer, Azurite])
+def test_each_line_once_in_object_stores_while_tasks_and_server_are_killed(
+    stage: Stage, tmp_path: Path, kind: type[GcsServer | Azurite], after: str
+) -> None:
+    server = kind(tmp_path / "server").start()
+
+    def restart() -> None:
+        server.stop()
+        server.start()
+
+    try:
+        settings = {**server.settings(), "settle.ms": "0", "poll.interval.ms": "500"}
+        _read_while_tasks_are_killed(stage, server, after, settings, {"egress.allow": "loopback"}, restart)
+    finally:
+        server.stop()
+
+
+class Store(Protocol):
+    """Where files are written."""
+
+    def write(self, name: str, data: bytes) -> None: ...
+
+    def files(self) -> list[str]: ...
+
+
+class Folder:
+    """A folder of this machine."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        path.mkdir()
+
+    def write(self, name: str, data: bytes) -> None:
+        (self._path / name).write_bytes(data)
+
+    def files(self) -> list[str]:
+        return sorted(path.name for path in self._path.iterdir())
 
 
 def _read_while_tasks_are_killed(
     stage: Stage,
-    folder: Path,
+    store: Store,
     after: str,
     settings: dict[str, str],
     worker: dict[str, str],
     disturb: Callable[[], None] = lambda: None,
 ) -> None:
-    folder.mkdir()
     for number in range(FILES):
         lines = b"".join(b"%d\n" % line for line in range(number * LINES, (number + 1) * LINES))
         compressed = number % 3 == 0
-        path = folder / f"{number:03}.txt{'.gz' if compressed else ''}"
-        path.write_bytes(gzip.compress(lines, 1) if compressed else lines)
+        store.write(f"{number:03}.txt{'.gz' if compressed else ''}", gzip.compress(lines, 1) if compressed else lines)
     config = {
         "name": str(stage.connector),
         "connector.class": "FilesSource",
@@ -103,14 +147,14 @@ def _read_while_tasks_are_killed(
             disturb()
         last = start()
         disturb()
-        (folder / "last.txt").write_bytes(b"".join(b"%d\n" % line for line in range(total, total + LINES)))
+        store.write("last.txt", b"".join(b"%d\n" % line for line in range(total, total + LINES)))
         total += LINES  # so that it certainly runs when it is stopped
         eventually(_visible_at_least(stage, total), 60, lambda: f"{len(stage.visible())} of {total}. {last.log}")
         if after == "delete":
-            eventually(lambda: not any(folder.iterdir()), 30, lambda: str(sorted(folder.iterdir())))
+            eventually(lambda: not store.files(), 30, lambda: str(store.files()))
         assert last.stop()["trace"] is None
         assert sorted(stage.visible()) == list(range(total)), "a line is missing, or there twice"
-        assert len(list(folder.iterdir())) == (FILES + 1 if after == "keep" else 0)
+        assert len(store.files()) == (FILES + 1 if after == "keep" else 0)
     finally:
         for each in attempts:
             each.close()

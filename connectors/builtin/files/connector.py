@@ -36,13 +36,14 @@ class FilesSourceConnector(SourceConnector):
     version: ClassVar[str] = "1.0.0"
     preview_while_running = True
     catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
-        title="Files of a folder, S3 or SFTP",
+        title="Files of a folder, S3, Google Cloud, Azure or SFTP",
         summary="Rows of text, CSV, JSON lines, Parquet and Avro files, from a folder, a bucket or an SFTP server.",
         category=Category.FILES,
         guarantee=Guarantee.EXACTLY_ONCE,
         needs=(
-            "Files that are complete when they appear: renamed into place, or objects of S3.",
-            "For Parquet, Avro, S3 and SFTP: pip install 'ringfence[files]' where the tasks run.",
+            "Files that are complete when they appear: renamed into place, or objects of S3, Google Cloud or Azure.",
+            "For Parquet, Avro, S3 and SFTP: pip install 'ringfence[files]' where the tasks run; 'ringfence[gcs]' for "
+            "Google Cloud, 'ringfence[azure]' for Azure.",
         ),
         sample={"tasks.max": "2", "url": "file:///data/in", "format": "csv", "topic": "rows"},
     )

@@ -98,8 +98,8 @@ def define(formats: tuple[str, ...]) -> ConfigDef:
             validator=NonEmpty(),
             importance=Importance.HIGH,
             group=_FILES,
-            documentation="The folder to read: file:///data/in, s3://bucket/prefix or sftp://host/folder. "
-            "Folders in it are read, too.",
+            documentation="The folder to read: file:///data/in, s3://bucket/prefix, gs://bucket/prefix, "
+            "abfs://container@account.dfs.core.windows.net/prefix or sftp://host/folder. Folders in it are read, too.",
             width=Width.LONG,
             display_name="Folder",
         )

@@ -5,13 +5,17 @@ from importlib.util import find_spec
 from typing import Final
 
 from ringfence.connectors.api import ConnectorError, ParsedConfig
+from ringfence.connectors.builtin.files.places.azure import AzureFolder
 from ringfence.connectors.builtin.files.places.base import FileChanged, FileInfo, OpenedFile, Place
+from ringfence.connectors.builtin.files.places.gcs import GcsPrefix
 from ringfence.connectors.builtin.files.places.local import LocalFolder
 from ringfence.connectors.builtin.files.places.s3 import S3Prefix
 from ringfence.connectors.builtin.files.places.sftp import SftpFolder
 from ringfence.connectors.builtin.files.settings import URL
 
-PLACES: Final[Mapping[str, type[Place]]] = {place.scheme: place for place in (LocalFolder, S3Prefix, SftpFolder)}
+PLACES: Final[Mapping[str, type[Place]]] = {
+    place.scheme: place for place in (LocalFolder, S3Prefix, GcsPrefix, AzureFolder, SftpFolder)
+}
 
 __all__ = ["PLACES", "FileChanged", "FileInfo", "OpenedFile", "Place", "open_place", "require"]
 
@@ -25,13 +29,21 @@ def open_place(url: str, settings: ParsedConfig) -> Place:
         raise ConnectorError(
             f"{URL} {url!r} is no address that files can be read from: it must begin with one of {known}."
         )
-    require(place.module, f"Files at {scheme}:// addresses")
+    require(place.module, f"Files at {scheme}:// addresses", place.extra)
     return place(url.strip(), settings)
 
 
-def require(module: str | None, what: str) -> None:
+def require(module: str | None, what: str, extra: str = "files") -> None:
     """Raises `ConnectorError` where a package of the extra is not installed."""
-    if module is not None and find_spec(module) is None:
+    if module is not None and not _is_installed(module):
         raise ConnectorError(
-            f"{what} need {module}, which is not installed here: pip install 'ringfence[files]' on every worker."
+            f"{what} need {module}, which is not installed here: pip install 'ringfence[{extra}]' on every worker."
         )
+
+
+def _is_installed(module: str) -> bool:
+    """Importing a package in a package raises where the outer one is missing."""
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False

@@ -43,7 +43,9 @@ class Place(ABC):
     scheme: ClassVar[str]
     """The first part of its addresses."""
     module: ClassVar[str | None] = None
-    """The package that it needs beside Ringfence's own, which the extra `files` brings."""
+    """The package that it needs beside Ringfence's own."""
+    extra: ClassVar[str] = "files"
+    """Of Ringfence: what brings that package."""
     least_settle_ms: ClassVar[int] = 0
     """The smallest `settle.ms` with which two contents of one size have two ETags, where times are coarse."""
     address: str

