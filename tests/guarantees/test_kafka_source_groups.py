@@ -1,8 +1,13 @@
 """KafkaSource in a consumer group: partitions move, members die, and every record is at the target once (KIP-447)."""
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ringfence.connectors.api import ConnectorError
@@ -15,7 +20,7 @@ from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.transactions import TransactionProber
 from tests.guarantees.copies import Context, Copy, await_topic, committed, write
 from tests.guarantees.stage import Stage
-from tests.support.broker import Broker
+from tests.support.broker import Broker, new_kafka
 from tests.support.waiting import eventually
 
 
@@ -116,6 +121,37 @@ def test_partitions_move_and_a_member_dies(
     assert len(group) == 3
     for stage in stages:
         assert stage.offset() == 0, "the group's offsets stand in place of source offsets"
+
+
+def test_a_group_is_read_while_its_coordinator_loads(tmp_path: Path) -> None:
+    """The first question of a new cluster. In a process of its own: librdkafka has ended one that asked otherwise."""
+    kafka = new_kafka(tmp_path)
+    kafka.start()
+    try:
+        ask = (
+            "from ringfence.connectors.builtin.kafka_source.cluster import Cluster; "
+            f"print(Cluster({{'bootstrap.servers': '{kafka.bootstrap}'}}).group_offsets('g', [('t', 0), ('t', 1)]))"
+        )
+        asked = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, timeout=60)
+        assert (asked.returncode, asked.stdout) == (0, "{}\n"), asked.stderr
+    finally:
+        kafka.stop()
+
+
+def test_offsets_that_a_transaction_holds_are_waited_for(stages: list[Stage], origin: str) -> None:
+    bootstrap, group = stages[0].connection.bootstrap, f"{origin}-held"
+    cluster = Cluster({"bootstrap.servers": bootstrap}, seconds=30)
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": group})
+    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.send_offsets_to_transaction([TopicPartition(origin, 0, 7)], reader.consumer_group_metadata(), 30)
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(cluster.group_offsets, group, [(origin, 0)])
+        assert not wait([found], 2).done, "the offsets of an open transaction were not waited for"
+        producer.commit_transaction(30)
+        assert found.result(30) == {(origin, 0): 7}
+    reader.close()
 
 
 def test_a_switch_carries_the_offsets_over_or_is_refused(

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     ConfigResource,
@@ -94,6 +94,7 @@ class Cluster:
 
     def __init__(self, settings: Mapping[str, str], seconds: float = _SECONDS) -> None:
         self._seconds = seconds
+        self._settings = dict(settings)
         self._admin = AdminClient({**_without_reading(settings), **_LOGS})
 
     def topics(self) -> dict[str, int]:
@@ -143,16 +144,23 @@ class Cluster:
         return {one: (firsts[one], ends[one]) for one in partitions}
 
     def group_offsets(self, group: str, partitions: Partitions) -> dict[tuple[str, int], int]:
-        """The committed offsets of a consumer group, where it has any. Waits for transactions that hold some."""
-        asked = ConsumerGroupTopicPartitions(group, [TopicPartition(*one) for one in partitions])
-        answers = self._admin.list_consumer_group_offsets([asked], require_stable=True, request_timeout=self._seconds)
+        """The committed offsets of a consumer group, where it has any. Waits for transactions that hold some.
+
+        Not by AdminClient.list_consumer_group_offsets: where the group's coordinator is still loading, that ends the
+        process (SIGSEGV in librdkafka 2.16).
+        """
+        # Such a consumer asks for stable offsets; it joins no group, since it subscribes to nothing.
+        reading = {"group.id": group, "isolation.level": names.READ_COMMITTED, "enable.auto.commit": False}
+        reader = Consumer({**self._settings, **_LOGS, **reading})
         try:
-            found = answers[group].result().topic_partitions
+            found = reader.committed([TopicPartition(*one) for one in partitions], timeout=self._seconds)
         except KafkaException as error:
             # Who may not look at the group has never been a member of it.
             if error.args[0].code() in (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.GROUP_ID_NOT_FOUND):
                 return {}
             raise
+        finally:
+            reader.close()
         return {(one.topic, one.partition): one.offset for one in found if one.offset >= 0}
 
     def _offsets(self, partitions: Partitions, spec: OffsetSpec) -> dict[tuple[str, int], int]:
