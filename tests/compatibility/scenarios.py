@@ -1,15 +1,34 @@
-"""Sources for our own connectors under the compatibility suite that we offer others."""
+"""Sources for our own connectors under the compatibility suite that we offer others.
+
+Three have none: VerifiableSource counts by itself, and nobody can add to it; senders of WebhookSource need a web process
+and a running task, which the suite does not have before its first start; ShareGroupSource's ledger needs a leader.
+"""
 
 import json
 import sqlite3
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
+import psycopg
+from confluent_kafka import Producer
+
+from ringfence.connectors.builtin.dlt_source.connector import DltSourceConnector
 from ringfence.connectors.builtin.file_stream.connector import FileStreamSourceConnector
 from ringfence.connectors.builtin.files.connector import FilesSourceConnector
+from ringfence.connectors.builtin.kafka_source.connector import KafkaSourceConnector
+from ringfence.connectors.builtin.postgres.connector import PostgresSourceConnector
+from ringfence.connectors.builtin.pyspark_source.connector import PySparkSourceConnector
 from ringfence.connectors.builtin.sql.connector import SqlSourceConnector
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.consumer import LogRecord
+from ringfence.fencing.kafka.settings import Connection
 from ringfence.testing import Scenario
+from tests.postgres.local import config_of, drop_slots
+from tests.support.orders_api import OrdersApi
+from tests.support.postgres import Postgres
 
 TEXT = {"value.converter": "StringConverter"}
 
@@ -85,4 +104,152 @@ class SqlScenario(Scenario):
         self.database.close()
 
 
-SCENARIOS: tuple[type[Scenario], ...] = (FileStreamScenario, FilesScenario, SqlScenario)
+class KafkaScenario(Scenario):
+    """A topic with four partitions, copied by two tasks. Copies are called `<alias>.<topic>`."""
+
+    connector = KafkaSourceConnector
+    tasks = 2
+    records = 20_000
+    added = 0
+
+    def config(self) -> Mapping[str, str]:
+        self._create()
+        servers = {f"{side}.cluster.bootstrap.servers": self.bootstrap for side in ("source", "target")}
+        names = {"source.cluster.alias": self.topic, "target.cluster.alias": "target", "topics": self._source}
+        raw = dict.fromkeys(("key.converter", "value.converter"), "ByteArrayConverter")
+        return {
+            **servers,
+            **names,
+            **raw,
+            "replication.factor": "1",
+            "batch.size": "100",
+            "consumer.poll.timeout.ms": "100",
+        }
+
+    def add(self, count: int) -> Sequence[str]:
+        self._create()
+        values = [f"message {number}" for number in range(self.added, self.added + count)]
+        self.added += count
+        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5})
+        for number, value in enumerate(values):
+            producer.produce(self._source, value.encode(), partition=number % 4)
+            producer.poll(0)
+        assert producer.flush(30) == 0
+        return values
+
+    @property
+    def _source(self) -> str:
+        return f"source-{self.topic}"
+
+    def _create(self) -> None:
+        create_topics(Connection(self.bootstrap), [TopicSpec(self._source, partitions=4)], Deadline.after(30))
+
+
+class DltScenario(Scenario):
+    """A REST API in pages, with a cursor that several rows share."""
+
+    connector = DltSourceConnector
+    records = 2000
+
+    def __init__(self, folder: Path, topic: str) -> None:
+        super().__init__(folder, topic)
+        self.api = OrdersApi(page=40)
+
+    def config(self) -> Mapping[str, str]:
+        reading = {"checkpoint": "pass", "transaction.boundary": "connector", "poll.interval.ms": "100"}
+        return {"rest.config": self.api.config(), "topic.prefix": self.topic, **reading}
+
+    def add(self, count: int) -> Sequence[str]:
+        before = len(self.api.rows)
+        self.api.add(count)
+        return [str(row["id"]) for row in self.api.rows[before:]]
+
+    def identify(self, record: LogRecord) -> str:
+        return str(json.loads(record.value or b"{}")["id"])
+
+    def close(self) -> None:
+        self.api.__exit__(None, None, None)
+
+
+class PySparkScenario(Scenario):
+    """An installed data source of PySpark that divides its reads."""
+
+    connector = PySparkSourceConnector
+    records = 20_000
+    added = 0
+
+    def __init__(self, folder: Path, topic: str) -> None:
+        super().__init__(folder, topic)
+        info = folder / "numbers_source-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: numbers-source\nVersion: 1.0\n")
+        point = "numbers = tests.compatibility.numbers_source:Numbers"
+        (info / "entry_points.txt").write_text(f"[ringfence.data_sources]\n{point}\n")
+        self._tell(0)
+        sys.path.insert(0, str(folder))  # the tasks' processes have the same path
+
+    def config(self) -> Mapping[str, str]:
+        reading = {"poll.interval.ms": "50", "option.file": str(self.folder / "rows")}
+        return {"data.source": "numbers", "topic": self.topic, **reading}
+
+    def add(self, count: int) -> Sequence[str]:
+        rows = [f"row {number}" for number in range(self.added, self.added + count)]
+        self.added += count
+        self._tell(self.added)
+        return rows
+
+    def identify(self, record: LogRecord) -> str:
+        return str(json.loads(record.value or b"{}")["n"])
+
+    def close(self) -> None:
+        sys.path.remove(str(self.folder))
+
+    def _tell(self, rows: int) -> None:
+        (self.folder / "next").write_text(str(rows))
+        (self.folder / "next").rename(self.folder / "rows")
+
+
+class PostgresScenario(Scenario):
+    """A table that is read as a snapshot, and then by its changes."""
+
+    connector = PostgresSourceConnector
+    records = 4000
+    server: ClassVar[Postgres]
+    """Set before the first check."""
+
+    def __init__(self, folder: Path, topic: str) -> None:
+        super().__init__(folder, topic)
+        self._name = topic.replace("-", "_")
+        with psycopg.connect(self.server.url, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {self._name}".encode())
+        self._database = psycopg.connect(
+            f"host=127.0.0.1 port={self.server.port} user=ringfence dbname={self._name}", autocommit=True
+        )
+        self._database.execute("CREATE TABLE orders (id serial PRIMARY KEY, name text NOT NULL)")
+
+    def config(self) -> Mapping[str, str]:
+        config = config_of(self.server, self._name, topic_prefix=self.topic, snapshot_mode="initial")
+        return {key: value for key, value in config.items() if key != "name"}
+
+    def add(self, count: int) -> Sequence[str]:
+        with self._database.cursor() as cursor:
+            cursor.execute("INSERT INTO orders (name) SELECT 'order' FROM generate_series(1, %s) RETURNING id", [count])
+            return [str(number) for (number,) in cursor.fetchall()]
+
+    def identify(self, record: LogRecord) -> str:
+        return str(json.loads(record.value or b"{}")["after"]["id"])
+
+    def close(self) -> None:
+        drop_slots(self._database, self._name)
+        self._database.close()
+
+
+SCENARIOS: tuple[type[Scenario], ...] = (
+    FileStreamScenario,
+    FilesScenario,
+    SqlScenario,
+    KafkaScenario,
+    DltScenario,
+    PySparkScenario,
+    PostgresScenario,
+)

@@ -1,21 +1,33 @@
 """Our own connectors under the compatibility suite that we offer others, and the reports behind their badges."""
 
 import os
+from collections.abc import Iterator
 
 import pytest
 
 from ringfence.connectors.compatibility import read_report, write_report
 from ringfence.testing import CHECKS, Scenario
 from ringfence.testing.suite import report_on, run_checks
-from tests.compatibility.scenarios import SCENARIOS
+from tests.compatibility.scenarios import SCENARIOS, PostgresScenario
+from tests.postgres.stand import LOGICAL
 from tests.support.broker import Broker
+from tests.support.postgres import new_postgres
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[None]:
+    with new_postgres(LOGICAL) as server:
+        PostgresScenario.server = server
+        yield
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_our_connectors_pass(scenario: type[Scenario], broker: Broker) -> None:
+def test_our_connectors_pass(scenario: type[Scenario], broker: Broker, request: pytest.FixtureRequest) -> None:
     """RINGFENCE_WRITE_REPORTS=1 keeps the reports beside the connectors' code, as `make reports` does."""
+    if scenario is PostgresScenario:
+        request.getfixturevalue("postgres")
     results = [result for _, result in run_checks(scenario, broker.bootstrap)]
     assert [result for result in results if result.result == "failed"] == []
     assert len(results) == len(CHECKS)

@@ -34,6 +34,11 @@ _WORKER = {
 """The worker's settings; a configuration's own converters go before these."""
 
 
+def worker_settings(folder: str) -> dict[str, str]:
+    """Of the worker that the tasks believe to be on; files below `folder` may be read and written."""
+    return {**_WORKER, "file.roots": folder, "file.write.roots": folder}
+
+
 class ConnectorRun:
     """One connector, on topics whose names begin with `name`. `close` it."""
 
@@ -44,7 +49,7 @@ class ConnectorRun:
         self.name = name
         self.cls = cls
         self._given = {**config, "name": name, CONNECTOR_CLASS: class_path(cls)}
-        self._worker = {**_WORKER, "file.roots": folder, "file.write.roots": folder}
+        self._worker = worker_settings(folder)
         self._control = ConfigTopic(Connection(bootstrap), f"ringfence-testing-{name}", name)
         self._attempts = 0
         self.running: list[AttemptProcess] = []

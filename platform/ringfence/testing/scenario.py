@@ -18,6 +18,8 @@ class Scenario(ABC):
     """As many tasks as the connector can use in this scenario: with more than one, `tasks.max` is changed, too."""
     records: ClassVar[int] = 2000
     """How many a check begins with: enough for a kill to meet an open transaction."""
+    bootstrap: str
+    """The brokers that the checks use; set before `config` and `add` are called."""
     reset_reads_again: ClassVar[bool] = True
     """Whether the source still has what was read, so that the connector reads it again without source offsets."""
 

@@ -32,7 +32,7 @@ class Check:
 
 CHECKS = (
     Check("settings", "Settings are documented, task configurations stable, exactly once is claimed", describes_itself),
-    Check("resume", "A task that starts after any record delivers exactly the rest", resumes_after_each_record),
+    Check("resume", "A task that starts at any source offset delivers exactly the rest", resumes_after_each_record),
     Check("kills", "Tasks are killed again and again: each record once", survives_kills),
     Check("zombies", "Frozen tasks wake up after others have taken over: each record once", shuts_zombies_out),
     Check("stop", "Tasks stop in time, and others continue: each record once", stops_and_continues),

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ringfence.connectors import worker_limits
 from ringfence.connectors.delivery_settings import TRANSACTION_BOUNDARY, TRANSACTION_BOUNDARY_INTERVAL_MS
 from ringfence.local.process import wait_until
-from ringfence.testing.connector_run import ConnectorRun
+from ringfence.testing.connector_run import ConnectorRun, worker_settings
 from ringfence.testing.outcome import CheckFailed, compare
 from ringfence.testing.scenario import Scenario
 
@@ -28,14 +29,20 @@ class Trial:
 
     @contextmanager
     def scenario(self) -> Iterator[Scenario]:
-        """The source, for checks without a broker."""
+        """The source, for checks without a broker. What the worker allows its tasks is allowed here, too."""
         source = self._folder / secrets.token_hex(4)
         source.mkdir(parents=True)
-        scenario = self.scenario_class(source, f"check-{secrets.token_hex(4)}")
+        former = worker_limits.current()
+        worker_limits.declare(worker_limits.of_settings(worker_settings(str(source))))
         try:
-            yield scenario
+            scenario = self.scenario_class(source, f"check-{secrets.token_hex(4)}")
+            scenario.bootstrap = self._bootstrap
+            try:
+                yield scenario
+            finally:
+                scenario.close()
         finally:
-            scenario.close()
+            worker_limits.declare(former)
 
     @contextmanager
     def connector(self, *, open_longer: bool = False) -> Iterator["RunningScenario"]:
