@@ -9,18 +9,18 @@ from confluent_kafka import Consumer, TopicPartition
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
+from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.topics.topic_log import TopicLog
-from tests.guarantees.stage import Stage
 
 
 class ChangeTopic:
     """The table's topic, with one partition."""
 
-    def __init__(self, stage: Stage, table: str) -> None:
-        self._stage = stage
-        self.name = f"{stage.group}.{table}"
-        create_topics(stage.connection, [TopicSpec(self.name)], Deadline.after(30))
-        settings = {"bootstrap.servers": stage.connection.bootstrap, "isolation.level": "read_uncommitted"}
+    def __init__(self, connection: Connection, name: str) -> None:
+        self._connection = connection
+        self.name = name
+        create_topics(connection, [TopicSpec(name)], Deadline.after(30))
+        settings = {"bootstrap.servers": connection.bootstrap, "isolation.level": "read_uncommitted"}
         self._consumer = Consumer({**settings, "group.id": self.name})
 
     def end(self) -> int:
@@ -32,7 +32,7 @@ class ChangeTopic:
 
     def is_empty(self) -> bool:
         """Whether a read_committed reader gets nothing now. The last transaction may still be open."""
-        reader = Consumer({"bootstrap.servers": self._stage.connection.bootstrap, "group.id": self.name})
+        reader = Consumer({"bootstrap.servers": self._connection.bootstrap, "group.id": self.name})
         try:
             reader.assign([TopicPartition(self.name, 0, 0)])
             return reader.consume(1, timeout=2) == []
@@ -41,7 +41,7 @@ class ChangeTopic:
 
     def bodies(self) -> list[dict[str, Any]]:
         """Debezium's envelopes, as a read_committed reader sees them."""
-        log = TopicLog(self._stage.connection, self.name)
+        log = TopicLog(self._connection, self.name)
         try:
             return [json.loads(record.value) for record in log.read_to_end(Deadline.after(60)) if record.value]
         finally:

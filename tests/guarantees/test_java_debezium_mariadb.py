@@ -173,7 +173,7 @@ def test_every_row_once_and_the_schema_history(
     config = config_of(stage, server) | ({"snapshot.transaction": "true"} if exact else {})
     stage.configure(config)
     stage.count()
-    topic = ChangeTopic(stage, "ringfence.orders")
+    topic = ChangeTopic(stage.connection, f"{stage.group}.ringfence.orders")
     history = config["schema.history.internal.kafka.topic"]
     attempts: list[JavaAttempt] = []
 

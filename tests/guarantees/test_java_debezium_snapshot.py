@@ -71,7 +71,7 @@ def test_an_interrupted_snapshot(stage: Stage, postgres: Postgres, writer: Write
         config |= {"snapshot.transaction": "true", "snapshot.transaction.drop.slot": "true"}
     stage.configure(config)
     stage.count()
-    topic = ChangeTopic(stage, "public.orders")
+    topic = ChangeTopic(stage.connection, f"{stage.group}.public.orders")
     attempts: list[JavaAttempt] = []
 
     def start() -> JavaAttempt:
