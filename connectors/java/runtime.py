@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 PLUGIN_PATH: Final = "plugin.path"
+INSTALL_PATH: Final = "plugin.install.path"
+"""The folder of `plugin.path` where this worker puts what people install; without it nobody can."""
 JAVA_OPTIONS: Final = "java.options"
 DEFAULT_OPTIONS: Final = "-Xmx256m"
 ENVIRONMENT: Final = "RINGFENCE_JAVA_CONNECTORS"

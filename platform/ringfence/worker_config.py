@@ -11,6 +11,7 @@ from ringfence.connectors.api import ConfigException
 from ringfence.connectors.config_providers import ConfigProviders
 from ringfence.connectors.delivery_settings import AUTO_RESTART_ENABLED, AUTO_RESTART_MAX_ATTEMPTS
 from ringfence.connectors.egress import DEFAULT, EGRESS_ALLOW, Policy
+from ringfence.connectors.java.runtime import INSTALL_PATH, PLUGIN_PATH
 from ringfence.connectors.kafka_settings.java_names import BOOTSTRAP, Role, servers, translate
 from ringfence.connectors.worker_limits import wrong_roots
 from ringfence.encryption import ConfigVault
@@ -114,6 +115,7 @@ class WorkerConfig:
             memory_limit(self.settings)
         except ConfigException as error:
             raise Invalid(str(error)) from error
+        self._check_install_path()
         if problem := wrong_roots(self.settings):
             raise Invalid(problem)
         try:
@@ -121,6 +123,12 @@ class WorkerConfig:
         except ValueError as error:
             raise Invalid(str(error)) from error
         self._check_clients()
+
+    def _check_install_path(self) -> None:
+        wanted = self.settings.get(INSTALL_PATH, "").strip()
+        entries = [entry.strip() for entry in self.settings.get(PLUGIN_PATH, "").split(",")]
+        if wanted and wanted not in entries:
+            raise Invalid(f"{INSTALL_PATH}={wanted}: {PLUGIN_PATH} has to name this folder, too. Add it there")
 
     def _check_restarts(self) -> None:
         """The defaults of connectors that do not set these keys themselves."""

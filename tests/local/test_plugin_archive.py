@@ -13,6 +13,7 @@ from ringfence.connectors.java.discovery import find_plugins
 from ringfence.local.errors import LocalError
 from ringfence.local.plugin_archive import install_archive
 from ringfence.local.safe_unpacking import Limits
+from ringfence.local.scratch import scratch_beside
 
 MANIFEST = "META-INF/services/org.apache.kafka.connect.source.SourceConnector"
 
@@ -59,8 +60,20 @@ def test_a_zip_and_a_jar_are_found_by_their_versions(tmp_path: Path, capsys: pyt
     assert capsys.readouterr().out.splitlines() == [str(folder / "one-2.0"), "a.One 2.0", f"{digest}  one-2.0.jar"]
     found = [(plugin.version, plugin.location) for plugin in find_plugins([str(folder)])]
     assert found == [("2.0", str(folder / "one-2.0")), ("1.2", str(place))]
+    assert install_archive(tmp_path / "one-1.2.zip", folder) == place, "the very same archive, once more"
     with pytest.raises(LocalError, match="is there already: remove it first"):
-        install_archive(tmp_path / "one-1.2.zip", folder)
+        install_archive(pack(tmp_path / "one-1.2.zip", ("one/doc/README", b"read this")), folder)
+    assert (place / "one/doc/README").read_text() == "read me"
+
+
+def test_what_a_killed_installation_left_goes_with_the_next_one(tmp_path: Path) -> None:
+    (tmp_path / ".ringfence-plugin-left" / "one").mkdir(parents=True)
+    folder = tmp_path / "plugins"
+    with scratch_beside(folder) as held:  # another process's, which is alive
+        (held / "half").touch()
+        install_archive(pack(tmp_path / "one-1.2.zip"), folder)
+        assert (held / "half").exists()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["one-1.2.zip", "plugins"]
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ class Verb(StrEnum):
     JAVA_PLUGINS = "java-plugins"
     DELETE = "delete"
     SHARE_GROUPS = "share-groups"
+    INSTALL_PLUGINS = "install-plugins"
     ADMIN = "admin"
 
     @property
@@ -37,6 +38,7 @@ _MEANINGS = {
     Verb.JAVA_PLUGINS: "with edit: make it a Java plugin's, which reads and connects to what the worker's user can",
     Verb.DELETE: "delete it",
     Verb.SHARE_GROUPS: "move, configure and delete share groups of that name, and the one of that connector",
+    Verb.INSTALL_PLUGINS: "install plugins on all workers, which run their code as the worker's user",
     Verb.ADMIN: "read the whole audit trail and change what concerns every connector, log levels for example",
 }
 

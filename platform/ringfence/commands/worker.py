@@ -8,6 +8,7 @@ from ringfence.local.errors import LocalError
 
 if TYPE_CHECKING:
     from ringfence.connectors.java.runtime import JavaRuntime
+    from ringfence.engine.plugins.installations import Installer
 
 DEFAULT_SLOTS = 8
 
@@ -35,21 +36,25 @@ def run(args: argparse.Namespace) -> int:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ringfence.settings")
     from ringfence.engine.worker import main
 
-    return main(args.id, args.slots, _java())
+    return main(args.id, args.slots, *_plugins())
 
 
-def _java() -> "JavaRuntime | None":
-    """What runs Java connectors, where the worker's `plugin.path` names some. Raises LocalError."""
+def _plugins() -> "tuple[JavaRuntime | None, Installer | None]":
+    """What runs Java connectors, where the worker's `plugin.path` names some, and what installs them.
+
+    Raises LocalError.
+    """
     from ringfence.fencing.errors import FencingError
     from ringfence.worker_config import WorkerConfig
 
     try:
         settings = WorkerConfig.from_environment().settings
     except FencingError:
-        return None  # the worker itself says so
+        return None, None  # the worker itself says so
     from ringfence.local.java_connectors import java_runtime
+    from ringfence.local.plugin_installer import installer_of
 
-    return java_runtime(settings)
+    return java_runtime(settings), installer_of(settings)
 
 
 def _check(worker_id: str) -> int:

@@ -28,6 +28,7 @@ from ringfence.engine.leader.members import identity, worker_modes
 from ringfence.engine.leader.thread import Leader
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.host import CALL_SECONDS, JAVA_CALL_SECONDS
+from ringfence.engine.plugins.installations import Installer, PluginInstallations
 from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.engine.preflight.validation_errors import ValidationErrors
 from ringfence.engine.projection_membership import ProjectionMembership
@@ -61,8 +62,9 @@ _AGAIN_SECONDS = 3.0
 _SWITCH_SECONDS = 0.0005
 
 
-def main(worker_id: str, slots: int, java: JavaRuntime | None = None) -> int:
-    """Work until SIGTERM or SIGINT; the process's exit code. java: what runs Java connectors, where some may run."""
+def main(worker_id: str, slots: int, java: JavaRuntime | None = None, installer: Installer | None = None) -> int:
+    """Work until SIGTERM or SIGINT; the process's exit code. java: what runs Java connectors, where some may run;
+    installer: what installs plugins, where people may."""
     logging.basicConfig(
         level=os.environ.get("RINGFENCE_LOG_LEVEL", "INFO"), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
@@ -81,7 +83,7 @@ def main(worker_id: str, slots: int, java: JavaRuntime | None = None) -> int:
         environment = dict(os.environ)
         let_go(os.environ)  # before Spark and plugin processes inherit it
         keeping.check()
-        return Worker(worker_id, slots, config, environment, java).run()
+        return Worker(worker_id, slots, config, environment, java, installer).run()
     except (FencingError, encryption.NoKey) as error:
         log.error("%s", error)  # noqa: TRY400 - the message is meant for people, the trace is not
         return 1
@@ -97,6 +99,7 @@ class Worker:
         config: WorkerConfig,
         environment: Mapping[str, str] | None = None,
         java: JavaRuntime | None = None,
+        installer: Installer | None = None,
     ) -> None:
         """environment: what this process was started with, where that is not its environment any more."""
         if "@" in worker_id or not worker_id:
@@ -104,6 +107,7 @@ class Worker:
         self._config = config
         self._environment = environment
         self._java = java
+        self._installer = installer
         self._slots = slots
         self._incarnation = secrets.token_hex(4)
         self._id = worker_id
@@ -189,6 +193,8 @@ class Worker:
         self._thread("offsets", lambda: view.run(self._stop))
         self._thread("leader", lambda: leader[0].run(self._stop))
         self._thread("grants", lambda: _follow_grants(leader[0], self._stop))
+        installations = PluginInstallations(self._id, self._incarnation, plugins, self._installer)
+        self._thread("installations", lambda: installations.run(self._stop))
         self._thread("alerts", lambda: watch(self._incarnation, leader[0].ready, self._stop))
         self._thread("projection", lambda: ProjectionMembership(config, record, ids).run(self._stop))
         guard = TopicGuard(config, self._connection, self._incarnation)

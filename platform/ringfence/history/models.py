@@ -109,3 +109,61 @@ class RepeatedRequest(models.Model):
 
     class Meta:
         indexes: ClassVar = [models.Index(fields=["time_ms"], name="repeated_age")]
+
+
+class PluginInstallation(models.Model):
+    """A plugin that somebody wants on all workers. Each worker takes it from here, a later one, too.
+
+    plugin: Maven coordinates, or a file's name; `size` and `sha256` are the file's, 0 and "" for coordinates.
+    received: so many of the file's bytes are there, as `PluginPiece`s.
+    """
+
+    plugin = models.TextField()
+    size = models.BigIntegerField(default=0)
+    sha256 = models.TextField(default="")
+    received = models.BigIntegerField(default=0)
+    ready = models.BooleanField(default=False)
+    user = models.TextField(default="")
+    started_ms = models.BigIntegerField()
+
+
+class PluginPiece(models.Model):
+    """Bytes of an installation's file, from `start` on."""
+
+    installation = models.ForeignKey(PluginInstallation, on_delete=models.CASCADE)
+    start = models.BigIntegerField()
+    data = models.BinaryField()
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["installation", "start"], name="one_piece")]
+
+
+class WorkerInstallation(models.Model):
+    """What became of an installation on one worker. state: running, done or failed.
+
+    report: JSON of `folder`, `connectors` (class and version) and `jars` (name and sha256), "" before it is done.
+    """
+
+    installation = models.ForeignKey(PluginInstallation, on_delete=models.CASCADE)
+    worker = models.TextField()
+    state = models.CharField(max_length=8, default="running")
+    error = models.TextField(default="")
+    report = models.TextField(default="")
+    started_ms = models.BigIntegerField()
+    ended_ms = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["installation", "worker"], name="one_worker")]
+
+
+class WorkerPlugins(models.Model):
+    """The plugins that a worker has, as it found them last. plugins: JSON, the versions of each class, newest first.
+
+    installs: whether the worker's settings let it take what people install.
+    """
+
+    worker = models.TextField(primary_key=True)
+    incarnation = models.TextField()
+    plugins = models.TextField(default="{}")
+    installs = models.BooleanField(default=False)
+    time_ms = models.BigIntegerField()

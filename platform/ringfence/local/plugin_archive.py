@@ -1,54 +1,58 @@
 """Install a Kafka Connect plugin, one zip or jar, in a folder of `plugin.path`: whole, or not at all."""
 
-import re
 import shutil
-import tempfile
 import zlib
 from pathlib import Path
 from typing import Final
 from zipfile import BadZipFile
 
+from ringfence.connectors.java.plugin_names import FILE_RULE, is_file_name
 from ringfence.local.errors import LocalError
-from ringfence.local.plugins import require_connector
+from ringfence.local.plugins import digest, require_connector
 from ringfence.local.safe_unpacking import Limits, unpack
+from ringfence.local.scratch import scratch_beside
 
-_SUFFIXES: Final = (".zip", ".jar")
-_NAME: Final = re.compile(r"[A-Za-z0-9][\w.+-]*")
 _LIMITS: Final = Limits()
+_DIGEST: Final = ".ringfence-sha256"
+"""In a plugin's folder: what it was made of, so that the same archive may come twice."""
 
 
 def install_archive(archive: Path, folder: Path, limits: Limits = _LIMITS) -> Path:
     """The plugin's own folder below `folder`, named after the archive. A jar is put there as it is.
 
     It appears whole or not at all: workers may be looking at `folder`. Raises LocalError, with the reason and the
-    remedy; for a plugin that is there already, too.
+    remedy; for another plugin that is there under this name, too.
     """
-    if archive.suffix not in _SUFFIXES or not _NAME.fullmatch(archive.stem):
-        raise LocalError(
-            f"{archive.name!r} is not a plugin: give a .zip or .jar whose name has letters, digits and . _ + - only. "
-            "Unpack a tar.gz yourself, into a folder of its own"
-        )
+    if not is_file_name(archive.name):
+        raise LocalError(f"{archive.name!r} is not a plugin: {FILE_RULE}")
     target = folder / archive.stem
     if target.exists():
+        if _is_made_of(archive, target):
+            return target
         raise LocalError(f"{target} is there already: remove it first, or give the archive another name")
     try:
         _require_size(archive, limits)
         folder.mkdir(parents=True, exist_ok=True)
-        # Outside of `folder`, where a half-full one would be taken for a plugin, and on its file system.
-        with tempfile.TemporaryDirectory(prefix=".ringfence-plugin-", dir=folder.parent) as scratch:
-            made = Path(scratch) / target.name
+        with scratch_beside(folder) as scratch:
+            made = scratch / target.name
             made.mkdir()
             if archive.suffix == ".jar":
                 shutil.copyfile(archive, made / archive.name)
             else:
                 unpack(archive, made, limits)
-            require_connector(archive.name, Path(scratch))
+            (made / _DIGEST).write_text(digest(archive) + "\n")
+            require_connector(archive.name, scratch)
             made.rename(target)
     except (BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise LocalError(f"{archive.name} cannot be unpacked: {error}. Fetch it again") from error
     except OSError as error:
         raise LocalError(f"{archive.name} cannot be installed in {target}: {error}") from error
     return target
+
+
+def _is_made_of(archive: Path, target: Path) -> bool:
+    made_of = target / _DIGEST
+    return made_of.is_file() and made_of.read_text().strip() == digest(archive)
 
 
 def _require_size(archive: Path, limits: Limits) -> None:

@@ -2,28 +2,24 @@
 
 import hashlib
 import os
-import re
 import shutil
-import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from ringfence.connectors.java.discovery import find_plugins
+from ringfence.connectors.java.plugin_names import COORDINATES_RULE, are_coordinates
 from ringfence.local.errors import LocalError
 from ringfence.local.jars import Coordinate, resolve
-
-_COORDINATE: Final = re.compile(r"([\w.-]+):([\w.-]+):([\w.+-]+)")
+from ringfence.local.scratch import scratch_beside
 
 
 def parse(text: str) -> Coordinate:
     """Of `group:artifact:version`. Raises LocalError."""
-    found = _COORDINATE.fullmatch(text.strip())
-    if found is None:
-        raise LocalError(
-            f"{text!r} is no Maven coordinate: write group:artifact:version, such as "
-            "io.debezium:debezium-connector-postgres:3.7.0.Final"
-        )
-    return Coordinate(*found.groups())
+    wanted = text.strip()
+    if not are_coordinates(wanted):
+        raise LocalError(f"{text!r} is no Maven coordinate: {COORDINATES_RULE}")
+    return Coordinate(*wanted.split(":"))
 
 
 def install(plugin: Coordinate, folder: Path) -> Path:
@@ -38,11 +34,10 @@ def install(plugin: Coordinate, folder: Path) -> Path:
     jars = resolve(plugin.artifact, [plugin])
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # Outside of `folder`, where a half-full one would be taken for a plugin, and on its file system.
-        with tempfile.TemporaryDirectory(prefix=".ringfence-plugin-", dir=folder.parent) as scratch:
-            made = Path(scratch) / target.name
+        with scratch_beside(folder) as scratch:
+            made = scratch / target.name
             shutil.copytree(jars, made)
-            require_connector(f"{plugin.group}:{plugin.artifact}:{plugin.version}", Path(scratch))
+            require_connector(f"{plugin.group}:{plugin.artifact}:{plugin.version}", scratch)
             made.rename(target)
     except OSError as error:
         raise LocalError(f"{target} cannot be written: {error}") from error
@@ -59,13 +54,31 @@ def require_connector(name: str, folder: Path) -> None:
         )
 
 
-def describe(place: Path) -> str:
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """An installed plugin: its folder, the version of each connector's class, and the SHA-256 of each jar."""
+
+    folder: Path
+    connectors: Mapping[str, str]
+    jars: Mapping[str, str]
+
+
+def read_contents(folder: Path) -> Contents:
+    """Of a plugin's own folder."""
+    connectors = {each.class_name: each.version for each in find_plugins([os.fspath(folder)])}
+    jars = {str(jar.relative_to(folder)): digest(jar) for jar in sorted(folder.rglob("*.jar"))}
+    return Contents(folder, connectors, jars)
+
+
+def describe(folder: Path) -> str:
     """For people: where an installed plugin is, its connectors with versions, and its jars as `sha256sum` has them."""
-    connectors = [f"{each.class_name} {each.version}" for each in find_plugins([os.fspath(place)])]
-    jars = [f"{_digest(jar)}  {jar.relative_to(place)}" for jar in sorted(place.rglob("*.jar"))]
-    return "\n".join([str(place), *connectors, *jars])
+    found = read_contents(folder)
+    connectors = [f"{class_name} {version}" for class_name, version in found.connectors.items()]
+    jars = [f"{sha256}  {name}" for name, sha256 in found.jars.items()]
+    return "\n".join([str(folder), *connectors, *jars])
 
 
-def _digest(file: Path) -> str:
+def digest(file: Path) -> str:
+    """Its SHA-256, in hexadecimal."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()

@@ -50,12 +50,16 @@ class Group:
     links: tuple[Link, ...]
 
 
+_CONNECTORS = ("/ui/new", "/ui/plugins", "/console/connectors")
+
 GROUPS = (
     Group(
         "",
         (
             Link("Overview", "/ui/", "layout-dashboard", _views, "o"),
-            Link("Connectors", "/ui/connectors", "plug", _views, "c", ("/ui/new", "/console/connectors")),
+            Link(
+                "Connectors", "/ui/connectors", "plug", _views, "c", ("/ui/new", "/ui/plugins", "/console/connectors")
+            ),
             Link("Topics", "/ui/topics", "database", _views, "t"),
             Link("Consumer groups", "/ui/consumer-groups", "book-open", _views),
             Link("Share groups", "/ui/share-groups", "layers", _views, "s", ("/console/share-groups",)),

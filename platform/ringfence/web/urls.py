@@ -2,7 +2,7 @@
 
 from django.urls import include, path
 
-from ringfence.web import actions, consumer_groups, login, provider_logout, sign_on, views, vital_signs
+from ringfence.web import actions, consumer_groups, login, plugins, provider_logout, sign_on, views, vital_signs
 from ringfence.web.connector import config as connector_config
 from ringfence.web.connector import delete as connector_delete
 from ringfence.web.connector import edit as connector_edit
@@ -46,6 +46,8 @@ urlpatterns = [
     path("/new/preview", preflight.preview),
     path("/new/trial", preflight.trial),
     path("/new/review", review.review),
+    path("/plugins", plugins.plugins),
+    path("/plugins/<int:number>/take-back", plugins.take_back),
     path("/share-groups", share_pages.share_groups),
     path("/share-groups/<name:name>", share_pages.share_group),
     path("/share-groups/<name:name>/timeline", share_pages.timeline),

@@ -35,6 +35,7 @@ PAGES = {
     "repair, dead letter": "/ui/connectors/{failed}/repairs/dead-letter",
     "timeline": f"{_ONE}/timeline",
     "catalog": "/ui/new",
+    "plugins": "/ui/plugins",
     "catalog, docs": "/ui/new/docs?class=VerifiableSource",
     "form": "/ui/new?class=VerifiableSource",
     "pasted": "/ui/new?mode=json",

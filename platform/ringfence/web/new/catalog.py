@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from ringfence.connectors.plural_forms import write_count
@@ -25,6 +25,7 @@ class Card:
     """One plugin, in its newest version. older: what is installed beside it, the newest first.
 
     tested: what the compatibility suite's report says of its code, "" without one.
+    on_workers: which worker has which version, "" where all have the same.
     """
 
     class_name: str
@@ -38,6 +39,7 @@ class Card:
     needs: Sequence[str]
     sample: str
     tested: str
+    on_workers: str = ""
 
     @property
     def icon(self) -> str:
@@ -71,11 +73,17 @@ def card_of(plugin: Mapping[str, Any]) -> Card:
     )
 
 
-def group(plugins: Iterable[Mapping[str, Any]]) -> list[tuple[str, list[Card]]]:
-    """Cards by category, in the order of the page; each category by title."""
+def group(
+    plugins: Iterable[Mapping[str, Any]], workers: Mapping[str, Mapping[str, Sequence[str]]] | None = None
+) -> list[tuple[str, list[Card]]]:
+    """Cards by category, in the order of the page; each category by title.
+
+    workers: the versions of each class on each worker, the newest first.
+    """
     cards: dict[str, list[Card]] = {}
     for plugin in plugins:
         card = card_of(plugin)
+        card = replace(card, on_workers=describe_versions(card.class_name, workers or {}))
         cards.setdefault(card.category, []).append(card)
     order = [*_ORDER, *sorted(cards.keys() - set(_ORDER))]
     return [(name, sorted(cards[name], key=lambda card: card.title.lower())) for name in order if name in cards]
@@ -88,6 +96,14 @@ def matches(plugin: Mapping[str, Any], query: str) -> bool:
     texts = [str(plugin.get("class")), str(plugin.get("documentation", "")), *plugin.get("names", ()), *said]
     text = " ".join(texts).lower()
     return all(word in text for word in query.lower().split())
+
+
+def describe_versions(class_name: str, workers: Mapping[str, Mapping[str, Sequence[str]]]) -> str:
+    """Which worker has which version of a plugin; "" where all have the same."""
+    found = {worker: tuple(plugins.get(class_name, ())) for worker, plugins in workers.items()}
+    if len(set(found.values())) < 2:
+        return ""
+    return "; ".join(f"{worker}: {', '.join(each) or 'not installed'}" for worker, each in sorted(found.items()))
 
 
 def _describe_report(report: Mapping[str, Any] | None) -> str:

@@ -14,6 +14,7 @@ from ringfence.access.authorise import authorise, principal_of
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import beginning, writing
+from ringfence.api.plugin_installations import versions_by_worker
 from ringfence.audit.trail import note
 from ringfence.connectors.api.config_types import HIDDEN
 from ringfence.dispatch import Refused
@@ -73,10 +74,11 @@ def _catalog(request: HttpRequest) -> HttpResponse:
     try:
         found = [plugin for plugin in dispatch.ask(ListPlugins()) if plugin.get("type") == "source"]
         fitting = [plugin for plugin in found if matches(plugin, query)]
-        context |= {"groups": group(fitting), "shown": len(fitting), "count": len(found)}
+        context |= {"groups": group(fitting, versions_by_worker()), "shown": len(fitting), "count": len(found)}
     except Refused as refused:
         context["problem"] = refused.message
     who = principal_of(request)
+    context["may_install"] = who.may_everywhere(Verb.INSTALL_PLUGINS)
     may_copy = Connector.objects.filter(who.query(Verb.VIEW_CONFIG), known=True)
     context["copies"] = list(may_copy.order_by("name").values_list("name", flat=True)[:500])
     part = is_fragment(request) and "q" in request.GET

@@ -1,0 +1,150 @@
+"""Plugins to be installed on all workers: by Maven coordinates, or as a file that comes in pieces."""
+
+import hashlib
+import json
+import time
+from collections.abc import Iterable
+from typing import Any, Final
+
+from django.db import IntegrityError, transaction
+
+from ringfence.connectors.java.plugin_names import COORDINATES_RULE, FILE_RULE, are_coordinates, is_file_name
+from ringfence.history.models import PluginInstallation, PluginPiece, WorkerInstallation, WorkerPlugins
+from ringfence.http.errors import ConnectError, bad_request, not_found
+from ringfence.projection.models import Worker
+
+MOST_BYTES: Final = 512 * 1024 * 1024
+MOST_PIECE: Final = 2 * 1024 * 1024
+MOST_UNFINISHED: Final = 3
+"""Uploads at once; an hour after its beginning one is given up."""
+_UPLOAD_MS: Final = 3_600_000
+_REMEDY: Final = (
+    "Set plugin.install.path in a worker's settings to one of the folders in plugin.path, and restart the worker"
+)
+
+
+def begin(plugin: str, user: str, *, size: int = 0, sha256: str = "") -> PluginInstallation:
+    """Of coordinates, workers take it up at once; of a file, when all its bytes are there.
+
+    Raises `ConnectError`: 400 for a plugin that cannot be one, 409 where no worker installs plugins or too many
+    uploads are under way.
+    """
+    if sha256 and not is_file_name(plugin):
+        raise bad_request(f"{plugin!r} is not a plugin: {FILE_RULE}.")
+    if not sha256 and not are_coordinates(plugin):
+        raise bad_request(f"{plugin!r} is no Maven coordinate: {COORDINATES_RULE}.")
+    if not takers():
+        raise ConnectError(409, f"No worker installs plugins. {_REMEDY}.")
+    now_ms = int(time.time() * 1000)
+    unfinished = PluginInstallation.objects.filter(ready=False)
+    unfinished.filter(started_ms__lt=now_ms - _UPLOAD_MS).delete()
+    if sha256 and unfinished.count() >= MOST_UNFINISHED:
+        raise ConnectError(409, f"{MOST_UNFINISHED} uploads are under way: finish one, or delete it.")
+    return PluginInstallation.objects.create(
+        plugin=plugin, size=size, sha256=sha256, ready=not sha256, user=user, started_ms=now_ms
+    )
+
+
+def add_piece(row: PluginInstallation, start: int, data: bytes) -> PluginInstallation:
+    """The file's bytes from `start` on; with the last of them it is ready for the workers. In order, one after another.
+
+    Raises `ConnectError` with 409 where `start` is not where the last piece ended, and 400 for a file that is not the
+    one that was announced: it is forgotten then.
+    """
+    if row.ready:
+        raise ConnectError(409, "All of its bytes are there.")
+    if start != row.received:
+        raise ConnectError(409, f"The bytes from {row.received} on come next, not those from {start} on.")
+    if not data or len(data) > MOST_PIECE or start + len(data) > row.size:
+        raise bad_request(
+            f"A piece has 1 to {MOST_PIECE:,} bytes, and no more than the {row.size - start:,} that are missing."
+        )
+    try:
+        with transaction.atomic():
+            PluginPiece.objects.create(installation=row, start=start, data=data)
+            PluginInstallation.objects.filter(pk=row.pk).update(received=start + len(data))
+    except IntegrityError:
+        raise ConnectError(409, f"The bytes from {start} on have just come by another way.") from None
+    row.received = start + len(data)
+    if row.received == row.size:
+        _complete(row)
+    return row
+
+
+def _complete(row: PluginInstallation) -> None:
+    digest = hashlib.sha256()
+    pieces = PluginPiece.objects.filter(installation=row).order_by("start")
+    for key in list(pieces.values_list("pk", flat=True)):
+        digest.update(PluginPiece.objects.values_list("data", flat=True).get(pk=key))
+    if digest.hexdigest() != row.sha256:
+        row.delete()
+        raise bad_request("The bytes do not have the SHA-256 that was announced: nothing is installed. Send it again.")
+    PluginInstallation.objects.filter(pk=row.pk).update(ready=True)
+    row.ready = True
+
+
+def find(number: int) -> PluginInstallation:
+    """Raises `ConnectError` with 404."""
+    row = PluginInstallation.objects.filter(pk=number).first()
+    if row is None:
+        raise not_found(f"There is no installation {number}: it may have been taken back.")
+    return row
+
+
+def takers() -> list[str]:
+    """The workers that install plugins."""
+    live = set(Worker.objects.values_list("worker", "incarnation"))
+    told = WorkerPlugins.objects.filter(installs=True).values_list("worker", "incarnation")
+    return sorted(worker for worker, incarnation in told if (worker, incarnation) in live)
+
+
+def serialize(rows: Iterable[PluginInstallation]) -> list[dict[str, Any]]:
+    """With what became of each on the workers: those that still have to take it up are waiting."""
+    known = takers()
+    listed = list(rows)
+    shares: dict[int, list[WorkerInstallation]] = {}
+    for share in WorkerInstallation.objects.filter(installation__in=[row.pk for row in listed]).order_by("worker"):
+        shares.setdefault(share.installation_id, []).append(share)
+    return [_serialize(row, shares.get(row.pk, []), known) for row in listed]
+
+
+def _serialize(row: PluginInstallation, shares: list[WorkerInstallation], known: list[str]) -> dict[str, Any]:
+    begun = {share.worker for share in shares}
+    waiting = [_on_worker(name, "waiting") for name in known if name not in begun] if row.ready else []
+    workers = [_of_share(share) for share in shares] + waiting
+    states = [each["state"] for each in workers]
+    if not row.ready:
+        state = "receiving"
+    elif "waiting" in states or "running" in states:
+        state = "running"
+    else:
+        state = "failed" if "failed" in states else "done"
+    return {
+        "id": row.pk,
+        "plugin": row.plugin,
+        "state": state,
+        "size": row.size,
+        "received": row.received,
+        "sha256": row.sha256,
+        "user": row.user,
+        "started_ms": row.started_ms,
+        "workers": workers,
+        "differs": len({json.dumps(each["jars"], sort_keys=True) for each in workers if each["jars"]}) > 1,
+    }
+
+
+def _on_worker(worker: str, state: str) -> dict[str, Any]:
+    return {"worker": worker, "state": state, "error": "", "folder": "", "connectors": {}, "jars": {}, "ended_ms": None}
+
+
+def _of_share(share: WorkerInstallation) -> dict[str, Any]:
+    report = json.loads(share.report) if share.report else {}
+    told = {"error": share.error, "ended_ms": share.ended_ms or None}
+    return {**_on_worker(share.worker, share.state), **told, **report}
+
+
+def versions_by_worker() -> dict[str, dict[str, list[str]]]:
+    """The versions of each plugin's class on each live worker that has told them, the newest first."""
+    live = set(Worker.objects.values_list("worker", "incarnation"))
+    rows = WorkerPlugins.objects.order_by("worker")
+    return {row.worker: json.loads(row.plugins) for row in rows if (row.worker, row.incarnation) in live}

@@ -1,0 +1,159 @@
+"""`/api/v1/plugin-installations`: plugins for all workers, by Maven coordinates or as a file."""
+
+import base64
+import binascii
+from typing import Any
+
+from django.db.models import QuerySet
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from ringfence.access.routes import everywhere, somewhere
+from ringfence.access.verbs import Verb
+from ringfence.api import plugin_installations as installations
+from ringfence.api.v1.base import V1View
+from ringfence.api.v1.listing import ListView, equal
+from ringfence.api.v1.request_fields import IntegerField, RequestShape, StringField
+from ringfence.audit.trail import tell
+from ringfence.history.models import PluginInstallation
+from ringfence.http.errors import bad_request
+
+_INSTALLER = everywhere(Verb.INSTALL_PLUGINS)
+
+
+class OnWorkerShape(serializers.Serializer[Any]):
+    """`connectors`: version by class; `jars`: SHA-256 by name; both empty before it is done."""
+
+    worker = serializers.CharField()
+    state = serializers.ChoiceField(choices=["waiting", "running", "done", "failed"])
+    error = serializers.CharField(allow_blank=True)
+    folder = serializers.CharField(allow_blank=True)
+    connectors = serializers.DictField(child=serializers.CharField())
+    jars = serializers.DictField(child=serializers.CharField())
+    ended_ms = serializers.IntegerField(allow_null=True)
+
+
+class InstallationShape(serializers.Serializer[Any]):
+    """`differs`: workers have different jars. `size`, `received`: bytes of the file, 0 for Maven coordinates."""
+
+    id = serializers.IntegerField()
+    plugin = serializers.CharField()
+    state = serializers.ChoiceField(choices=["receiving", "running", "done", "failed"])
+    size = serializers.IntegerField()
+    received = serializers.IntegerField()
+    sha256 = serializers.CharField(allow_blank=True)
+    user = serializers.CharField(allow_blank=True)
+    started_ms = serializers.IntegerField()
+    workers = OnWorkerShape(many=True)
+    differs = serializers.BooleanField()
+
+
+class InstallShape(RequestShape):
+    """`plugin`: group:artifact:version; or a file's name, with its `size` and `sha256`."""
+
+    plugin = StringField(max_length=300)
+    size = IntegerField(required=False, min_value=1, max_value=installations.MOST_BYTES)
+    sha256 = serializers.RegexField(r"^[0-9a-f]{64}\Z", required=False)
+
+
+class PieceShape(RequestShape):
+    """`content`: at most 2 MiB in Base64, the file's bytes from `start` on."""
+
+    start = IntegerField(min_value=0)
+    content = StringField()
+
+
+class PluginInstallations(ListView):
+    """GET: what was asked for, the newest first. POST: ask for another plugin; a file's bytes follow in pieces."""
+
+    access = {"GET": _INSTALLER, "POST": _INSTALLER.writing()}
+    shape = InstallationShape
+    takes = {"POST": InstallShape}
+    codes = {"POST": 201}
+    filters = {"plugin": equal("plugin")}
+    orders = {"started_ms": "started_ms", "plugin": "plugin"}
+    newest_first = True
+
+    def rows(self, **path: Any) -> QuerySet[Any]:
+        return PluginInstallation.objects.all()
+
+    def serialize(self, rows: Any) -> list[dict[str, Any]]:
+        return installations.serialize(rows)
+
+    def post(self, request: Request) -> Response:
+        self.parse_parameters()
+        asked = self.parse_body()
+        if ("size" in asked) != ("sha256" in asked):
+            raise bad_request("A file needs both its size and its sha256; Maven coordinates need neither.")
+        row = installations.begin(
+            asked["plugin"], self.user_name, size=asked.get("size", 0), sha256=asked.get("sha256", "")
+        )
+        told = {"plugin": row.plugin, "sha256": row.sha256}
+        tell(request._request, before=None, after=told, action="install plugin")
+        return Response(_answer(row), status=201)
+
+
+class InstallationOf(V1View):
+    """DELETE takes it back: workers that come later do not install it. What is installed stays where it is."""
+
+    access = {"GET": _INSTALLER, "DELETE": _INSTALLER.writing()}
+    shape = InstallationShape
+    codes = {"DELETE": 204}
+
+    def get(self, request: Request, number: int) -> Response:
+        self.parse_parameters()
+        return Response(_answer(installations.find(number)))
+
+    def delete(self, request: Request, number: int) -> Response:
+        self.parse_parameters()
+        row = installations.find(number)
+        told = {"plugin": row.plugin, "sha256": row.sha256}
+        tell(request._request, before=told, after=None, action="take plugin back")
+        row.delete()
+        return Response(status=204)
+
+
+class PluginBytes(V1View):
+    """The next piece of a file. With the last one, workers begin to install it.
+
+    It leaves no audit entry: the file's SHA-256 is in the one of its beginning.
+    """
+
+    access = {"POST": _INSTALLER}
+    shape = InstallationShape
+    takes = {"POST": PieceShape}
+
+    def post(self, request: Request, number: int) -> Response:
+        self.parse_parameters()
+        asked = self.parse_body()
+        try:
+            data = base64.b64decode(asked["content"], validate=True)
+        except (binascii.Error, ValueError):
+            raise bad_request("content must be Base64.") from None
+        row = installations.add_piece(installations.find(number), asked["start"], data)
+        return Response(_answer(row))
+
+
+class WorkerVersionsShape(serializers.Serializer[Any]):
+    """`plugins`: the installed versions of each class, the newest first."""
+
+    worker = serializers.CharField()
+    plugins = serializers.DictField(child=serializers.ListField(child=serializers.CharField()))
+
+
+class PluginVersions(V1View):
+    """The plugins of each live worker."""
+
+    access = {"GET": somewhere(Verb.EDIT)}
+    shape = WorkerVersionsShape
+    several = True
+
+    def get(self, request: Request) -> Response:
+        self.parse_parameters()
+        found = installations.versions_by_worker()
+        return Response([{"worker": worker, "plugins": plugins} for worker, plugins in found.items()])
+
+
+def _answer(row: PluginInstallation) -> dict[str, Any]:
+    return installations.serialize([row])[0]

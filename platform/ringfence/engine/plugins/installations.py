@@ -1,0 +1,131 @@
+"""Plugins that people install on all workers: this worker's share, and what it has.
+
+What is wanted stands in the database, so that a worker that comes later takes it, too. Each worker has rows of its own.
+"""
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final, Protocol
+
+from django.db import DatabaseError, close_old_connections
+
+from ringfence import django_apps
+from ringfence.engine.plugins.errors import PluginError
+from ringfence.engine.plugins.host import PluginHost
+
+if TYPE_CHECKING:
+    from ringfence.history.models import PluginInstallation
+
+log = logging.getLogger(__name__)
+
+_LOOK_SECONDS: Final = 2.0
+
+
+class InstallFailed(Exception):
+    """For people: why a plugin is not installed, with the remedy. Nothing of it is left."""
+
+
+class Installer(Protocol):
+    """Puts a plugin into this worker's folder: whole, or not at all.
+
+    Both answer `{"folder", "connectors": {class: version}, "jars": {name: sha256}}`, also where the very same plugin is
+    there already, and raise `InstallFailed`.
+    """
+
+    def fetch(self, coordinates: str) -> Mapping[str, object]:
+        """From Maven Central."""
+
+    def unpack(self, name: str, sha256: str, pieces: Iterable[bytes]) -> Mapping[str, object]:
+        """A file of this name."""
+
+
+class PluginInstallations:
+    """One object a worker. `installer`: None where nobody may install anything here."""
+
+    def __init__(self, worker: str, incarnation: str, plugins: PluginHost, installer: Installer | None) -> None:
+        self._worker = worker
+        self._incarnation = incarnation
+        self._plugins = plugins
+        self._installer = installer
+        self._told: object = None
+
+    def run(self, stop: threading.Event) -> None:
+        """Until `stop`. A database or a plugin process that is away for a moment is asked again."""
+        django_apps.load()
+        while not stop.wait(_LOOK_SECONDS):
+            try:
+                while self.install_next():
+                    pass
+                self.tell_versions()
+            except (DatabaseError, PluginError) as error:
+                log.info("What is to be installed here is looked up again soon: %s", error)
+            finally:
+                close_old_connections()
+
+    def tell_versions(self) -> None:
+        """Where plugins came or went since the last time."""
+        from ringfence.history.models import WorkerPlugins
+
+        state = self._plugins.installed.read()
+        if state == self._told:
+            return
+        found = {str(each["class"]): each["versions"] for each in self._plugins.plugins()}
+        row = {
+            "incarnation": self._incarnation,
+            "plugins": json.dumps(found),
+            "installs": self._installer is not None,
+            "time_ms": _now_ms(),
+        }
+        WorkerPlugins.objects.update_or_create(worker=self._worker, defaults=row)
+        self._told = state
+
+    def install_next(self) -> bool:
+        """The oldest plugin that this worker has not dealt with; false where there is none.
+
+        One that it had begun when it was killed is begun again.
+        """
+        from ringfence.history.models import PluginInstallation, WorkerInstallation
+
+        if self._installer is None:
+            return False
+        settled = WorkerInstallation.objects.filter(worker=self._worker).exclude(state="running")
+        wanted = PluginInstallation.objects.filter(ready=True).exclude(pk__in=settled.values("installation"))
+        if (next_one := wanted.order_by("pk").first()) is None:
+            return False
+        share, _ = WorkerInstallation.objects.get_or_create(
+            installation=next_one, worker=self._worker, defaults={"started_ms": _now_ms()}
+        )
+        try:
+            share.report = json.dumps(self._install(self._installer, next_one))
+            share.state = "done"
+            log.info("Plugin %s, which %s asked for, is installed: %s", next_one.plugin, next_one.user, share.report)
+        except InstallFailed as error:
+            share.state, share.error = "failed", str(error)
+            log.warning("Plugin %s, which %s asked for, is not installed: %s", next_one.plugin, next_one.user, error)
+        share.ended_ms = _now_ms()
+        # Not `save`, which would create it again where somebody has taken the installation back in the meantime.
+        WorkerInstallation.objects.filter(pk=share.pk).update(
+            state=share.state, error=share.error, report=share.report, ended_ms=share.ended_ms
+        )
+        return True
+
+    def _install(self, installer: Installer, wanted: "PluginInstallation") -> Mapping[str, object]:
+        if not wanted.sha256:
+            return installer.fetch(wanted.plugin)
+        return installer.unpack(wanted.plugin, wanted.sha256, _pieces_of(wanted))
+
+
+def _pieces_of(wanted: "PluginInstallation") -> Iterator[bytes]:
+    """One at a time: a plugin may be larger than what this process should hold."""
+    from ringfence.history.models import PluginPiece
+
+    pieces = PluginPiece.objects.filter(installation=wanted).order_by("start")
+    for key in list(pieces.values_list("pk", flat=True)):
+        yield bytes(PluginPiece.objects.values_list("data", flat=True).get(pk=key))
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

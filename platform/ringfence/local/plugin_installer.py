@@ -1,0 +1,47 @@
+"""Install plugins in the worker's `plugin.install.path`, as people ask for them on the page and in the API."""
+
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from ringfence.connectors.java.runtime import INSTALL_PATH
+from ringfence.engine.plugins.installations import InstallFailed
+from ringfence.local import plugins
+from ringfence.local.errors import LocalError
+from ringfence.local.plugin_archive import install_archive
+
+
+class PluginInstaller:
+    """Of one folder; see `engine.plugins.installations.Installer`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def fetch(self, coordinates: str) -> Mapping[str, object]:
+        try:
+            return _describe(plugins.install(plugins.parse(coordinates), self._folder))
+        except LocalError as error:
+            raise InstallFailed(str(error)) from error
+
+    def unpack(self, name: str, sha256: str, pieces: Iterable[bytes]) -> Mapping[str, object]:
+        try:
+            with tempfile.TemporaryDirectory(prefix="ringfence-upload-") as scratch:
+                archive = Path(scratch) / Path(name).name
+                with archive.open("xb") as file:
+                    file.writelines(pieces)
+                if plugins.digest(archive) != sha256:
+                    raise InstallFailed(f"{name} does not have the SHA-256 {sha256}: send it again")
+                return _describe(install_archive(archive, self._folder))
+        except (LocalError, OSError) as error:
+            raise InstallFailed(str(error)) from error
+
+
+def installer_of(settings: Mapping[str, str]) -> PluginInstaller | None:
+    """None where the worker's settings name no `plugin.install.path`: then nobody installs anything here."""
+    folder = settings.get(INSTALL_PATH, "").strip()
+    return PluginInstaller(Path(folder)) if folder else None
+
+
+def _describe(folder: Path) -> Mapping[str, object]:
+    found = plugins.read_contents(folder)
+    return {"folder": str(found.folder), "connectors": dict(found.connectors), "jars": dict(found.jars)}

@@ -1,0 +1,74 @@
+"""The page where people install plugins on all workers, and see what each worker has made of it."""
+
+from typing import Any, Final
+
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.views.decorators.csrf import ensure_csrf_cookie
+from django.views.decorators.http import require_http_methods, require_POST
+
+from ringfence.access.authorise import principal_of
+from ringfence.access.routes import everywhere, requires
+from ringfence.access.verbs import Verb
+from ringfence.api import plugin_installations as installations
+from ringfence.audit.trail import tell
+from ringfence.history.models import PluginInstallation
+from ringfence.http.errors import ConnectError
+from ringfence.web.state_badges import Badge, Severity
+from ringfence.web.views import is_fragment
+
+_INSTALLER = everywhere(Verb.INSTALL_PLUGINS)
+_SHOWN: Final = 20
+_LOOKS: Final = {
+    "waiting": Badge("Waiting", "hourglass", Severity.REST, "The worker has not taken it up yet."),
+    "running": Badge("Installing", "loader", Severity.MOTION, "The worker fetches and unpacks it."),
+    "done": Badge("Installed", "circle-check", Severity.OK, "The worker has it."),
+    "failed": Badge("Failed", "circle-x", Severity.BAD, "Nothing of it is left on the worker."),
+}
+
+
+@requires(GET=_INSTALLER, POST=_INSTALLER.writing())
+@require_http_methods(["GET", "HEAD", "POST"])
+@ensure_csrf_cookie
+def plugins(request: HttpRequest) -> HttpResponse:
+    """The form, and the newest installations. POST `plugin`: Maven coordinates; a file comes over the API."""
+    if request.method != "POST":
+        return _page(request)
+    wanted = request.POST.get("plugin", "").strip()
+    try:
+        row = installations.begin(wanted, principal_of(request).name)
+    except ConnectError as error:
+        return _page(request, {"problem": error.message, "wanted": wanted}, status=error.status_code)
+    tell(request, before=None, after={"plugin": row.plugin, "sha256": ""}, action="install plugin")
+    return HttpResponseRedirect("/ui/plugins")
+
+
+@requires(POST=_INSTALLER.writing())
+@require_POST
+def take_back(request: HttpRequest, number: int) -> HttpResponse:
+    """Workers that come later do not install it; where it is installed it stays."""
+    try:
+        row = installations.find(number)
+    except ConnectError as error:
+        return _page(request, {"problem": error.message}, status=error.status_code)
+    told = {"plugin": row.plugin, "sha256": row.sha256}
+    tell(request, before=told, after=None, action="take plugin back")
+    row.delete()
+    return HttpResponseRedirect("/ui/plugins")
+
+
+def _page(request: HttpRequest, more: dict[str, Any] | None = None, status: int = 200) -> HttpResponse:
+    rows = installations.serialize(PluginInstallation.objects.order_by("-pk")[:_SHOWN])
+    for share in (share for row in rows for share in row["workers"]):
+        share["look"] = _LOOKS[share["state"]]
+    shown: dict[str, Any] = {
+        "section": "new",
+        "installations": rows,
+        "moving": any(row["state"] in ("receiving", "running") for row in rows),
+        "takers": installations.takers(),
+        "most_bytes": installations.MOST_BYTES,
+        "piece_bytes": installations.MOST_PIECE,
+        **(more or {}),
+    }
+    template = "ringfence/parts/plugins.html" if is_fragment(request) else "ringfence/plugins.html"
+    return render(request, template, shown, status=status)
