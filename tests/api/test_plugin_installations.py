@@ -192,6 +192,12 @@ def test_a_plugin_without_a_connector_fails_with_the_reason_and_leaves_nothing(c
     assert not list((tmp_path / "w1").glob("*"))
     page = client.get("/ui/plugins").content.decode()
     assert "holds no source connector" in page
+    assert not worker.install_next(), "not again by itself"
+    assert client.post(f"{ROUTE}/{number}/retry").status_code == 202
+    assert client.get(f"{ROUTE}/{number}").json()["state"] == "running"
+    assert worker.install_next()
+    assert client.post(f"/ui/plugins/{number}/retry").status_code == 302
+    assert worker.install_next()
 
 
 def test_taken_back_it_stays_where_it_is_and_comes_nowhere_else(client: Client, tmp_path: Path) -> None:
@@ -227,6 +233,8 @@ def test_every_permission_but_install_plugins_is_not_enough(
         ("get", "/ui/plugins"),
         ("post", "/ui/plugins"),
         ("post", f"/ui/plugins/{number}/take-back"),
+        ("post", f"/ui/plugins/{number}/retry"),
+        ("post", f"{ROUTE}/{number}/retry"),
     ]
     others = frozenset(Verb) - {Verb.INSTALL_PLUGINS}
     some = Right(frozenset({Verb.INSTALL_PLUGINS}), "orders-*")

@@ -2,8 +2,10 @@
 
 import hashlib
 import io
+import shutil
 import stat
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -125,3 +127,13 @@ def test_a_damaged_jar_and_one_with_a_huge_manifest_hide_no_other_plugin(tmp_pat
     with zipfile.ZipFile(tmp_path / "huge.jar", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(MANIFEST, "a.Huge\n".ljust(3_000_000, "#") + "\na.Hidden")
     assert [plugin.class_name for plugin in find_plugins([str(tmp_path)])] == ["a.Huge", "a.One"]
+
+
+def test_two_workers_with_one_folder_may_install_the_same_at_once(tmp_path: Path) -> None:
+    folder, archive = tmp_path / "plugins", pack(tmp_path / "one-1.2.zip")
+    for _ in range(20):
+        with ThreadPoolExecutor(4) as workers:
+            places = list(workers.map(lambda _: install_archive(archive, folder), range(4)))
+        assert places == [folder / "one-1.2"] * 4
+        assert sorted(each.name for each in tmp_path.iterdir()) == ["one-1.2.zip", "plugins"]
+        shutil.rmtree(folder)

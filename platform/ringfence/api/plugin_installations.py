@@ -91,6 +91,11 @@ def find(number: int) -> PluginInstallation:
     return row
 
 
+def retry(row: PluginInstallation) -> None:
+    """Have the workers where it failed try again."""
+    WorkerInstallation.objects.filter(installation=row, state="failed").delete()
+
+
 def takers() -> list[str]:
     """The workers that install plugins."""
     live = set(Worker.objects.values_list("worker", "incarnation"))

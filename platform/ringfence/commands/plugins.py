@@ -1,4 +1,4 @@
-"""`ringfence plugins`: over REST, but for `install` and what authors need, which happen on this machine."""
+"""`ringfence plugins`: over REST, but for `install --into` and what authors need, which happen on this machine."""
 
 import argparse
 import importlib
@@ -7,9 +7,13 @@ from typing import Any
 
 from ringfence.client import output
 from ringfence.client.arguments import Actions, run
+from ringfence.client.exit_codes import ClientError, Exit
+from ringfence.client.plugin_installations import install
 from ringfence.client.rest import Rest, segment
 
 __all__ = ["add_arguments", "run"]
+
+_PATIENCE_SECONDS = 300.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,11 +24,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "plugin", help="class name, as `list` shows it"
     )
     fetching = actions.add(
-        "install", _install, "put a Kafka Connect plugin into a local folder, from Maven Central or from a file"
+        "install", _install, "install a Kafka Connect plugin on all workers, from Maven Central or from a file"
     )
     fetching.add_argument("plugin", metavar="GROUP:ARTIFACT:VERSION|FILE", help="Maven coordinates, or a .zip or .jar")
     fetching.add_argument(
-        "--into", type=Path, required=True, metavar="DIR", help="a folder that the workers' plugin.path names"
+        "--into", type=Path, metavar="DIR", help="install it in this local folder instead, without a server"
+    )
+    fetching.add_argument(
+        "--wait-timeout",
+        type=float,
+        default=_PATIENCE_SECONDS,
+        metavar="SECONDS",
+        help=f"how long to wait for the workers (default: {_PATIENCE_SECONDS:g})",
     )
     creating = actions.add("new", _create, "create a package for a connector of your own")
     creating.add_argument("plugin", metavar="NAME", help="name of the new package")
@@ -57,7 +68,9 @@ def _list(rest: Rest, args: argparse.Namespace) -> int:
     return 0
 
 
-def _install(_rest: Rest, args: argparse.Namespace) -> int:
+def _install(rest: Rest, args: argparse.Namespace) -> int:
+    if args.into is None:
+        return _install_everywhere(rest, args)
     plugins = _load("local.plugins")
     folder, archive = args.into.absolute(), Path(args.plugin)
     if archive.is_file():
@@ -66,6 +79,18 @@ def _install(_rest: Rest, args: argparse.Namespace) -> int:
         place = plugins.install(plugins.parse(args.plugin), folder)
     print(plugins.describe(place))
     return 0
+
+
+def _install_everywhere(rest: Rest, args: argparse.Namespace) -> int:
+    found = install(rest, args.plugin, args.wait_timeout)
+    rows = [
+        (each["worker"], each["state"], ", ".join(" ".join(one) for one in each["connectors"].items()) or each["error"])
+        for each in found["workers"]
+    ]
+    output.table(("WORKER", "STATE", "CONNECTORS"), rows)
+    if found["differs"]:
+        raise ClientError(Exit.CONFLICT, "The workers have different jars of it: install one version by its file")
+    return int(Exit.DONE if found["state"] == "done" else Exit.CONFLICT)
 
 
 def _create(_rest: Rest, args: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ from ringfence.connectors.java.plugin_names import FILE_RULE, is_file_name
 from ringfence.local.errors import LocalError
 from ringfence.local.plugins import digest, require_connector
 from ringfence.local.safe_unpacking import Limits, unpack
-from ringfence.local.scratch import scratch_beside
+from ringfence.local.scratch import put_in_place, scratch_beside
 
 _LIMITS: Final = Limits()
 _DIGEST: Final = ".ringfence-sha256"
@@ -27,9 +27,7 @@ def install_archive(archive: Path, folder: Path, limits: Limits = _LIMITS) -> Pa
         raise LocalError(f"{archive.name!r} is not a plugin: {FILE_RULE}")
     target = folder / archive.stem
     if target.exists():
-        if _is_made_of(archive, target):
-            return target
-        raise LocalError(f"{target} is there already: remove it first, or give the archive another name")
+        return _require_same(archive, target)
     try:
         _require_size(archive, limits)
         folder.mkdir(parents=True, exist_ok=True)
@@ -42,17 +40,20 @@ def install_archive(archive: Path, folder: Path, limits: Limits = _LIMITS) -> Pa
                 unpack(archive, made, limits)
             (made / _DIGEST).write_text(digest(archive) + "\n")
             require_connector(archive.name, scratch)
-            made.rename(target)
+            put_in_place(made, target)
     except (BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise LocalError(f"{archive.name} cannot be unpacked: {error}. Fetch it again") from error
     except OSError as error:
         raise LocalError(f"{archive.name} cannot be installed in {target}: {error}") from error
-    return target
+    return _require_same(archive, target)
 
 
-def _is_made_of(archive: Path, target: Path) -> bool:
+def _require_same(archive: Path, target: Path) -> Path:
+    """The folder, which the very same archive was put in: just now, before, or by another process at once."""
     made_of = target / _DIGEST
-    return made_of.is_file() and made_of.read_text().strip() == digest(archive)
+    if not made_of.is_file() or made_of.read_text().strip() != digest(archive):
+        raise LocalError(f"{target} is there already: remove it first, or give the archive another name")
+    return target
 
 
 def _require_size(archive: Path, limits: Limits) -> None:

@@ -11,7 +11,7 @@ from ringfence.connectors.java.discovery import find_plugins
 from ringfence.connectors.java.plugin_names import COORDINATES_RULE, are_coordinates
 from ringfence.local.errors import LocalError
 from ringfence.local.jars import Coordinate, resolve
-from ringfence.local.scratch import scratch_beside
+from ringfence.local.scratch import put_in_place, scratch_beside
 
 
 def parse(text: str) -> Coordinate:
@@ -38,7 +38,7 @@ def install(plugin: Coordinate, folder: Path) -> Path:
             made = scratch / target.name
             shutil.copytree(jars, made)
             require_connector(f"{plugin.group}:{plugin.artifact}:{plugin.version}", scratch)
-            made.rename(target)
+            put_in_place(made, target)
     except OSError as error:
         raise LocalError(f"{target} cannot be written: {error}") from error
     return target

@@ -1,5 +1,6 @@
 """A folder to put a plugin together in, before it is renamed into `plugin.path`."""
 
+import errno
 import fcntl
 import os
 import shutil
@@ -18,14 +19,35 @@ def scratch_beside(folder: Path) -> Iterator[Path]:
 
     It is beside `folder` and not in it, where a half-full one would be taken for a plugin. Raises OSError.
     """
-    _remove_abandoned(folder.parent)
-    with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=folder.parent) as name:
-        held = os.open(name, os.O_RDONLY)
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX)
+    with _locked(folder.parent):  # or another process would take a folder without a lock for one that was left
+        _remove_abandoned(folder.parent)
+        made = tempfile.TemporaryDirectory(prefix=_PREFIX, dir=folder.parent)
+        held = os.open(made.name, os.O_RDONLY)
+        fcntl.flock(held, fcntl.LOCK_EX)
+    try:
+        with made as name:
             yield Path(name)
-        finally:
-            os.close(held)
+    finally:
+        os.close(held)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(opened)
+
+
+def put_in_place(made: Path, target: Path) -> None:
+    """Give the folder its name, unless another process has just put one there. Raises OSError."""
+    try:
+        made.rename(target)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
 
 
 def _remove_abandoned(parent: Path) -> None:

@@ -1,5 +1,6 @@
 """The page where people install plugins on all workers, and see what each worker has made of it."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -47,13 +48,25 @@ def plugins(request: HttpRequest) -> HttpResponse:
 @require_POST
 def take_back(request: HttpRequest, number: int) -> HttpResponse:
     """Workers that come later do not install it; where it is installed it stays."""
+    return _change(request, number, "take plugin back", PluginInstallation.delete)
+
+
+@requires(POST=_INSTALLER.writing())
+@require_POST
+def retry(request: HttpRequest, number: int) -> HttpResponse:
+    """The workers where it failed try again."""
+    return _change(request, number, "install plugin again", installations.retry)
+
+
+def _change(
+    request: HttpRequest, number: int, action: str, change: Callable[[PluginInstallation], object]
+) -> HttpResponse:
     try:
         row = installations.find(number)
     except ConnectError as error:
         return _page(request, {"problem": error.message}, status=error.status_code)
-    told = {"plugin": row.plugin, "sha256": row.sha256}
-    tell(request, before=told, after=None, action="take plugin back")
-    row.delete()
+    tell(request, before={"plugin": row.plugin, "sha256": row.sha256}, after=None, action=action)
+    change(row)
     return HttpResponseRedirect("/ui/plugins")
 
 

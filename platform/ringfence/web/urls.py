@@ -47,6 +47,7 @@ urlpatterns = [
     path("/new/trial", preflight.trial),
     path("/new/review", review.review),
     path("/plugins", plugins.plugins),
+    path("/plugins/<int:number>/retry", plugins.retry),
     path("/plugins/<int:number>/take-back", plugins.take_back),
     path("/share-groups", share_pages.share_groups),
     path("/share-groups/<name:name>", share_pages.share_group),

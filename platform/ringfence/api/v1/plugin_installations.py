@@ -114,6 +114,22 @@ class InstallationOf(V1View):
         return Response(status=204)
 
 
+class RetryInstallation(V1View):
+    """The workers where it failed try again."""
+
+    access = {"POST": _INSTALLER.writing()}
+    shape = InstallationShape
+    codes = {"POST": 202}
+
+    def post(self, request: Request, number: int) -> Response:
+        self.parse_parameters()
+        row = installations.find(number)
+        told = {"plugin": row.plugin, "sha256": row.sha256}
+        tell(request._request, before=None, after=told, action="install plugin again")
+        installations.retry(row)
+        return Response(_answer(row), status=202)
+
+
 class PluginBytes(V1View):
     """The next piece of a file. With the last one, workers begin to install it.
 

@@ -92,6 +92,7 @@ urlpatterns = [
     _route("api/v1/plugin-installations", plugin_installations.PluginInstallations),
     _route("api/v1/plugin-installations/<int:number>", plugin_installations.InstallationOf),
     _route("api/v1/plugin-installations/<int:number>/bytes", plugin_installations.PluginBytes),
+    _route("api/v1/plugin-installations/<int:number>/retry", plugin_installations.RetryInstallation),
     _route("api/v1/plugin-versions", plugin_installations.PluginVersions),
     _route("api/v1/workers", workers.Workers),
     _route("api/v1/leader", workers.Leader),
