@@ -193,7 +193,7 @@ def test_a_plugin_without_a_connector_fails_with_the_reason_and_leaves_nothing(c
     page = client.get("/ui/plugins").content.decode()
     assert "holds no source connector" in page
     assert not worker.install_next(), "not again by itself"
-    assert client.post(f"{ROUTE}/{number}/retry").status_code == 202
+    assert post(client, f"{ROUTE}/{number}/retry").status_code == 202
     assert client.get(f"{ROUTE}/{number}").json()["state"] == "running"
     assert worker.install_next()
     assert client.post(f"/ui/plugins/{number}/retry").status_code == 302

@@ -19,7 +19,7 @@ def scratch_beside(folder: Path) -> Iterator[Path]:
 
     It is beside `folder` and not in it, where a half-full one would be taken for a plugin. Raises OSError.
     """
-    with _locked(folder.parent):  # or another process would take a folder without a lock for one that was left
+    with _lock(folder.parent):  # or another process would take a folder without a lock for one that was left
         _remove_abandoned(folder.parent)
         made = tempfile.TemporaryDirectory(prefix=_PREFIX, dir=folder.parent)
         held = os.open(made.name, os.O_RDONLY)
@@ -32,7 +32,7 @@ def scratch_beside(folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _lock(folder: Path) -> Iterator[None]:
     opened = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(opened, fcntl.LOCK_EX)
