@@ -22,6 +22,7 @@ from ringfence.connectors.java import shared_process
 from ringfence.connectors.java.config_def import keys_of, values_of
 from ringfence.connectors.java.discovery import JavaPlugin
 from ringfence.connectors.java.files import require_allowed_files
+from ringfence.connectors.java.previews import changes_nothing, preview_settings
 from ringfence.connectors.java.process import JavaEnded, JavaFailure
 from ringfence.connectors.java.shared_process import SharedProcess
 from ringfence.connectors.java.task import java_task_class
@@ -104,7 +105,7 @@ class JavaSourceConnector(SourceConnector):
             raise ConnectorError(error.summary) from error
 
     def start(self, config: Mapping[str, str]) -> None:
-        self._config = dict(config)
+        self._config = {**config, **(preview_settings(self.java_class) if self.context.trial else {})}
         with self._starting:
             self._start_in(shared_process.get(self.plugin))
 
@@ -125,7 +126,8 @@ class JavaSourceConnector(SourceConnector):
                 process = shared_process.get(self.plugin)
                 self._start_in(process)
         answer: list[dict[str, str | None]] = process.call("task_configs", name=self._config["name"], max=max_tasks)
-        return [{name: text for name, text in one.items() if text is not None} for one in answer]
+        more = preview_settings(self.java_class) if self.context.trial else {}
+        return [{**{name: text for name, text in one.items() if text is not None}, **more} for one in answer]
 
     def stop(self) -> None:
         process, self._process = self._process, None
@@ -161,5 +163,6 @@ def java_connector_class(plugin: JavaPlugin) -> type[JavaSourceConnector]:
         "java_class": plugin.class_name,
         "plugin": plugin,
         "version": plugin.version,
+        "preview_while_running": changes_nothing(plugin.class_name),
     }
     return type(simple, (JavaSourceConnector,), attributes)

@@ -20,6 +20,7 @@ from ringfence.connectors.java.discovery import choose_plugin, find_places, find
 from ringfence.connectors.java.files import require_allowed_files
 from ringfence.connectors.java.frames import BatchFrame
 from ringfence.connectors.java.mbeans import find_gauges
+from ringfence.connectors.java.previews import PREVIEW
 from ringfence.connectors.java.process import Event, JavaEnded, JavaFailure, JavaProcess
 from ringfence.connectors.java.runtime import JavaRuntime
 
@@ -56,7 +57,8 @@ class JavaSourceTask(SourceTask):
             )
         require_allowed_files(config)
         java = _with_version(java, config)
-        process = self._process = JavaProcess(java, lambda _connector: self.context.offset_reader)
+        fresh = PREVIEW in config
+        process = self._process = JavaProcess(java, lambda _connector: None if fresh else self.context.offset_reader)
         if self._level != _LEVEL:
             self.set_level(self._level, self._level_until_ms)
         task = {**config, "task.class": self.java_class}
