@@ -1,6 +1,6 @@
 """For authors of connectors: unit tests in memory, and the compatibility suite with the real kernel and a broker."""
 
-from ringfence.testing.checks import CHECKS, SUITE_VERSION, Check, Trial
+from ringfence.testing.checks import CHECKS, SUITE_VERSION, Check, Trial, survives_a_kill
 from ringfence.testing.in_memory import committed_after, read
 from ringfence.testing.outcome import CheckFailed, CheckSkipped
 from ringfence.testing.scenario import Scenario
@@ -15,4 +15,5 @@ __all__ = [
     "Trial",
     "committed_after",
     "read",
+    "survives_a_kill",
 ]

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ringfence.testing.checks.kills import survives_kills
+from ringfence.testing.checks.kills import survives_a_kill, survives_kills
 from ringfence.testing.checks.reset import starts_again_without_offsets
 from ringfence.testing.checks.resume import resumes_after_each_record
 from ringfence.testing.checks.settings import describes_itself
@@ -12,7 +12,7 @@ from ringfence.testing.checks.tasks import survives_other_task_counts
 from ringfence.testing.checks.trial import Trial
 from ringfence.testing.checks.zombies import shuts_zombies_out
 
-__all__ = ["CHECKS", "SUITE_VERSION", "Check", "Trial"]
+__all__ = ["CHECKS", "SUITE_VERSION", "Check", "Trial", "survives_a_kill"]
 
 SUITE_VERSION = 1
 """Larger where a check was added or became stricter: reports name it."""
