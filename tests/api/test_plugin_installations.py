@@ -103,6 +103,9 @@ def test_a_file_in_pieces_is_installed_on_all_workers_and_on_one_that_comes_late
         assert (tmp_path / each["worker"] / "one-1.2" / "one-1.2.jar").read_bytes() == jar()
     entry = AuditEntry.objects.get(action="install plugin")
     assert hashlib.sha256(jar()).hexdigest() in entry.after
+    done = AuditEntry.objects.filter(action="plugin installed").order_by("pk")
+    assert [(each.via, each.outcome) for each in done] == [(f"worker w{number}", "done") for number in (1, 2, 3)]
+    assert json.loads(done[0].after)["jars"] == {"one-1.2.jar": hashlib.sha256(jar()).hexdigest()}
 
 
 def test_a_worker_that_was_killed_in_the_middle_begins_again(client: Client, tmp_path: Path) -> None:
@@ -189,6 +192,8 @@ def test_a_plugin_without_a_connector_fails_with_the_reason_and_leaves_nothing(c
     told = client.get(f"{ROUTE}/{number}").json()
     assert told["state"] == "failed"
     assert "holds no source connector" in told["workers"][0]["error"]
+    entry = AuditEntry.objects.get(action="plugin installed")
+    assert (entry.outcome, "holds no source connector" in entry.message) == ("failed", True)
     assert not list((tmp_path / "w1").glob("*"))
     page = client.get("/ui/plugins").content.decode()
     assert "holds no source connector" in page

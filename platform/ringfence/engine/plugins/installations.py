@@ -17,7 +17,7 @@ from ringfence.engine.plugins.errors import PluginError
 from ringfence.engine.plugins.host import PluginHost
 
 if TYPE_CHECKING:
-    from ringfence.history.models import PluginInstallation
+    from ringfence.history.models import PluginInstallation, WorkerInstallation
 
 log = logging.getLogger(__name__)
 
@@ -106,11 +106,28 @@ class PluginInstallations:
             share.state, share.error = "failed", str(error)
             log.warning("Plugin %s, which %s asked for, is not installed: %s", next_one.plugin, next_one.user, error)
         share.ended_ms = _now_ms()
+        self._audit(next_one, share)
         # Not `save`, which would create it again where somebody has taken the installation back in the meantime.
         WorkerInstallation.objects.filter(pk=share.pk).update(
             state=share.state, error=share.error, report=share.report, ended_ms=share.ended_ms
         )
         return True
+
+    def _audit(self, wanted: "PluginInstallation", share: "WorkerInstallation") -> None:
+        """What came of it here, with the SHA-256 of each jar: unlike the rows, an entry is not deleted."""
+        from ringfence.audit.models import Outcome
+        from ringfence.audit.trail import record
+
+        record(
+            "plugin installed",
+            user=wanted.user,
+            via=f"worker {self._worker}",
+            address="",
+            outcome=Outcome.DONE if share.state == "done" else Outcome.FAILED,
+            request=wanted.plugin,
+            message=share.error,
+            after=json.loads(share.report) if share.report else {},
+        )
 
     def _install(self, installer: Installer, wanted: "PluginInstallation") -> Mapping[str, object]:
         if not wanted.sha256:
