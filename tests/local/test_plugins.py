@@ -1,17 +1,24 @@
 """Plugins that are fetched from Maven Central, and installs that are killed."""
 
+import os
 import signal
 import subprocess
 import sys
+import threading
 import zipfile
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from ringfence.cli import main
 from ringfence.connectors.java.discovery import find_plugins
+from ringfence.engine.plugins.installations import InstallFailed
+from ringfence.engine.spark.child_environment import let_go
 from ringfence.local.errors import LocalError
 from ringfence.local.jars import Coordinate, resolve
+from ringfence.local.plugin_installer import installer_of
 from ringfence.local.plugins import install, parse
 from tests.support.java_plugins import FILE_STREAM, FILE_STREAM_CLASS
 
@@ -39,6 +46,41 @@ def test_what_holds_no_source_connector_is_refused(tmp_path: Path) -> None:
         install(library, folder)
     assert [*folder.iterdir()] == []
     assert [*folder.parent.iterdir()] == [folder]
+
+
+class Mirror(BaseHTTPRequestHandler):
+    """An empty Maven repository."""
+
+    asked: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        self.send_error(404)
+
+    do_HEAD = do_GET  # noqa: N815 - the handler's name
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_a_worker_fetches_from_the_mirror_that_it_was_started_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "environ", {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")})
+    with ThreadingHTTPServer(("127.0.0.1", 0), Mirror) as mirror:
+        thread = threading.Thread(target=mirror.serve_forever)
+        thread.start()
+        monkeypatch.setenv("RINGFENCE_MAVEN_URL", f"http://127.0.0.1:{mirror.server_port}/maven/")
+        installer = installer_of({"plugin.install.path": str(tmp_path / "plugins")})
+        let_go(os.environ)
+        try:
+            assert installer is not None
+            with pytest.raises(InstallFailed, match=r"Could not fetch org\.apache\.kafka:connect-file"):
+                installer.fetch(f"{FILE_STREAM.group}:{FILE_STREAM.artifact}:{FILE_STREAM.version}")
+        finally:
+            mirror.shutdown()
+            thread.join()
+    assert [path for path in Mirror.asked if path.startswith("/maven/org/apache/kafka/connect-file/")]
 
 
 KILLED = """

@@ -63,13 +63,13 @@ FLIGHTS_FILE = "flights.csv"
 """The demo's input, in the cache."""
 
 
-def resolve(name: str, coordinates: Sequence[Coordinate]) -> Path:
+def resolve(name: str, coordinates: Sequence[Coordinate], mirror: str = "") -> Path:
     """A directory that holds the jars of `coordinates` and of all their dependencies.
 
     The first call downloads (tens of seconds), later ones return at once. Safe to call from several processes: one
     downloads, the others wait for it. The directory is complete or absent, never half full.
 
-    `name` is for people who look into the cache. RINGFENCE_MAVEN_URL names a mirror of Maven Central.
+    `name` is for people who look into the cache. `mirror`, else RINGFENCE_MAVEN_URL, names a mirror of Maven Central.
     """
     dependencies = "\n".join(
         f"    <dependency org={quoteattr(c.group)} name={quoteattr(c.artifact)} rev={quoteattr(c.version)}"
@@ -79,7 +79,7 @@ def resolve(name: str, coordinates: Sequence[Coordinate]) -> Path:
     wanted = ", ".join(f"{c.group}:{c.artifact}:{c.version}" for c in coordinates)
 
     def make(scratch: Path) -> Path:
-        made = retrieve(scratch, dependencies, wanted, ivy_cache=cache_root() / "ivy")
+        made = retrieve(scratch, dependencies, wanted, ivy_cache=cache_root() / "ivy", mirror=mirror)
         if (checksums := _CHECKED.get(tuple(coordinates))) is not None:
             check(made, checksums.read_text())
         return made
@@ -132,13 +132,15 @@ def once(name: str, make: Callable[[Path], Path]) -> Path:
     return target
 
 
-def retrieve(scratch: Path, dependencies: str, wanted: str, *, ivy_cache: Path, poms: bool = True) -> Path:
+def retrieve(
+    scratch: Path, dependencies: str, wanted: str, *, ivy_cache: Path, poms: bool = True, mirror: str = ""
+) -> Path:
     """A directory in `scratch` with the files of those `<dependency>` elements, their checksums compared by Ivy.
 
     `wanted` names them in the error. Without `poms` only what is named comes, whatever it says that it needs.
     """
     settings, module = scratch / "ivysettings.xml", scratch / "ivy.xml"
-    settings.write_text(_settings(os.environ.get("RINGFENCE_MAVEN_URL") or MAVEN_CENTRAL, poms))
+    settings.write_text(_settings(mirror or os.environ.get("RINGFENCE_MAVEN_URL") or MAVEN_CENTRAL, poms))
     module.write_text(_module(dependencies))
     command = [
         str(find_java()),

@@ -1,5 +1,6 @@
 """Install plugins in the worker's `plugin.install.path`, as people ask for them on the page and in the API."""
 
+import os
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -12,14 +13,15 @@ from ringfence.local.plugin_archive import install_archive
 
 
 class PluginInstaller:
-    """Of one folder; see `engine.plugins.installations.Installer`."""
+    """Of one folder; see `engine.plugins.installations.Installer`. mirror: of Maven Central, "" for itself."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, mirror: str = "") -> None:
         self._folder = folder
+        self._mirror = mirror
 
     def fetch(self, coordinates: str) -> Mapping[str, object]:
         try:
-            return _describe(plugins.install(plugins.parse(coordinates), self._folder))
+            return _describe(plugins.install(plugins.parse(coordinates), self._folder, self._mirror))
         except LocalError as error:
             raise InstallFailed(str(error)) from error
 
@@ -37,9 +39,12 @@ class PluginInstaller:
 
 
 def installer_of(settings: Mapping[str, str]) -> PluginInstaller | None:
-    """None where the worker's settings name no `plugin.install.path`: then nobody installs anything here."""
+    """None where the worker's settings name no `plugin.install.path`: then nobody installs anything here.
+
+    Call it before the worker lets go of its variables: RINGFENCE_MAVEN_URL is one.
+    """
     folder = settings.get(INSTALL_PATH, "").strip()
-    return PluginInstaller(Path(folder)) if folder else None
+    return PluginInstaller(Path(folder), os.environ.get("RINGFENCE_MAVEN_URL", "")) if folder else None
 
 
 def _describe(folder: Path) -> Mapping[str, object]:

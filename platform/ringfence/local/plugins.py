@@ -22,16 +22,16 @@ def parse(text: str) -> Coordinate:
     return Coordinate(*wanted.split(":"))
 
 
-def install(plugin: Coordinate, folder: Path) -> Path:
+def install(plugin: Coordinate, folder: Path, mirror: str = "") -> Path:
     """The plugin's own folder below `folder`, with its jar and all that it needs; as it was where it is there already.
 
     It appears whole or not at all: workers may be looking at `folder`. Raises LocalError, also where no jar of it
-    holds a source connector.
+    holds a source connector. mirror: of Maven Central, as in `resolve`.
     """
     target = folder / f"{plugin.artifact}-{plugin.version}"
     if target.is_dir():
         return target
-    jars = resolve(plugin.artifact, [plugin])
+    jars = resolve(plugin.artifact, [plugin], mirror)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with scratch_beside(folder) as scratch:
