@@ -360,3 +360,72 @@ def test_promises_and_remedies(api: OrdersApi) -> None:
     assert connector.validate(configure(api, api.config(row_order="asc"), **BY_PAGE)) == {}
     assert "There are: orders" in connector.validate({**config, "dlt.resources": "x"})["dlt.resources"][0]
     assert "entry point" in connector.validate({**config, "dlt.source": "os:system"})["dlt.source"][0]
+
+
+def changing(api: OrdersApi, key: object = "id", **more: str) -> dict[str, str]:
+    """A resource without an incremental."""
+    endpoint = json.loads(api.config())["resources"][0]["endpoint"]
+    del endpoint["incremental"], endpoint["params"]
+    resource = {"name": "orders", "endpoint": endpoint, **({"primary_key": key} if key else {})}
+    described = json.dumps({"client": {"base_url": api.url}, "resources": [resource]})
+    return configure(api, described, **WHOLE, **{"changes.only": "true"}, **more)
+
+
+def read_whole(config: dict[str, str], offsets: FakeOffsets) -> list[Any]:
+    """What one reading by a new task gives; all of its offsets are committed."""
+    task = start(config, offsets)
+    found: list[SourceRecord] = []
+    deadline = Deadline.after(30)
+    while not task._due["orders"]:
+        assert not deadline.expired
+        found += task.poll() or []
+    task.stop()
+    commits: Any = task.context.transaction_context
+    assert commits.count == bool(found), "one transaction a reading"
+    for record in found:
+        offset = record.source_offset
+        offsets.put(record.source_partition, None if offset is None else json.loads(json.dumps(offset)))
+    return [record.value for record in found if record.topic]
+
+
+def test_only_rows_that_changed_come_of_a_whole_reading(api: OrdersApi) -> None:
+    api.add(120)
+    config, offsets = changing(api), FakeOffsets()
+    assert DltSourceConnector().validate({**config, "exactly.once.support": "required"}) == {}
+    assert DltSourceConnector().exactly_once_support(config) is ExactlyOnceSupport.SUPPORTED
+    assert read_whole(config, offsets) == api.rows
+    assert read_whole(config, offsets) == []
+    api.rows[7]["lines"] = []
+    gone = api.rows.pop(50)
+    api.add(1)
+    api.rows[-1]["id"] = 500
+    assert read_whole(config, offsets) == [api.rows[7], api.rows[-1]]
+    api.rows.append(gone)
+    assert read_whole(config, offsets) == [gone], "a row that returns is a new one"
+    api.rows.clear()
+    assert read_whole(config, offsets) == []
+    assert [partition for partition, _ in offsets.known if "bucket" in partition] == []
+
+
+def test_rows_that_cannot_be_compared_are_refused(api: OrdersApi) -> None:
+    api.add(3)
+    keyless = changing(api, None)
+    assert (
+        "orders cannot be compared: it has no primary_key" in DltSourceConnector().validate(keyless)["changes.only"][0]
+    )
+    assert DltSourceConnector().exactly_once_support(keyless) is ExactlyOnceSupport.UNSUPPORTED
+    with pytest.raises(ConnectorError, match="no value for the primary key missing"):
+        read_whole(changing(api, "missing"), FakeOffsets())
+    with pytest.raises(ConnectorError, match="two rows of one reading have the primary key"):
+        read_whole(changing(api, "updated_at"), FakeOffsets())
+    incremental = configure(api, **WHOLE, **{"changes.only": "true"})
+    assert DltSourceConnector().validate(incremental) == {}
+    assert len(read(start(incremental, FakeOffsets()), 1)) == 3
+
+
+def test_digests_by_hand_are_checked() -> None:
+    alter = DltSourceConnector().alter_offsets
+    bucket = {"source": "rest_api", "resource": "orders", "bucket": 1}
+    assert alter({}, [(bucket, None), (bucket, {"rows": {}})])
+    with pytest.raises(ConnectorError, match="under 'rows'"):
+        alter({}, [(bucket, {"state": {}})])

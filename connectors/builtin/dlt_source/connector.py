@@ -87,7 +87,7 @@ class DltSourceConnector(SourceConnector):
                 ]
             }
         try:
-            from ringfence.connectors.builtin.dlt_source.promises import find_doubt, why_no_pages
+            from ringfence.connectors.builtin.dlt_source.checks import find_problem
             from ringfence.connectors.builtin.dlt_source.resources import open_resources
         except ModuleNotFoundError:
             return {"connector.class": [_EXTRA]}
@@ -96,37 +96,18 @@ class DltSourceConnector(SourceConnector):
         except ConnectorError as error:
             setting, colon, _ = str(error).partition(":")
             return {setting if colon and setting in CONFIG_DEF.keys else names.REST: [str(error)]}
-        if not opened.wanted:
-            return {names.RESOURCES: ["The source selects no resource: name those to read."]}
-        if parsed.string(names.CHECKPOINT) == names.PAGE:
-            unordered = {name: why for name, one in opened.wanted.items() if (why := why_no_pages(one))}
-            if unordered:
-                name, why = next(iter(unordered.items()))
-                return {
-                    names.CHECKPOINT: [
-                        f"Pages of {name} cannot be committed one by one: {why}. Set {names.CHECKPOINT}={names.PASS}, "
-                        "or row_order=asc if the API sorts by the cursor."
-                    ]
-                }
-        if config.get("exactly.once.support", "").strip().lower() == "required":
-            doubts = {name: why for name, one in opened.wanted.items() if (why := find_doubt(one, opened.known))}
-            if doubts:
-                name, why = next(iter(doubts.items()))
-                return {
-                    names.RESOURCES: [
-                        f"{name} cannot be read exactly once: {why}. Give it an incremental without that, leave it out "
-                        "of dlt.resources, or set exactly.once.support=requested."
-                    ]
-                }
-        return {}
+        required = config.get("exactly.once.support", "").strip().lower() == "required"
+        problem = find_problem(parsed, opened, exactly_once=required)
+        return {problem[0]: [problem[1]]} if problem else {}
 
     def list_choices(self, config: Mapping[str, str]) -> Mapping[str, Sequence[Choice]]:
         """The resources, and what each of them promises."""
         from ringfence.connectors.builtin.dlt_source.promises import find_doubt
         from ringfence.connectors.builtin.dlt_source.resources import open_resources
 
-        opened = open_resources(CONFIG_DEF.parse({**config, names.RESOURCES: ""}))
-        found = {name: find_doubt(one, opened.known) for name, one in opened.known.items()}
+        parsed = CONFIG_DEF.parse({**config, names.RESOURCES: ""})
+        opened, changes_only = open_resources(parsed), parsed.boolean(names.CHANGES)
+        found = {name: find_doubt(one, opened.known, changes_only=changes_only) for name, one in opened.known.items()}
         return {
             names.RESOURCES: [
                 Choice(name, f"at least once: {doubt}" if doubt else "exactly once") for name, doubt in found.items()
@@ -139,10 +120,12 @@ class DltSourceConnector(SourceConnector):
             from ringfence.connectors.builtin.dlt_source.promises import find_doubt
             from ringfence.connectors.builtin.dlt_source.resources import open_resources
 
-            opened = open_resources(CONFIG_DEF.parse(config))
+            parsed = CONFIG_DEF.parse(config)
+            opened = open_resources(parsed)
         except (ModuleNotFoundError, ConfigException, ConnectorError):
             return ExactlyOnceSupport.SUPPORTED  # it cannot run: `validate` says why, and this must not hide it
-        doubtful = any(find_doubt(one, opened.known) for one in opened.wanted.values())
+        changes_only = parsed.boolean(names.CHANGES)
+        doubtful = any(find_doubt(one, opened.known, changes_only=changes_only) for one in opened.wanted.values())
         return ExactlyOnceSupport.UNSUPPORTED if doubtful else ExactlyOnceSupport.SUPPORTED
 
     def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> ConnectorTransactionBoundaries:
@@ -160,6 +143,7 @@ class DltSourceConnector(SourceConnector):
                     f"The partition {dict(partition)} must have strings under {names.SOURCE_KEY!r} and "
                     f"{names.RESOURCE_KEY!r}."
                 )
-            if offset is not None and not isinstance(offset.get(names.STATE), dict):
-                raise ConnectorError(f"The offset {dict(offset)} must have an object under {names.STATE!r}.")
+            needed = names.ROWS if names.BUCKET in partition else names.STATE
+            if offset is not None and not isinstance(offset.get(needed), dict):
+                raise ConnectorError(f"The offset {dict(offset)} must have an object under {needed!r}.")
         return True

@@ -6,13 +6,31 @@ from typing import Any
 
 from dlt.extract import DltResource, Incremental
 
+from ringfence.connectors.builtin.dlt_source.settings import CHANGES
 
-def find_doubt(resource: DltResource, known: Mapping[str, DltResource]) -> str:
-    """Why a resource cannot be read exactly once; "" where it can."""
-    incrementals = [each for each in map(find_incremental, _with_parents(resource, known)) if each is not None]
+
+def find_doubt(resource: DltResource, known: Mapping[str, DltResource], *, changes_only: bool) -> str:
+    """Why a resource cannot be read exactly once; "" where it can. changes_only: see the setting."""
+    incrementals = _find_incrementals(resource, known)
+    if not incrementals and changes_only:
+        return why_no_changes(resource, known)
     if not incrementals:
-        return "it has no incremental, so it is read as a whole each time"
+        return f"it has no incremental, so it is read as a whole each time ({CHANGES}=true gives what is new)"
     return next((doubt for each in incrementals if (doubt := _judge(each))), "")
+
+
+def is_read_whole(resource: DltResource, known: Mapping[str, DltResource]) -> bool:
+    """Neither it nor what it depends on has an incremental."""
+    return not _find_incrementals(resource, known)
+
+
+def why_no_changes(resource: DltResource, known: Mapping[str, DltResource]) -> str:
+    """Why rows that have changed cannot be told from others; "" where they can, or where none are compared."""
+    return "it has no primary_key" if is_read_whole(resource, known) and not primary_key(resource) else ""
+
+
+def _find_incrementals(resource: DltResource, known: Mapping[str, DltResource]) -> list[Incremental[Any]]:
+    return [each for each in map(find_incremental, _with_parents(resource, known)) if each is not None]
 
 
 def _judge(incremental: Incremental[Any]) -> str:

@@ -12,6 +12,7 @@ REST: Final = "rest.config"
 AUTH: Final = "rest.auth"
 PREFIX: Final = "topic.prefix"
 CHECKPOINT: Final = "checkpoint"
+CHANGES: Final = "changes.only"
 POLL_INTERVAL: Final = "poll.interval.ms"
 
 REST_API: Final = "rest_api"
@@ -27,6 +28,9 @@ TASK_RESOURCES: Final = "resources"
 SOURCE_KEY: Final = "source"
 RESOURCE_KEY: Final = "resource"
 STATE: Final = "state"
+BUCKET: Final = "bucket"
+"""Beside source and resource in a partition with digests of rows."""
+ROWS: Final = "rows"
 
 _SOURCE: Final = "Source"
 _READING: Final = "Reading"
@@ -107,6 +111,15 @@ CONFIG_DEF: Final = (
         documentation="pass: all that one reading of a resource gives is one transaction, kept on disk until it is "
         "whole. page: each page is committed by itself; the API must give rows in the order of their cursor, and the "
         "incremental must say so with row_order=asc.",
+    )
+    .define(
+        CHANGES,
+        ConfigType.BOOLEAN,
+        False,
+        group=_READING,
+        documentation="Of resources without an incremental, which are read as a whole each time, give only rows that "
+        "are new or have changed since the last reading. They need a primary_key. Rows that are gone are not told.",
+        display_name="Changes only",
     )
     .define(
         POLL_INTERVAL,

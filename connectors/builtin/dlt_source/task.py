@@ -13,7 +13,8 @@ from dlt.common.jsonpath import compile_path, find_values
 
 from ringfence.connectors.api import ConnectorError, OffsetRecord, RetriableError, SourceRecord, SourceTask
 from ringfence.connectors.builtin.dlt_source import settings as names
-from ringfence.connectors.builtin.dlt_source.promises import find_incremental, primary_key
+from ringfence.connectors.builtin.dlt_source.changes import KnownRows
+from ringfence.connectors.builtin.dlt_source.promises import find_incremental, is_read_whole, primary_key
 from ringfence.connectors.builtin.dlt_source.reading import Reading, State
 from ringfence.connectors.builtin.dlt_source.resources import open_resources
 from ringfence.connectors.builtin.dlt_source.rest_config import redact
@@ -46,6 +47,11 @@ class DltSourceTask(SourceTask):
         mine = json.loads(config.get(names.TASK_RESOURCES) or json.dumps(list(opened.wanted)))
         self._resources = {name: opened.known[name] for name in mine}
         self._states = {name: self._read_state(name) for name in mine}
+        self._known_rows = {
+            name: KnownRows(self._partition(name), primary_key(one), self.context.offset_reader)
+            for name, one in self._resources.items()
+            if parsed.boolean(names.CHANGES) and is_read_whole(one, opened.known)
+        }
         self._due = dict.fromkeys(mine, 0.0)
         self._at = ""
         self._whole: Iterator[bytes] | None = None
@@ -84,6 +90,8 @@ class DltSourceTask(SourceTask):
         self._latest: State = self._states[name] or {}
         self._rows = 0
         self._last_cursor: Any = None
+        known = self._known_rows.get(name)
+        self._comparison = known.compare() if known else None
         # A reading changes what dlt's objects remember: each begins with new ones.
         self._reading = Reading(open_resources(self._parsed).known[name], self._states[name])
         if not self._by_page:
@@ -92,13 +100,16 @@ class DltSourceTask(SourceTask):
 
     def _keep(self, rows: bytes, state: State) -> None:
         assert self._spool is not None
+        if self._comparison is not None:
+            rows = json.dumps(self._comparison.choose_new(json.loads(rows))).encode()
         if rows != b"[]":
             self._spool.write(rows + b"\n")
             self._rows += 1
         self._latest = state
 
     def _end_pass(self) -> Sequence[SourceRecord] | None:
-        if self._by_page or (not self._rows and self._latest == (self._states[self._at] or {})):
+        self._also = self._take_over()
+        if self._by_page or (not self._rows and not self._also and self._latest == (self._states[self._at] or {})):
             self._finish()
             return None
         assert self._spool is not None
@@ -114,10 +125,20 @@ class DltSourceTask(SourceTask):
         records = self._records(json.loads(next(self._whole, b"[]")), offset)
         self._rows -= 1
         if self._rows <= 0:
+            records = [*records, *self._also]
             self._commit()
             self._states[self._at] = self._latest
             self._finish()
         return records
+
+    def _take_over(self) -> Sequence[OffsetRecord]:
+        """What says which rows are known from now on. Only a transaction holds it together with the rows: without one
+        they come again after a start.
+        """
+        if self._comparison is None:
+            return []
+        changed = self._known_rows[self._at].take_over(self._comparison)
+        return changed if self.context.transaction_context is not None else []
 
     def _give_page(self, rows: bytes, state: State) -> Sequence[SourceRecord] | None:
         items = json.loads(rows)

@@ -1,0 +1,29 @@
+"""What is wrong with the resources that a configuration names."""
+
+from ringfence.connectors.api import ParsedConfig
+from ringfence.connectors.builtin.dlt_source import settings as names
+from ringfence.connectors.builtin.dlt_source.promises import find_doubt, why_no_changes, why_no_pages
+from ringfence.connectors.builtin.dlt_source.resources import Opened
+
+
+def find_problem(parsed: ParsedConfig, opened: Opened, *, exactly_once: bool) -> tuple[str, str] | None:
+    """A setting, and what is wrong with it. exactly_once: nothing less is accepted."""
+    if not opened.wanted:
+        return names.RESOURCES, "The source selects no resource: name those to read."
+    by_page, changes_only = parsed.string(names.CHECKPOINT) == names.PAGE, parsed.boolean(names.CHANGES)
+    for name, one in opened.wanted.items():
+        if by_page and (why := why_no_pages(one)):
+            return (
+                names.CHECKPOINT,
+                f"Pages of {name} cannot be committed one by one: {why}. Set {names.CHECKPOINT}={names.PASS}, or "
+                "row_order=asc if the API sorts by the cursor.",
+            )
+        if changes_only and (why := why_no_changes(one, opened.known)):
+            return names.CHANGES, f"Rows of {name} cannot be compared: {why}. Give it one, or leave it out."
+        if exactly_once and (why := find_doubt(one, opened.known, changes_only=changes_only)):
+            return (
+                names.RESOURCES,
+                f"{name} cannot be read exactly once: {why}. Give it an incremental without that, leave it out of "
+                "dlt.resources, or set exactly.once.support=requested.",
+            )
+    return None
