@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import zipfile
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,6 +28,7 @@ ROUTE = "/api/v1/plugin-installations"
 MANIFEST = "META-INF/services/org.apache.kafka.connect.source.SourceConnector"
 
 
+@cache  # a zip holds the time at which it was made
 def jar(version: str = "1.2", manifest: str = MANIFEST) -> bytes:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:

@@ -14,6 +14,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
+from ringfence import __version__
 from ringfence.connectors.kafka_settings.java_names import Role
 from ringfence.engine.platform_topics import topics_of
 from ringfence.engine.plugins import PluginHost
@@ -347,7 +348,9 @@ def test_the_connector_itself_is_asked_in_its_own_process(worker: WorkerConfig) 
         with pytest.raises(UnknownPlugin):
             examine({**config, "connector.class": "Nonsense"}, worker, host, Deadline.after(30))
         ignored = {**config, "consumer.override.isolation.level": "read_uncommitted"}
-        again = {check.name: check for check in examine(ignored, worker, host, Deadline.after(30))}
+        others = {"w1": {host.class_of("VerifiableSource") or "": [__version__]}, "w2": {}}
+        looked = examine(ignored, worker, host, Deadline.after(30), versions=lambda: others)
+        again = {check.name: check for check in looked}
     finally:
         host.close()
     assert found["exactly.once.support"].result is Result.OK
@@ -355,3 +358,4 @@ def test_the_connector_itself_is_asked_in_its_own_process(worker: WorkerConfig) 
     open_to_it = {name for name, check in found.items() if check.result is not Result.OK}
     assert open_to_it == {"producer kept out of the config topic"}
     assert "is ignored" in again["ignored setting"].message
+    assert again["plugin versions"].message.startswith("w2 has no "), "and w1 has it, under its class"

@@ -146,10 +146,3 @@ def _of_share(share: WorkerInstallation) -> dict[str, Any]:
     report = json.loads(share.report) if share.report else {}
     told = {"error": share.error, "ended_ms": share.ended_ms or None}
     return {**_on_worker(share.worker, share.state), **told, **report}
-
-
-def versions_by_worker() -> dict[str, dict[str, list[str]]]:
-    """The versions of each plugin's class on each live worker that has told them, the newest first."""
-    live = set(Worker.objects.values_list("worker", "incarnation"))
-    rows = WorkerPlugins.objects.order_by("worker")
-    return {row.worker: json.loads(row.plugins) for row in rows if (row.worker, row.incarnation) in live}

@@ -4,6 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from django.db import DatabaseError
+
+from ringfence import django_apps
 from ringfence.engine.browsing import lists, origins, records
 from ringfence.engine.leader.command_service import CommandService
 from ringfence.engine.plugins import PluginHost
@@ -115,8 +118,20 @@ def _preflight(asked: questions.Preflight, services: Services, limit: Deadline) 
             return None  # the finding says so
         return any(committed.offset is not None for committed in found)
 
-    checks = report.examine(asked.config, services.config, services.plugins, limit, services.modes, has_offsets)
+    checks = report.examine(
+        asked.config, services.config, services.plugins, limit, services.modes, has_offsets, _read_versions
+    )
     return [check.as_json() for check in checks]
+
+
+def _read_versions() -> dict[str, dict[str, list[str]]] | None:
+    django_apps.load()
+    from ringfence.history.worker_plugins import versions_by_worker
+
+    try:
+        return versions_by_worker()
+    except DatabaseError:
+        return None  # the finding says so
 
 
 @_answers(questions.DescribeTransactions)

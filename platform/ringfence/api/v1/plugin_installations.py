@@ -17,6 +17,7 @@ from ringfence.api.v1.listing import ListView, equal
 from ringfence.api.v1.request_fields import IntegerField, RequestShape, StringField
 from ringfence.audit.trail import tell
 from ringfence.history.models import PluginInstallation
+from ringfence.history.worker_plugins import versions_by_worker
 from ringfence.http.errors import bad_request
 
 _INSTALLER = everywhere(Verb.INSTALL_PLUGINS)
@@ -167,7 +168,7 @@ class PluginVersions(V1View):
 
     def get(self, request: Request) -> Response:
         self.parse_parameters()
-        found = installations.versions_by_worker()
+        found = versions_by_worker()
         return Response([{"worker": worker, "plugins": plugins} for worker, plugins in found.items()])
 
 

@@ -100,6 +100,11 @@ class PluginHost:
         """
         return cast("list[dict[str, object]]", self._ask(ListPlugins(), timeout)["plugins"])
 
+    def class_of(self, plugin: str, timeout: float | None = None) -> str | None:
+        """The class that a name in `connector.class` means; None for one that is not installed."""
+        found = (one for one in self.plugins(timeout) if plugin in cast("list[str]", one["names"]))
+        return next((str(one["class"]) for one in found), None)
+
     def version_of(self, config: Mapping[str, str]) -> str | None:
         """The version that a configuration's plugin runs in; None for one that is not installed. Asked for once."""
         key = version_key(config)

@@ -8,10 +8,12 @@ from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, TRANSAC
 from ringfence.engine.config_topic import open_config_log
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import BadRequest, PluginError, UnknownPlugin
+from ringfence.engine.plugins.host import version_key
 from ringfence.engine.preflight import cluster_checks, findings
 from ringfence.engine.preflight.asker import Asker
 from ringfence.engine.preflight.client_overrides import warnings_of
 from ringfence.engine.preflight.findings import Check, Result
+from ringfence.engine.preflight.worker_versions import Versions, check_versions, unknown_versions
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName
@@ -44,10 +46,12 @@ def examine(
     limit: Deadline,
     modes: Callable[[Deadline], Mapping[str, str] | None] = lambda _: None,
     offsets: Callable[[Deadline], bool | None] = lambda _: None,
+    versions: Callable[[], Versions | None] = dict,
 ) -> list[Check]:
     """All checks of a configuration. Raises the plugin errors of one that names no connector that is there.
 
     offsets: whether any source offset of its name is committed, None where that cannot be read.
+    versions: what is installed on each worker, None where that cannot be read.
     """
     try:
         support, boundaries = plugins.exactly_once_support(config, max(0.1, limit.slice(plugins.call_seconds)))
@@ -65,7 +69,21 @@ def examine(
         warnings_of(config, worker),
         modes(Deadline.after(limit.slice(5))),
     )
-    return [*checks(question, worker), *_slot(config, plugins, limit, offsets)]
+    others = _other_workers(config, plugins, limit, versions())
+    return [*others, *checks(question, worker), *_slot(config, plugins, limit, offsets)]
+
+
+def _other_workers(
+    config: Mapping[str, str], plugins: PluginHost, limit: Deadline, workers: Versions | None
+) -> Iterator[Check]:
+    """Whether a task may be placed where its plugin, or the version that is asked for, is missing."""
+    plugin, requirement = version_key(config)
+    class_name = plugins.class_of(plugin, max(0.1, limit.slice(plugins.call_seconds)))
+    if class_name is None:
+        return
+    found = unknown_versions(class_name) if workers is None else check_versions(class_name, requirement, workers)
+    if found is not None:
+        yield found
 
 
 def _slot(

@@ -14,10 +14,10 @@ from ringfence.access.authorise import authorise, principal_of
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import beginning, writing
-from ringfence.api.plugin_installations import versions_by_worker
 from ringfence.audit.trail import note
 from ringfence.connectors.api.config_types import HIDDEN
 from ringfence.dispatch import Refused
+from ringfence.history.worker_plugins import versions_by_worker
 from ringfence.http.errors import ConnectError
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector

@@ -1,0 +1,53 @@
+"""Preflight's look at the other workers: has each the plugin, in the version that a task would run there? Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
+from ringfence.connectors.java import versions
+from ringfence.engine.preflight.findings import Check, Result
+
+_NAME: Final = "plugin versions"
+_SHOWN: Final = 5
+
+Versions = Mapping[str, Mapping[str, Sequence[str]]]
+"""By worker and class, the newest first."""
+
+
+def check_versions(class_name: str, requirement: str, workers: Versions) -> Check | None:
+    """requirement: `connector.plugin.version`, "" for the newest. None where fewer than two workers told theirs."""
+    if len(workers) < 2:
+        return None
+    try:
+        found = {
+            worker: versions.choose(requirement, plugins.get(class_name, ()), str)
+            for worker, plugins in sorted(workers.items())
+        }
+    except ValueError:  # validation says so
+        return None
+    missing = [worker for worker, version in found.items() if version is None]
+    if missing:
+        wanted = f"{class_name} {requirement}".strip()
+        text = (
+            f"{_join(missing)} {'have' if len(missing) > 1 else 'has'} no {wanted}: a task that is placed there fails."
+        )
+        remedy = "Install it there, too: from the page Install a plugin, or with ringfence plugins install."
+        return Check(_NAME, Result.FAILED, text, remedy, PLUGIN_VERSION if requirement else CONNECTOR_CLASS)
+    if len(set(found.values())) > 1:
+        told = _join([f"{worker} runs {version}" for worker, version in found.items()])
+        text = f"The workers differ: {told}. Which version a task runs depends on where it is placed."
+        remedy = f"Install the same version on every worker, or name one that all have in {PLUGIN_VERSION}."
+        return Check(_NAME, Result.FAILED, text, remedy, PLUGIN_VERSION)
+    version = next(iter(found.values()))
+    return Check(_NAME, Result.OK, f"Each of {len(found)} workers has {class_name} {version}.", key=PLUGIN_VERSION)
+
+
+def unknown_versions(class_name: str) -> Check:
+    """The workers' lists cannot be read."""
+    text = f"Which workers have {class_name} cannot be read from the database now."
+    return Check(_NAME, Result.UNKNOWN, text, "Try again when the database answers.")
+
+
+def _join(texts: Sequence[str]) -> str:
+    shown = ", ".join(texts[:_SHOWN])
+    return f"{shown} and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else shown
