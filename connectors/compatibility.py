@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
+from ringfence.connectors.class_names import class_name
+
 FILE: Final = "exactly_once_report.json"
 
 
@@ -65,7 +67,7 @@ def write_report(cls: type, report: CompatibilityReport) -> Path:
 def read_report(cls: type) -> CompatibilityReport | None:
     """The report about exactly this code; None where there is none, or the code has changed since."""
     try:
-        name = f"{cls.__module__}.{cls.__qualname__}"
+        name = class_name(cls)
         found = _load(_folder(cls) / FILE).get(name)
         if found is None or found["digest"] != source_digest(cls):
             return None
