@@ -46,7 +46,7 @@ def main() -> int:
         print(f"fetching {PLUGIN}")
         plugins = cache_root() / "plugins"
         install(parse(PLUGIN), plugins)
-        os.environ["CONNECT_PLUGIN_PATH"] = str(plugins)
+        os.environ["CONNECT_PLUGIN_PATH"] = os.environ["CONNECT_PLUGIN_INSTALL_PATH"] = str(plugins)
         return up.serve(args, partial(_job, server))
 
 

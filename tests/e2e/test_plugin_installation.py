@@ -41,6 +41,11 @@ def install(up: Up, version: str) -> None:
 
     eventually(lambda: found()["state"] in ("done", "failed"), _SECONDS, "the plugin is not installed")
     assert [(each["state"], each["connectors"]) for each in found()["workers"]] == [("done", {CLASS: version})] * 2
+    entries = up.rest.expect(200, "GET", "/api/v1/audit?action=plugin%20installed")["results"]
+    audited = {
+        each["via"]: each["after"]["jars"] for each in entries if each["after"]["connectors"] == {CLASS: version}
+    }
+    assert audited == {f"worker {each['worker']}": each["jars"] for each in found()["workers"]}
 
 
 @pytest.mark.slow
@@ -58,6 +63,9 @@ def test_a_plugin_and_then_its_newer_version_run_without_a_restart_of_a_worker(u
 
     eventually(lambda: version_that_runs() == OLD, _SECONDS, "the installed plugin does not run")
     install(up, NEW)
+    checks = up.rest.expect(200, "GET", f"/api/v1/preflight?connector={name}")["checks"]
+    versions = {each["name"]: each["message"] for each in checks}["plugin versions"]
+    assert versions == f"Each of 2 workers has {CLASS} {NEW}."
     told = f"{NEW} is installed, {OLD} runs. Restart the connector"
 
     def events() -> str:
