@@ -63,9 +63,12 @@ def test_a_plugin_and_then_its_newer_version_run_without_a_restart_of_a_worker(u
 
     eventually(lambda: version_that_runs() == OLD, _SECONDS, "the installed plugin does not run")
     install(up, NEW)
-    checks = up.rest.expect(200, "GET", f"/api/v1/preflight?connector={name}")["checks"]
-    versions = {each["name"]: each["message"] for each in checks}["plugin versions"]
-    assert versions == f"Each of 2 workers has {CLASS} {NEW}."
+
+    def foreseen() -> str:
+        checks = up.rest.expect(200, "GET", f"/api/v1/preflight?connector={name}")["checks"]
+        return str({each["name"]: each["message"] for each in checks}["plugin versions"])
+
+    eventually(lambda: foreseen() == f"Each of 2 workers has {CLASS} {NEW}.", _SECONDS, "preflight does not see it")
     told = f"{NEW} is installed, {OLD} runs. Restart the connector"
 
     def events() -> str:
