@@ -3,9 +3,13 @@
 import json
 import random
 import sys
+import threading
+import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 
@@ -429,3 +433,61 @@ def test_digests_by_hand_are_checked() -> None:
     assert alter({}, [(bucket, None), (bucket, {"rows": {}})])
     with pytest.raises(ConnectorError, match="under 'rows'"):
         alter({}, [(bucket, {"state": {}})])
+
+
+class OAuthApi(OrdersApi):
+    """Wants access tokens, each for a second; `issuer` gives them for the right secret."""
+
+    def __init__(self) -> None:
+        super().__init__(page=4)
+        self.issued: list[float] = []
+        api = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+                right = form["client_secret"] == ["t0psecret"] and form["grant_type"] == ["client_credentials"]
+                if right:
+                    api.issued.append(time.monotonic())
+                self.send_response(200 if right else 401)
+                self.send_header("Content-Type", "application/json")
+                self.end_headers()
+                told = {"access_token": f"token-{len(api.issued)}", "expires_in": 1} if right else {"error": "no"}
+                self.wfile.write(json.dumps(told).encode())
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._issuer = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.token_url = f"http://127.0.0.1:{self._issuer.server_port}/token"
+        threading.Thread(target=self._issuer.serve_forever, args=(0.02,), daemon=True).start()
+
+    def answer(self, path: str, authorization: str) -> tuple[int, bytes]:
+        newest = f"Bearer token-{len(self.issued)}"
+        if authorization != newest or time.monotonic() - self.issued[-1] > 1.5:
+            return 401, b"{}"
+        time.sleep(0.2)  # so that a reading takes longer than a token holds
+        return super().answer(path, "")
+
+    def __exit__(self, *error: Any) -> None:
+        self._issuer.shutdown()
+        self._issuer.server_close()
+        super().__exit__(*error)
+
+
+def test_tokens_of_oauth2_are_renewed_within_a_reading() -> None:
+    with OAuthApi() as api:
+        api.add(40)
+        sign_in = {"type": "oauth2_client_credentials", "access_token_url": api.token_url, "client_id": "reader"}
+        right = configure(api, **WHOLE, **{"rest.auth": json.dumps({**sign_in, "client_secret": "t0psecret"})})
+        assert DltSourceConnector().validate(right) == {}
+        assert ids(read(start(right, FakeOffsets()), 10)) == list(range(40))
+        assert len(api.issued) >= 2
+        wrong = configure(api, **WHOLE, **{"rest.auth": json.dumps({**sign_in, "client_secret": "wr0ng-secret"})})
+        with pytest.raises(ConnectorError, match="401") as error:
+            read(start(wrong, FakeOffsets()), 1)
+        assert "wr0ng-secret" not in str(error.value)
+        # The address of tokens is judged as all others are.
+        elsewhere = json.dumps({**sign_in, "access_token_url": "http://169.254.169.254/", "client_secret": "t0psecret"})
+        refused = DltSourceConnector().validate(configure(api, **WHOLE, **{"rest.auth": elsewhere}))
+        assert "not allowed" in next(iter(refused.values()))[0]

@@ -5,7 +5,7 @@ import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 from urllib.parse import parse_qs, urlparse
 
 
@@ -76,7 +76,7 @@ class OrdersApi:
         resources = [{"name": "orders", "primary_key": "id", "endpoint": endpoint}]
         return json.dumps({"client": {"base_url": self.url}, "resources": resources})
 
-    def __enter__(self) -> "OrdersApi":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
