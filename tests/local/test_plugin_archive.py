@@ -6,6 +6,7 @@ import shutil
 import stat
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from ringfence.local.scratch import scratch_beside
 MANIFEST = "META-INF/services/org.apache.kafka.connect.source.SourceConnector"
 
 
+@cache  # a zip holds the time at which it was made
 def jar(version: str = "1.2") -> bytes:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
