@@ -113,3 +113,26 @@ def test_an_install_that_is_killed_leaves_no_plugin(tmp_path: Path, way: str) ->
     assert [*folder.iterdir()] == []
     assert main(["plugins", "install", plugin, "--into", str(folder)]) == 0
     assert [plugin.class_name for plugin in find_plugins([str(folder)])] == [FILE_STREAM_CLASS]
+
+
+KILLED_UPLOAD = """
+import resource, signal, sys
+from pathlib import Path
+from ringfence.local.plugin_installer import PluginInstaller
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+PluginInstaller(Path(sys.argv[1])).unpack("one.zip", "", [b"x" * 2000])
+"""
+
+
+def test_an_upload_whose_worker_is_killed_is_removed_by_the_next_install(tmp_path: Path) -> None:
+    folder, temporary = tmp_path / "path" / "plugins", tmp_path / "temporary"
+    temporary.mkdir()
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    command = [sys.executable, "-B", "-c", KILLED_UPLOAD, str(folder)]
+    ended = subprocess.run(command, env=environment, timeout=120, check=False)
+    assert ended.returncode == -signal.SIGXFSZ
+    assert [each for each in folder.parent.iterdir() if each != folder], "it was at work"
+    install(FILE_STREAM, folder)
+    assert [*folder.parent.iterdir(), *temporary.iterdir()] == [folder]

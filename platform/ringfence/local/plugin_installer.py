@@ -1,7 +1,6 @@
 """Install plugins in the worker's `plugin.install.path`, as people ask for them on the page and in the API."""
 
 import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from ringfence.engine.plugins.installations import InstallFailed
 from ringfence.local import plugins
 from ringfence.local.errors import LocalError
 from ringfence.local.plugin_archive import install_archive
+from ringfence.local.scratch import scratch_beside
 
 
 class PluginInstaller:
@@ -27,8 +27,10 @@ class PluginInstaller:
 
     def unpack(self, name: str, sha256: str, pieces: Iterable[bytes]) -> Mapping[str, object]:
         try:
-            with tempfile.TemporaryDirectory(prefix="ringfence-upload-") as scratch:
-                archive = Path(scratch) / Path(name).name
+            self._folder.mkdir(parents=True, exist_ok=True)
+            # Not among temporary files, where what a killed worker has left would stay.
+            with scratch_beside(self._folder) as scratch:
+                archive = scratch / Path(name).name
                 with archive.open("xb") as file:
                     file.writelines(pieces)
                 if plugins.digest(archive) != sha256:
