@@ -1,9 +1,11 @@
 """Kafka Connect's plugins in a `plugin.path` of their own, and what runs them."""
 
+import subprocess
 from pathlib import Path
 
 from ringfence.connectors.java.runtime import JavaRuntime
-from ringfence.local.jars import KAFKA_VERSION, Coordinate, resolve
+from ringfence.local.jars import KAFKA_SERVER, KAFKA_VERSION, Coordinate, resolve
+from ringfence.local.java import find_java
 from ringfence.local.java_connectors import java_runtime
 
 FILE_STREAM = Coordinate("org.apache.kafka", "connect-file", KAFKA_VERSION)
@@ -16,6 +18,14 @@ DEBEZIUM_TASK = "io.debezium.connector.postgresql.PostgresConnectorTask"
 DEBEZIUM_MARIADB = Coordinate("io.debezium", "debezium-connector-mariadb", "3.5.0.Final")
 DEBEZIUM_MARIADB_CLASS = "io.debezium.connector.mariadb.MariaDbConnector"
 DEBEZIUM_MARIADB_TASK = "io.debezium.connector.mariadb.MariaDbConnectorTask"
+CAMEL = (
+    Coordinate("org.apache.camel.kafkaconnector", "camel-kafka-connector", "0.11.0"),
+    Coordinate("org.apache.camel", "camel-file", "3.11.1"),
+)
+"""Older than Kafka 3.6: its jar has no service manifest."""
+CAMEL_CLASS = "org.apache.camel.kafkaconnector.CamelSourceConnector"
+CAMEL_TASK = "org.apache.camel.kafkaconnector.CamelSourceTask"
+TOOLS = Coordinate("org.apache.kafka", "kafka-tools", KAFKA_VERSION)
 
 
 def plugin_path(root: Path, *plugins: Coordinate) -> Path:
@@ -35,3 +45,10 @@ def runtime_of(folder: Path, **settings: str) -> JavaRuntime:
     found = java_runtime({"plugin.path": str(folder), **named})
     assert found is not None
     return found
+
+
+def write_manifests(folder: Path) -> None:
+    """What Kafka's `connect-plugin-path.sh sync-manifests --plugin-path` does to `folder`."""
+    jars = resolve("kafka-tools", (*KAFKA_SERVER, TOOLS))
+    command = [str(find_java()), "-cp", f"{jars}/*", "org.apache.kafka.tools.ConnectPluginPath", "sync-manifests"]
+    subprocess.run([*command, "--plugin-path", str(folder)], check=True, capture_output=True, timeout=120)
