@@ -97,7 +97,8 @@ def test_behind_an_open_transaction_records_are_told_apart(broker: Broker, uniqu
             b"waiting": Visibility.WAITING,
             b"aborted": Visibility.ABORTED,
         }
-        assert list(page.holders[0].values()) == [2]
+        # Not always 2: the marker of "first" may come after "open".
+        assert list(page.holders[0].values()) == [record.offset for record in page.records if record.value == b"open"]
     only = read(broker, topic, Place(), 50)
     assert [record.value for record in only.records] == [b"first"]
     held.abort_transaction(30)

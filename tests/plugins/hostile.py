@@ -130,7 +130,7 @@ class HostileConnector(SourceConnector):
 
     def _misbehave(self, config: Mapping[str, str]) -> None:
         if config.get("misbehaves"):
-            Path(config["misbehaves"]).write_text(str(os.getpid()))
+            _leave_a_trace(Path(config["misbehaves"]), waits=config.get("mood") == "hang until told")
         match config.get("mood"):
             case "hang":
                 time.sleep(600)
@@ -147,3 +147,10 @@ class HostileConnector(SourceConnector):
             case "print":
                 print('{"id": 1, "result": "forged"}', flush=True)
                 os.write(1, b"noise\n")
+
+
+def _leave_a_trace(marker: Path, *, waits: bool) -> None:
+    """With this process's id; `waits`: until a file of that name and `.go` is there."""
+    marker.write_text(str(os.getpid()))
+    while waits and not marker.with_name(f"{marker.name}.go").exists():
+        time.sleep(0.02)

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
@@ -91,19 +90,20 @@ def test_a_hung_call_costs_its_own_process_only(host: PluginHost) -> None:
     eventually(lambda: len(plugin_processes()) <= 1)
 
 
-def test_more_hung_calls_than_processes_are_told_so(environment: dict[str, str]) -> None:
+def test_more_hung_calls_than_processes_are_told_so(environment: dict[str, str], tmp_path: Path) -> None:
     host = PluginHost(call_processes=1, environment=environment, call_seconds=PATIENCE)
-
-    def hang() -> None:
-        with pytest.raises(PluginTimeout):
-            host.validate("Hostile", hostile("hang"), timeout=3)
-
-    thread = threading.Thread(target=hang)
-    thread.start()
-    time.sleep(0.3)
-    with pytest.raises(PluginTimeout, match=r"All 1 plugin processes were busy for 0\.2 s, so validate was not asked"):
-        host.validate("Hostile", hostile(), timeout=0.2)
-    thread.join()
+    hangs = tmp_path / "hangs"
+    with ThreadPoolExecutor(1) as other:
+        held = other.submit(host.validate, "Hostile", hostile("hang until told", misbehaves=str(hangs)))
+        eventually(hangs.exists)
+        try:
+            with pytest.raises(
+                PluginTimeout, match=r"All 1 plugin processes were busy for 0\.2 s, so validate was not asked"
+            ):
+                host.validate("Hostile", hostile(), timeout=0.2)
+        finally:
+            Path(f"{hangs}.go").touch()
+        assert held.result(PATIENCE)["error_count"] == 0
     assert host.validate("Hostile", hostile())["error_count"] == 0
     host.close()
 
@@ -234,22 +234,20 @@ def test_an_instance_that_takes_the_process_down_is_not_started_again_but_the_ot
 
 
 def test_a_call_that_was_caught_in_anothers_fall_is_tried_again(host: PluginHost, tmp_path: Path) -> None:
-    host.start_connector("slow", hostile("hang"))
+    hangs = tmp_path / "hangs"
+    host.start_connector("slow", hostile("hang", misbehaves=str(hangs)))
     host.start_connector("good", hostile(marker=str(tmp_path / "good")))
-    results: list[object] = []
-
-    def hang() -> None:
+    asked = 0
+    with ThreadPoolExecutor(1) as other:
+        late = other.submit(host.task_configs, "slow", 1, timeout=2)
+        eventually(hangs.exists)
+        while not late.done() or not asked:
+            assert len(host.task_configs("good", 1)) == 1
+            asked += 1
         with pytest.raises(PluginTimeout):
-            host.task_configs("slow", 1, timeout=0.5)
-        results.append("late")
-
-    thread = threading.Thread(target=hang)
-    thread.start()
-    while thread.is_alive():
-        results.append(len(host.task_configs("good", 1)))
-    thread.join()
-    assert "late" in results
-    assert set(results) == {"late", 1}
+            late.result()
+    eventually(lambda: (tmp_path / "good").read_text().count("start") > 1)  # it fell with the other one
+    assert len(host.task_configs("good", 1)) == 1
 
 
 def test_a_killed_process_comes_back_and_who_fails_then_is_reported(
@@ -268,7 +266,7 @@ def test_a_killed_process_comes_back_and_who_fails_then_is_reported(
 def test_a_start_that_hangs_is_an_error_of_that_connector(host: PluginHost) -> None:
     host.start_connector("good", hostile())
     with pytest.raises(PluginTimeout, match="start did not answer"):
-        host.start_connector("bad", hostile("hang in start"), timeout=1)
+        host.start_connector("bad", hostile("hang in start"), timeout=5)
     assert len(host.task_configs("good", 1)) == 1
 
 
