@@ -52,6 +52,7 @@ class AskedShape(QueryShape):
         ('{"string": 3}', "string must be a string of 1 to 5 characters."),
         ('{"string": "  "}', "string must be a string of 1 to 5 characters."),
         ('{"string": null}', "string must be a string of 1 to 5 characters."),
+        ('{"string": "  ab  "}', "string must be a string of 1 to 5 characters."),
         ('{"flag": "true"}', "flag must be true or false."),
         ('{"flag": 1}', "flag must be true or false."),
         ('{"integer": "3"}', "integer must be an integer."),

@@ -15,6 +15,7 @@ from ringfence.api import writing
 from ringfence.api.jsonbody import Number, config_of, plain
 from ringfence.api.parameters import MOMENT, parse_moment
 from ringfence.connectors.plural_forms import write_noun
+from ringfence.http.errors import bad_request
 from ringfence.requests.commands import OffsetEntry
 
 _GENERAL = "non_field_errors"
@@ -54,6 +55,8 @@ class StringField(_Strict, serializers.CharField):
     def to_internal_value(self, data: Any) -> str:
         if not isinstance(data, str) or isinstance(data, Number):
             self.fail("invalid")
+        if self.max_length is not None and len(data) > self.max_length:  # spaces count, as the schema says
+            self.fail("max_length", max_length=self.max_length)
         return str(super().to_internal_value(data))
 
 
@@ -219,3 +222,12 @@ def first_error(detail: Any, path: str = "") -> str:
         return first_error(below, f"{path}[{name}]" if isinstance(name, int) else f"{path}.{name}".lstrip("."))
     number, below = next((number, below) for number, below in enumerate(detail) if below)
     return first_error(below, path or "The request body" if isinstance(below, ErrorDetail) else f"{path}[{number}]")
+
+
+def check(shape: type[RequestShape], given: object) -> dict[str, Any]:
+    """The fields as the shape checks and completes them. Raises ConnectError (400) with the first that is wrong."""
+    try:
+        checked: dict[str, Any] = shape().run_validation(given)
+    except ValidationError as error:
+        raise bad_request(first_error(error.detail)) from None
+    return checked
