@@ -4,13 +4,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
-from rest_framework.exceptions import ValidationError
 from rest_framework.response import Response
 from rest_framework.serializers import Serializer
 
 from ringfence.access.authorise import principal_of
 from ringfence.api.base import ConnectView
-from ringfence.api.v1.request_fields import QueryShape, RequestShape, first_error
+from ringfence.api.v1.request_fields import QueryShape, RequestShape, check
 from ringfence.api.v1.schema import V1Schema
 from ringfence.audit.trail import note
 from ringfence.connectors.plural_forms import write_noun
@@ -28,9 +27,9 @@ class V1View(ConnectView):
     `takes` are the serializers of bodies, `queries` those of queries: they check what comes, and document it.
 
     For the schema: `shape` is what it answers, `answers` where a method answers something else, with `codes`;
-    `parameters` those of the query that no serializer checks, and `header_names` those that mean something, each with
-    its JSON schema; `many` that it lists in pages, `several` that it lists without; `forms`: further content types of a
-    GET; `more_codes`: answers without a body; `later_codes`: those that tell of what goes on, in the same shape.
+    `header_names` are those that mean something, each with its JSON schema; `many` that it lists in pages, `several`
+    that it lists without; `forms`: further content types of a GET; `more_codes`: answers without a body; `later_codes`:
+    those that tell of what goes on, in the same shape.
     """
 
     schema = V1Schema()
@@ -41,7 +40,6 @@ class V1View(ConnectView):
     more_codes: ClassVar[Mapping[str, Iterable[int]]] = {}
     later_codes: ClassVar[Mapping[str, Iterable[int]]] = {}
     queries: ClassVar[Mapping[str, type[QueryShape]]] = {}
-    parameters: ClassVar[Mapping[str, Mapping[str, JsonSchema]]] = {}
     header_names: ClassVar[Mapping[str, Iterable[str]]] = {}
     forms: ClassVar[Iterable[str]] = ()
     many: ClassVar[bool] = False
@@ -83,7 +81,7 @@ class V1View(ConnectView):
     def parse_query(self) -> dict[str, Any]:
         """The query's parameters, as the method's serializer in `queries` checks and completes them."""
         shape = self.queries[self.request.method or ""]
-        return _check(shape, self.parse_parameters(*shape().fields))
+        return check(shape, self.parse_parameters(*shape().fields))
 
     def tell_reason(self, reason: str) -> None:
         """Why, for the audit entry of this write."""
@@ -93,12 +91,4 @@ class V1View(ConnectView):
         """The body's fields, as the method's serializer in `takes` checks and completes them; a 400 for anything else.
         `optional`: no body at all is one without fields."""
         body = {} if optional and not self.raw_body.strip() else self.json_body()
-        return _check(self.takes[self.request.method or ""], body)
-
-
-def _check(shape: type[RequestShape], given: object) -> dict[str, Any]:
-    try:
-        checked: dict[str, Any] = shape().run_validation(given)
-    except ValidationError as error:
-        raise bad_request(first_error(error.detail)) from None
-    return checked
+        return check(self.takes[self.request.method or ""], body)

@@ -40,7 +40,7 @@ class Problem(serializers.Serializer[Any]):
 
 
 class V1Schema(AutoSchema):
-    """Reads a view's declarations: `shape`, `takes`, `answers`, `parameters`, `header_names`, `many`, `forms`."""
+    """Reads a view's declarations: `shape`, `takes`, `answers`, `header_names`, `many`, `forms`."""
 
     view: Any
 
@@ -66,13 +66,10 @@ class V1Schema(AutoSchema):
             OpenApiParameter(name, str if kind == "name" else _NUMBER, OpenApiParameter.PATH)
             for kind, name in re.findall(r"<(\w+):(\w+)>", getattr(self.view, "route", ""))
         ]
-        asked = self.view.parameters.get(self.method, {})
-        in_query = [OpenApiParameter(name, kind, OpenApiParameter.QUERY) for name, kind in asked.items()]
         query = self.view.queries.get(self.method)
         sent = self.view.headers_of(self.method)
         return [
             *in_path,
-            *in_query,
             *([query] if query else []),
             *(OpenApiParameter(name, kind, OpenApiParameter.HEADER) for name, kind in sent.items()),
         ]

@@ -11,15 +11,12 @@ from ringfence.api.parameters import whole
 from ringfence.api.topics import listing, search
 from ringfence.api.topics.listing import TopicRow
 from ringfence.api.topics.readers import find_reader
-from ringfence.api.topics.search import FIELDS, LEVELS, MOST, PLACES, RecordSearch
-from ringfence.api.v1.base import TEXT, JsonSchema, V1View
+from ringfence.api.topics.record_search import RecordSearch, RecordSearchShape
+from ringfence.api.v1.base import V1View
 from ringfence.api.v1.request_fields import FlagField, IntegerField, QueryShape, StringField
 from ringfence.api.v1.topic_shapes import RecordOriginShape, TopicListShape, TopicRecordsShape, TopicShape
 from ringfence.audit.trail import note
 from ringfence.http.errors import not_found
-
-_NUMBER: JsonSchema = {"type": "integer", "minimum": 0}
-_LONG: JsonSchema = {**TEXT, "maxLength": 1000}
 
 
 class TopicsQueryShape(QueryShape):
@@ -61,27 +58,12 @@ class TopicRecords(V1View):
 
     access = {"GET": somewhere(Verb.VIEW_DATA).writing()}
     shape = TopicRecordsShape
-    parameters = {
-        "GET": {
-            "from": {"type": "string", "enum": list(PLACES)},
-            "offset": _NUMBER,
-            "time": TEXT,
-            "partition": _NUMBER,
-            "key": _LONG,
-            "contains": _LONG,
-            "where": _LONG,
-            "isolation": {"type": "string", "enum": list(LEVELS)},
-            "limit": {"type": "integer", "minimum": 1, "maximum": MOST},
-            "cursor": TEXT,
-            "registry": _LONG,
-            "connector": TEXT,
-        }
-    }
+    queries = {"GET": RecordSearchShape}
 
     def get(self, request: Request, name: str) -> Response:
-        asked = self.parse_parameters(*FIELDS)
-        wanted = RecordSearch.parse(asked)
-        reader = find_reader(self.request._request, name, asked.get("connector", ""))
+        asked = self.parse_query()
+        wanted = RecordSearch.of(asked)
+        reader = find_reader(self.request._request, name, asked["connector"])
         found = search.read_records(self.request._request, reader, wanted)
         return Response(TopicRecordsShape({**found, "topic": name}).data)
 

@@ -14,7 +14,7 @@ from ringfence.access.verbs import Verb
 from ringfence.api.parameters import whole
 from ringfence.api.topics import listing, search
 from ringfence.api.topics.readers import find_reader, is_administrator
-from ringfence.api.topics.search import FIELDS, LEVELS, PLACES, RecordSearch
+from ringfence.api.topics.record_search import FIELDS, LEVELS, PLACES, RecordSearch
 from ringfence.audit.trail import note
 from ringfence.dispatch import Refused
 from ringfence.http.errors import ConnectError

@@ -18,7 +18,7 @@ from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api.topics import search
 from ringfence.api.topics.readers import find_reader
-from ringfence.api.topics.search import FIELDS, LEVELS, MOST, RecordSearch
+from ringfence.api.topics.record_search import FIELDS, LEVELS, MOST, RecordSearch
 from ringfence.dispatch import Refused
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.web.topics.pages import render_part, render_problem

@@ -1,0 +1,139 @@
+"""What somebody asks of a topic's records, out of a query or a form: checked, and as a question to a worker."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from rest_framework.exceptions import ValidationError
+
+from ringfence.api.topics.readers import TopicReader
+from ringfence.api.v1.request_fields import IntegerField, MomentField, OneOfField, QueryShape, StringField, check
+from ringfence.requests.topic_questions import ReadRecords
+
+LEVELS: Final = ("read_committed", "read_uncommitted")
+PLACES: Final = ("latest", "earliest", "offset", "time")
+MOST: Final = 200
+USUAL: Final = 50
+_LARGEST: Final = 2**63 - 1
+_LONGEST: Final = 1000
+_MOST_PARTITIONS: Final = 1000
+
+
+class CursorField(StringField):
+    """Where the last page of the same search ended: an offset for each partition."""
+
+    def describe(self) -> str:
+        return "that of an answer: an object of partitions and offsets"
+
+    def to_internal_value(self, data: Any) -> Any:
+        text = super().to_internal_value(data)
+        return self._read(text) if text else None
+
+    def _read(self, text: str) -> dict[str, int]:
+        try:
+            loaded = json.loads(text)
+        except ValueError:
+            self.fail("invalid")
+        if not isinstance(loaded, dict) or not 0 < len(loaded) <= _MOST_PARTITIONS:
+            self.fail("invalid")
+        for key, at in loaded.items():
+            if not (key.isascii() and key.isdigit() and len(key) < 10 and type(at) is int and 0 <= at <= _LARGEST):
+                self.fail("invalid")
+        return loaded
+
+
+class RegistryField(StringField):
+    def describe(self) -> str:
+        return "an http(s) address without user and password"
+
+    def to_internal_value(self, data: Any) -> Any:
+        text = super().to_internal_value(data)
+        parts = urlsplit(text)
+        if text and (parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password):
+            self.fail("invalid")
+        return text
+
+
+def _text() -> StringField:
+    too_long = f"must have at most {_LONGEST} characters"
+    return StringField(default="", allow_blank=True, trim_whitespace=False, max_length=_LONGEST, refusal=too_long)
+
+
+class RecordSearchShape(QueryShape):
+    """`from`: where to begin, by default at `offset` or `time` if one is given, else with the latest."""
+
+    from_ = OneOfField(choices=PLACES, default="")
+    offset = IntegerField(default=None, min_value=0, max_value=_LARGEST)
+    time = MomentField(default=None)
+    partition = IntegerField(default=None, min_value=0, max_value=2**31 - 1)
+    key = _text()
+    contains = _text()
+    where = _text()
+    isolation = OneOfField(choices=LEVELS, default=LEVELS[0])
+    limit = IntegerField(default=USUAL, min_value=1, max_value=MOST)
+    cursor = CursorField(default=None, allow_blank=True)
+    registry = RegistryField(default="", allow_blank=True, max_length=_LONGEST)
+    connector = StringField(default="", allow_blank=True)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        place = attrs["from"]
+        if place in ("offset", "time") and attrs[place] is None:
+            raise ValidationError({place: [f"must be given where from is {place}"]})
+        return attrs
+
+
+FIELDS: Final = tuple(RecordSearchShape().fields)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSearch:
+    """A page that is asked for. cursor: where the last page of the same search ended."""
+
+    place: str = "latest"
+    value: int = 0
+    partition: int | None = None
+    key: str | None = None
+    contains: str = ""
+    where: str = ""
+    isolation: str = LEVELS[0]
+    limit: int = USUAL
+    cursor: Mapping[str, int] | None = None
+    registry: str = field(default="", repr=False)
+
+    @staticmethod
+    def of(asked: Mapping[str, Any]) -> "RecordSearch":
+        """From what `RecordSearchShape` has checked."""
+        usual = "offset" if asked["offset"] is not None else "time" if asked["time"] is not None else PLACES[0]
+        place = asked["from"] or usual
+        filters = {name: asked[name] for name in ("partition", "contains", "where", "isolation", "limit", "cursor")}
+        value = asked[place] if place in ("offset", "time") else 0
+        return RecordSearch(place, value, key=asked["key"] or None, registry=asked["registry"], **filters)
+
+    @staticmethod
+    def parse(given: Mapping[str, str]) -> "RecordSearch":
+        """Of a form, where an empty field is none. Raises ConnectError (400) that names the field."""
+        return RecordSearch.of(check(RecordSearchShape, {name: text for name, text in given.items() if text.strip()}))
+
+    @property
+    def words(self) -> str:
+        """For the audit trail: what was asked for, without the values that were searched."""
+        place = self.place if self.place in ("latest", "earliest") else f"{self.place} {self.value}"
+        parts = [f"from {place}", f"as {self.isolation}"]
+        parts += [f"partition {self.partition}"] if self.partition is not None else []
+        parts += [name for name in ("key", "contains", "where") if getattr(self, name)]
+        return ", ".join(parts)
+
+    def question(self, reader: TopicReader) -> ReadRecords:
+        return ReadRecords(
+            **reader.question(),
+            start={"from": self.place, "value": self.value, "cursor": self.cursor},
+            partitions=None if self.partition is None else [self.partition],
+            records=self.limit,
+            committed_only=self.isolation == LEVELS[0],
+            key=self.key,
+            contains=self.contains,
+            where=self.where,
+            registry=self.registry,
+        )
