@@ -101,7 +101,7 @@ def _world(folder: Path) -> Iterator[Up]:
     """
     airport, weather = Airport(folder / "flights.csv"), folder / "weather.csv"
     data = tempfile.TemporaryDirectory()
-    up = Up(Path(data.name), workers=2)
+    up = Up(Path(data.name), workers=2, settings={"CONNECT_FILE_ROOTS": str(folder)})
     try:
         up.start()
         await_calm(up)
