@@ -90,7 +90,8 @@ class OpenPage:
     shown: frozenset[str]
     connector: str = ""
     arrived: list[tuple[float, float]] = field(default_factory=list)
-    """Of each answer: when it was asked for, and when it was complete."""
+    """Of each answer: when it was asked for, and when it was complete; of numbers in an event: when the server looked
+    them up, and when they came."""
     fetched: int = 0
     failed: int = 0
     ready: asyncio.Event = field(default_factory=asyncio.Event)
@@ -103,6 +104,9 @@ class OpenPage:
                     self.ready.set()
                 elif name == "changed":
                     await self._fetch(parts, [("at", data)])
+                elif name == "numbers":
+                    self.arrived.append((json.loads(data)["at"] / 1000, time.time()))
+                    self.fetched += len(data)
                 elif name == "rows":
                     told = json.loads(data)
                     names = self.shown if told["names"] is None else self.shown.intersection(told["names"])

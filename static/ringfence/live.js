@@ -31,10 +31,11 @@
   htmx.createEventSource = (url) => {
     source = new EventSource(url);
     const hear = () => { state.heard = Date.now(); };
-    for (const name of ["hello", "beat", "changed", "rows", "vital"]) source.addEventListener(name, hear);
+    for (const name of ["hello", "beat", "changed", "rows", "numbers", "vital"]) source.addEventListener(name, hear);
     source.addEventListener("changed", (event) => { state.at = event.data; state.atUntil = Date.now() + 2000; });
     source.addEventListener("vital", () => document.body.dispatchEvent(new CustomEvent("ringfence-vital-signs")));
     source.addEventListener("rows", (event) => rows(JSON.parse(event.data)));
+    source.addEventListener("numbers", (event) => numbers(JSON.parse(event.data).html));
     return source;
   };
   document.body.addEventListener("htmx:sseOpen", () => {
@@ -103,6 +104,16 @@
     if (target.matches("[data-live]") && xhr.status < 400) event.detail.swapOverride = "morph";
   });
   document.body.addEventListener("htmx:sendError", (event) => { if (event.target.matches("[data-live]")) away(); });
+
+  // Numbers of a connector's page, with the ids of their elements. They stay as they are where somebody marks them.
+  const numbers = (given) => {
+    const marked = getSelection();
+    for (const [id, html] of Object.entries(given)) {
+      const slot = document.getElementById(id);
+      const held = marked && !marked.isCollapsed && marked.rangeCount && slot && marked.getRangeAt(0).intersectsNode(slot);
+      if (slot && !held) slot.innerHTML = html;
+    }
+  };
 
   // Rows of which only numbers are new: those alone, in their place.
   let wanted = null, asking = false;

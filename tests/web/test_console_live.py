@@ -11,6 +11,7 @@ from django.test import Client, override_settings
 from ringfence.access.models import Grant
 from ringfence.projection.change_notifications import ANYTHING
 from ringfence.web.live import streams as live
+from ringfence.web.live.listener import Listener
 from tests.support import database
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
@@ -89,7 +90,7 @@ def test_an_entry_of_the_audit_trail_wakes_the_pages_that_show_it(
 
 def test_a_page_of_the_audit_trail_is_not_woken_by_connectors() -> None:
     async def woken() -> bool:
-        listener = live.Listener(None, audit=True)
+        listener = Listener(None, audit=True)
         listener.tell(ANYTHING)
         return listener.changed.is_set()
 

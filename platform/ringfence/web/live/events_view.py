@@ -29,13 +29,15 @@ def _renew(request: HttpRequest, name: str | None, verb: Verb) -> Principal | No
 
 @requires(GET=somewhere(Verb.VIEW))
 def events(request: HttpRequest) -> StreamingHttpResponse:
-    """`/ui/events?connector=<name>`; without a name, about every connector; `?about=audit`: about the audit trail."""
+    """`/ui/events?connector=<name>`; without a name, about every connector; `?about=audit`: about the audit trail.
+    `&tab=tasks`: with each task's numbers."""
     name, audit = request.GET.get("connector"), request.GET.get("about") == "audit"
     verb = Verb.VIEW_CONFIG if audit else Verb.VIEW
     if name is not None:
         authorise(request, verb, name)
     elif not principal_of(request).may_somewhere(verb):
         raise Forbidden(principal_of(request), verb, None)
-    body = stream(name, principal_of(request), lambda: _renew(request, name, verb), audit=audit)
+    tasks = request.GET.get("tab") == "tasks"
+    body = stream(name, principal_of(request), lambda: _renew(request, name, verb), audit=audit, tasks=tasks)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingHttpResponse(body, content_type="text/event-stream", headers=headers)

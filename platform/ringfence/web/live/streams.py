@@ -8,12 +8,13 @@ every two seconds instead. The events:
   made since then is fresh (`web.fresh`);
 - `vital`: what the page's head says about workers, leader, projection, Kafka or Redis has changed;
 - `rows` (streams about all connectors only): numbers of some connectors moved. Data: `{"at", "names"}`; names null: of
-  many.
+  many;
+- `numbers` (streams about one connector only): its numbers moved, and here are those that are new (`live.numbers`).
+  Data: `{"at", "html"}`, the latter by the id of the element.
 """
 
 import asyncio
 import contextlib
-import json
 import logging
 import math
 import random
@@ -28,6 +29,8 @@ from redis.exceptions import RedisError
 from ringfence.access.principal import EVERYBODY_HERE, Principal
 from ringfence.projection.change_notifications import ANYTHING, CHANNEL, Notice, decode
 from ringfence.web.live import stamps
+from ringfence.web.live.listener import Listener
+from ringfence.web.live.numbers import read_numbers
 from ringfence.web.live.rate_control import RateControl
 
 BEAT_SECONDS = 3.0
@@ -40,74 +43,17 @@ from here and not asked for by each page's own clock, so that all of them get on
 SPREAD_SECONDS = 0.015
 """For each open page: over so long they are told of what is no hurry and concerns all of them. The page of a connector
 costs about that, and whoever waits for a change of state is not to wait behind two hundred of them."""
+PART_SECONDS = 10.0
+"""Between two parts of a connector's page of which only numbers have changed, on average: those that stand above its
+tabs, and each task's, are told without a part."""
+NUMBERS_SECONDS = 0.8
+"""Between two looks at the numbers of the connectors whose pages are open: one for all of them."""
 BEAT = "event: beat\ndata: .\n\n"
-MANY = 60
-"""More names than this are not told one by one: a page shows fifty."""
 _POLL_SECONDS = 2.0
 _RETRY_SECONDS = 10.0
 _VITAL_SECONDS = _AUDIT_SECONDS = 1.0
 
 log = logging.getLogger(__name__)
-
-
-class Listener:
-    """One open page. `name`: the connector it shows, None for all that `who` may see. `audit`: it shows the audit
-    trail, or what can only be changed with an entry there, and no connectors."""
-
-    def __init__(self, name: str | None, who: Principal = EVERYBODY_HERE, *, audit: bool = False) -> None:
-        self.name = name
-        self.who = who
-        self.audit = audit
-        self.changed = asyncio.Event()
-        self.urgent = asyncio.Event()
-        """Set where more than numbers has changed."""
-        self._at_ms = 0
-        self._whole = False
-        self._vital = False
-        self._rows: set[str] = set()
-
-    def tell(self, notice: Notice, at_ms: int = 0) -> None:
-        """Wake the page where it shows something of this."""
-        if self.audit:
-            return
-        if self.name is None:
-            urgent = whole = notice.other or bool(self.who.filter_names(notice.changed))
-            rows = self.who.filter_names(notice.moved)
-        else:
-            urgent = self.name in notice.changed
-            whole, rows = urgent or notice.other or self.name in notice.moved, []
-        if urgent:
-            self.urgent.set()
-        if whole or rows:
-            self._at_ms = at_ms
-            self._whole = self._whole or whole
-            self._rows.update(rows)
-            self.changed.set()
-
-    def tell_vital_signs(self, at_ms: int) -> None:
-        """The cluster's signs of life have changed, and with them what all states are worth."""
-        self._vital = True
-        self.urgent.set()
-        self.look_again(at_ms)
-
-    def look_again(self, at_ms: int) -> None:
-        """Wake the page though nothing was told."""
-        self._at_ms = at_ms
-        self._whole = True
-        self.changed.set()
-
-    def take(self) -> str:
-        """The event that tells all that came since the last one."""
-        self.changed.clear()
-        self.urgent.clear()
-        whole, vital, rows = self._whole, self._vital, sorted(self._rows)
-        self._whole = self._vital = False
-        self._rows.clear()
-        head = "event: vital\ndata: .\n\n" if vital else ""
-        if whole:
-            return f"{head}event: changed\ndata: {self._at_ms}\n\n"
-        told = {"at": self._at_ms, "names": rows if len(rows) <= MANY else None}
-        return f"event: rows\ndata: {json.dumps(told)}\n\n"
 
 
 class Hub:
@@ -125,7 +71,7 @@ class Hub:
         self._listeners.add(listener)
         if not self._tasks or any(task.done() for task in self._tasks):
             self._end()
-            duties = (self._listen, self._tick, self._watch_vital_signs, self._watch_audit)
+            duties = (self._listen, self._tick, self._give_numbers, self._watch_vital_signs, self._watch_audit)
             self._tasks = tuple(asyncio.create_task(duty()) for duty in duties)
 
     def remove(self, listener: Listener) -> None:
@@ -150,6 +96,21 @@ class Hub:
             for listener in self._listeners:
                 if listener.name is None:
                     listener.look_again(at_ms)
+
+    async def _give_numbers(self) -> None:
+        while True:
+            await asyncio.sleep(NUMBERS_SECONDS)
+            waiting = [each for each in self._listeners if each.moved]
+            if not waiting:
+                continue
+            for listener in waiting:  # before the look: what moves during it is looked at next time
+                listener.moved = False
+            at_ms = int(time.time() * 1000)
+            names = {each.name for each in waiting if each.name}
+            found = await read_numbers(names, {each.name for each in waiting if each.tasks and each.name})
+            for listener in waiting:
+                if (numbers := found.get(listener.name or "")) is not None:
+                    listener.give(numbers, at_ms)
 
     async def _watch_vital_signs(self) -> None:
         before = projected = None
@@ -226,45 +187,60 @@ async def _always() -> Principal:
 
 
 async def stream(
-    name: str | None, who: Principal = EVERYBODY_HERE, renew: Renew = _always, *, audit: bool = False
+    name: str | None,
+    who: Principal = EVERYBODY_HERE,
+    renew: Renew = _always,
+    *,
+    audit: bool = False,
+    tasks: bool = False,
 ) -> AsyncIterator[str]:
     """The events of one page, as the pace allows. `renew`: what may be seen now, None for nothing any more.
-    `audit`: as of `Listener`.
+    `audit`, `tasks`: as of `Listener`.
 
     It is asked every `RENEWAL_SECONDS`, before the next event; the stream ends with the right to it.
     """
-    listener, here, loop = Listener(name, who, audit=audit), hub(), asyncio.get_running_loop()
-    told_at = -math.inf
-    asked_at = loop.time()
+    listener, here, loop = Listener(name, who, audit=audit, tasks=tasks), hub(), asyncio.get_running_loop()
+    opened_at = asked_at = loop.time()
+    told_at, due, only_numbers = -math.inf, math.inf, True
     here.add(listener)
     try:
         yield "retry: 2000\nevent: hello\ndata: .\n\n"
+        said_at = loop.time()
         while True:
-            told = True
-            try:
-                await asyncio.wait_for(listener.changed.wait(), min(BEAT_SECONDS, RENEWAL_SECONDS))
-            except TimeoutError:
-                told = False
             if loop.time() - asked_at >= RENEWAL_SECONDS:
                 now = await renew()
                 if now is None:
                     return
                 listener.who, asked_at = now, loop.time()
-            if not told:
+            if listener.changed.is_set() and (due == math.inf or (only_numbers and not listener.only_numbers)):
+                only_numbers = listener.only_numbers
+                due = _next_part(listener, here, opened_at, told_at)
+            if listener.urgent.is_set() or loop.time() >= due:
+                due = math.inf
+                yield listener.take()
+                told_at = loop.time()
+                here.pace.count_event()
+                await asyncio.sleep(here.pace.states_s(len(here)))
+            elif numbers := listener.take_numbers():
+                yield numbers
+            elif loop.time() - said_at >= BEAT_SECONDS:
                 yield BEAT
+            else:
+                left = min(due, said_at + BEAT_SECONDS) - loop.time()
+                listener.woken.clear()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(listener.woken.wait(), max(0.0, left))
                 continue
-            if not listener.urgent.is_set():
-                # Lists are told together, since they get one and the same part.
-                spread = 0.0 if name is None else random.random() * SPREAD_SECONDS * len(here)  # noqa: S311
-                until = max(loop.time() + spread, told_at + here.pace.numbers_s(len(here)))
-                while (left := until - loop.time()) > 0 and not listener.urgent.is_set():
-                    with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(listener.urgent.wait(), min(left, BEAT_SECONDS))
-                    if left > BEAT_SECONDS and not listener.urgent.is_set():
-                        yield BEAT
-            yield listener.take()
-            told_at = loop.time()
-            here.pace.count_event()
-            await asyncio.sleep(here.pace.states_s(len(here)))
+            said_at = loop.time()
     finally:
         here.remove(listener)
+
+
+def _next_part(listener: Listener, here: Hub, opened_at: float, told_at: float) -> float:
+    """When a page is told to fetch its part again, by the event loop's clock, where nobody waits for it."""
+    now, pause = asyncio.get_running_loop().time(), here.pace.numbers_s(len(here))
+    if listener.name is None:
+        return max(now, told_at + pause)  # lists are told together, since they get one and the same part
+    if listener.only_numbers:
+        return max(opened_at, told_at) + max(pause, PART_SECONDS) * (0.5 + random.random())  # noqa: S311
+    return max(now + random.random() * SPREAD_SECONDS * len(here), told_at + pause)  # noqa: S311

@@ -79,6 +79,12 @@ def num(value: float | None) -> str:
 
 
 @register.filter
+def open_transactions(count: int) -> str:
+    """How many are open, in words."""
+    return f"{num(count)} transaction{'' if count == 1 else 's'} open"
+
+
+@register.filter
 def rate(value: float | None) -> str:
     """Per second, in at most four characters and a unit; a dash where nobody knows."""
     if value is None:
