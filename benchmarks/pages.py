@@ -175,10 +175,10 @@ fetches one row if only numbers changed, and the whole list if a state changed, 
 of a list is rendered once for all pages that ask for the same part after the same change, and is never shared with
 users who may see something else. If each page shows a connector of its own, nothing can be shared.
 
-The more pages are open and the more processor time each event has cost recently, the less often numbers are updated
-(`web/live/rate_control.py`). If {args.pages} pages show {args.pages} connectors and all of their numbers change, each
-page gets them some seconds later. A change of state is never delayed. The pages' connections and their driver ran on
-the same two processors.
+The page of a connector gets its numbers in the event itself; they are looked up for all open pages at once. Charts and
+tables below them follow after 5 to 15 s. The more pages are open and the more processor time each part has cost
+recently, the less often parts are fetched because of numbers (`web/live/rate_control.py`). A change of state is never
+delayed. The pages' connections and their driver ran on the same two processors.
 
 The first byte of a page over a socket, {args.rounds} times after one warm-up:
 
