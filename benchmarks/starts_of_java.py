@@ -11,9 +11,11 @@ import psutil
 
 from benchmarks.connect import STRING_CONVERTER
 from benchmarks.processes import MIB, memory_of
+from ringfence.connectors import worker_limits
 from ringfence.connectors.api import SourceOffset, SourcePartition, SourceTaskContext
 from ringfence.connectors.java import runtime
 from ringfence.connectors.java.task import java_task_class
+from ringfence.connectors.worker_limits import WorkerLimits
 from ringfence.local.java_connectors import java_runtime
 from tests.support.postgres import Postgres
 
@@ -63,6 +65,7 @@ def file_stream(root: Path) -> Task:
     """The smallest connector that there is."""
     file = root / "empty"
     file.touch()
+    worker_limits.declare(WorkerLimits((str(root),)))  # else connectors may read no file here
     package = "org.apache.kafka.connect.file"
     config = {
         "name": "starts",
