@@ -16,6 +16,10 @@ LEVELS: Final = ("read_committed", "read_uncommitted")
 PLACES: Final = ("latest", "earliest", "offset", "time")
 MOST: Final = 200
 USUAL: Final = 50
+_VALUES: Final = ("offset", "time")
+"""The places that take a value, which stands in the field of the same name."""
+_TRIMMED: Final = (*_VALUES, "partition")
+_MAY_BE_EMPTY: Final = (*_TRIMMED, "limit", "cursor")
 _LARGEST: Final = 2**63 - 1
 _LONGEST: Final = 1000
 _MOST_PARTITIONS: Final = 1000
@@ -28,12 +32,8 @@ class CursorField(StringField):
         return "that of an answer: an object of partitions and offsets"
 
     def to_internal_value(self, data: Any) -> Any:
-        text = super().to_internal_value(data)
-        return self._read(text) if text else None
-
-    def _read(self, text: str) -> dict[str, int]:
         try:
-            loaded = json.loads(text)
+            loaded = json.loads(super().to_internal_value(data))
         except ValueError:
             self.fail("invalid")
         if not isinstance(loaded, dict) or not 0 < len(loaded) <= _MOST_PARTITIONS:
@@ -64,7 +64,7 @@ def _text() -> StringField:
 class RecordSearchShape(QueryShape):
     """`from`: where to begin, by default at `offset` or `time` if one is given, else with the latest."""
 
-    from_ = OneOfField(choices=PLACES, default="")
+    from_ = OneOfField(choices=PLACES, default=PLACES[0])
     offset = IntegerField(default=None, min_value=0, max_value=_LARGEST)
     time = MomentField(default=None)
     partition = IntegerField(default=None, min_value=0, max_value=2**31 - 1)
@@ -73,13 +73,21 @@ class RecordSearchShape(QueryShape):
     where = _text()
     isolation = OneOfField(choices=LEVELS, default=LEVELS[0])
     limit = IntegerField(default=USUAL, min_value=1, max_value=MOST)
-    cursor = CursorField(default=None, allow_blank=True)
+    cursor = CursorField(default=None, trim_whitespace=False)
     registry = RegistryField(default="", allow_blank=True, max_length=_LONGEST)
-    connector = StringField(default="", allow_blank=True)
+    connector = StringField(default="", allow_blank=True, trim_whitespace=False)
+
+    def to_internal_value(self, data: Any) -> Any:
+        """A form sends all of its fields: of the places those that `from` does not name mean nothing."""
+        given = {name: text.strip() if name in _TRIMMED else text for name, text in data.items()}
+        given = {name: text for name, text in given.items() if text or name not in _MAY_BE_EMPTY}
+        given.setdefault("from", next((name for name in _VALUES if name in given), PLACES[0]))
+        unused = {name for name in _VALUES if name != given["from"]}
+        return super().to_internal_value({name: text for name, text in given.items() if name not in unused})
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         place = attrs["from"]
-        if place in ("offset", "time") and attrs[place] is None:
+        if place in _VALUES and attrs[place] is None:
             raise ValidationError({place: [f"must be given where from is {place}"]})
         return attrs
 
@@ -105,16 +113,15 @@ class RecordSearch:
     @staticmethod
     def of(asked: Mapping[str, Any]) -> "RecordSearch":
         """From what `RecordSearchShape` has checked."""
-        usual = "offset" if asked["offset"] is not None else "time" if asked["time"] is not None else PLACES[0]
-        place = asked["from"] or usual
+        place = asked["from"]
         filters = {name: asked[name] for name in ("partition", "contains", "where", "isolation", "limit", "cursor")}
-        value = asked[place] if place in ("offset", "time") else 0
+        value = asked[place] if place in _VALUES else 0
         return RecordSearch(place, value, key=asked["key"] or None, registry=asked["registry"], **filters)
 
     @staticmethod
     def parse(given: Mapping[str, str]) -> "RecordSearch":
-        """Of a form, where an empty field is none. Raises ConnectError (400) that names the field."""
-        return RecordSearch.of(check(RecordSearchShape, {name: text for name, text in given.items() if text.strip()}))
+        """Of a form. Raises ConnectError (400) that names the field."""
+        return RecordSearch.of(check(RecordSearchShape, given))
 
     @property
     def words(self) -> str:
