@@ -9,9 +9,10 @@ from typing import Any, Final
 from django.db import IntegrityError, transaction
 
 from ringfence.connectors.java.plugin_names import COORDINATES_RULE, FILE_RULE, are_coordinates, is_file_name
-from ringfence.history.models import PluginInstallation, PluginPiece, WorkerInstallation, WorkerPlugins
+from ringfence.history.models import PluginInstallation, PluginPiece, WorkerInstallation
+from ringfence.history.plugin_pieces import read_pieces
+from ringfence.history.worker_plugins import find_live
 from ringfence.http.errors import ConnectError, bad_request, not_found
-from ringfence.projection.models import Worker
 
 MOST_BYTES: Final = 512 * 1024 * 1024
 MOST_PIECE: Final = 2 * 1024 * 1024
@@ -73,9 +74,8 @@ def add_piece(row: PluginInstallation, start: int, data: bytes) -> PluginInstall
 
 def _complete(row: PluginInstallation) -> None:
     digest = hashlib.sha256()
-    pieces = PluginPiece.objects.filter(installation=row).order_by("start")
-    for key in list(pieces.values_list("pk", flat=True)):
-        digest.update(PluginPiece.objects.values_list("data", flat=True).get(pk=key))
+    for piece in read_pieces(row):
+        digest.update(piece)
     if digest.hexdigest() != row.sha256:
         row.delete()
         raise bad_request("The bytes do not have the SHA-256 that was announced: nothing is installed. Send it again.")
@@ -98,9 +98,7 @@ def retry(row: PluginInstallation) -> None:
 
 def takers() -> list[str]:
     """The workers that install plugins."""
-    live = set(Worker.objects.values_list("worker", "incarnation"))
-    told = WorkerPlugins.objects.filter(installs=True).values_list("worker", "incarnation")
-    return sorted(worker for worker, incarnation in told if (worker, incarnation) in live)
+    return [row.worker for row in find_live() if row.installs]
 
 
 def serialize(rows: Iterable[PluginInstallation]) -> list[dict[str, Any]]:

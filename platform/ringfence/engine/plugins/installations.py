@@ -7,7 +7,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
 from django.db import DatabaseError, close_old_connections
@@ -130,18 +130,11 @@ class PluginInstallations:
         )
 
     def _install(self, installer: Installer, wanted: "PluginInstallation") -> Mapping[str, object]:
+        from ringfence.history.plugin_pieces import read_pieces
+
         if not wanted.sha256:
             return installer.fetch(wanted.plugin)
-        return installer.unpack(wanted.plugin, wanted.sha256, _pieces_of(wanted))
-
-
-def _pieces_of(wanted: "PluginInstallation") -> Iterator[bytes]:
-    """One at a time: a plugin may be larger than what this process should hold."""
-    from ringfence.history.models import PluginPiece
-
-    pieces = PluginPiece.objects.filter(installation=wanted).order_by("start")
-    for key in list(pieces.values_list("pk", flat=True)):
-        yield bytes(PluginPiece.objects.values_list("data", flat=True).get(pk=key))
+        return installer.unpack(wanted.plugin, wanted.sha256, read_pieces(wanted))
 
 
 def _now_ms() -> int:
