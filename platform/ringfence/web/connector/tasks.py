@@ -17,7 +17,7 @@ from ringfence.web.connector.event_folding import Attempts, fold_attempts
 from ringfence.web.connector.frame import tab
 from ringfence.web.connector.header import now_ms
 from ringfence.web.connector.traces import Cause, cause_of
-from ringfence.web.lists.query import LIVE_MS
+from ringfence.web.lists.query import rate_of
 from ringfence.web.state_badges import Badge, task_look
 
 PAGE_SIZE = 100
@@ -75,7 +75,7 @@ def _view(
         task=task,
         totals=totals,
         look=task_look("UNASSIGNED" if past else task.state),
-        rate=task.rate if task.reported_ms > now - LIVE_MS else 0.0,
+        rate=rate_of([task], now),
         old=task.generation not in (-1, row.generation),
         cause=cause_of(trace) if failed else None,
         generation=numbers.get(task.generation, 0),

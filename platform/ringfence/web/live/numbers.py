@@ -14,7 +14,7 @@ from ringfence.projection.known_health import known_health
 from ringfence.projection.models import Connector, RecordTotals, Task
 from ringfence.web.connector.header import now_ms
 from ringfence.web.connector.transaction_lanes import open_now
-from ringfence.web.lists.rows import LIVE_MS, rate_of
+from ringfence.web.lists.rows import rate_of
 from ringfence.web.templatetags.ringfence import ago, num, open_transactions, rate
 
 Numbers = dict[str, str]
@@ -61,7 +61,7 @@ def _read(names: Collection[str], with_tasks: Collection[str]) -> dict[str, Numb
 
 def _of_task(task: Task, totals: RecordTotals, now: int) -> Numbers:
     return {
-        f"task-{task.number}-rate": rate(task.rate if task.reported_ms > now - LIVE_MS else 0.0),
+        f"task-{task.number}-rate": rate(rate_of([task], now)),
         f"task-{task.number}-records": num(totals.records),
         f"task-{task.number}-last-commit": ago(totals.last_commit_ms),
     }
