@@ -15,6 +15,8 @@ from tests.connectors.test_files_source import write as write_format
 from tests.support.azurite import ACCOUNT, KEY, Azurite
 from tests.support.gcs import GcsServer, token_server
 
+pytestmark = pytest.mark.usefixtures("loopback_egress")
+
 Store = GcsServer | Azurite
 
 
@@ -38,14 +40,6 @@ def store(request: pytest.FixtureRequest) -> Iterator[Store]:
     server: Store = request.getfixturevalue(request.param)
     yield server
     server.clear()
-
-
-@pytest.fixture(autouse=True)
-def egress() -> Iterator[None]:
-    former = worker_limits.current()
-    worker_limits.declare(WorkerLimits(egress="loopback"))
-    yield
-    worker_limits.declare(former)
 
 
 def config_in(store: Store, **more: str) -> dict[str, str]:

@@ -13,7 +13,8 @@ from ringfence.connectors.worker_limits import WorkerLimits
 from tests.connectors.test_files_source import Committed, config_of, started
 from tests.support.s3 import S3Server
 
-pytestmark = pytest.mark.slow  # the server takes a while, and each attempt signs in
+# The server takes a while, and each attempt signs in.
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("loopback_egress")]
 
 
 @pytest.fixture(scope="module")
@@ -21,14 +22,6 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     server = S3Server(tmp_path_factory.mktemp("s3")).start()
     yield server
     server.stop()
-
-
-@pytest.fixture(autouse=True)
-def egress() -> Iterator[None]:
-    former = worker_limits.current()
-    worker_limits.declare(WorkerLimits(egress="loopback"))
-    yield
-    worker_limits.declare(former)
 
 
 def write(s3: S3Server, name: str, data: bytes) -> None:

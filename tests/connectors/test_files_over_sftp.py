@@ -14,20 +14,14 @@ from ringfence.connectors.worker_limits import WorkerLimits
 from tests.connectors.test_files_source import Committed, config_of, started
 from tests.support.sftp import PASSWORD, SftpServer
 
+pytestmark = pytest.mark.usefixtures("loopback_egress")
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SftpServer]:
     made = SftpServer(tmp_path_factory.mktemp("sftp")).start()
     yield made
     made.stop()
-
-
-@pytest.fixture(autouse=True)
-def egress() -> Iterator[None]:
-    former = worker_limits.current()
-    worker_limits.declare(WorkerLimits(egress="loopback"))
-    yield
-    worker_limits.declare(former)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -27,52 +28,59 @@ def stage(broker: Broker) -> Iterator[Stage]:
     made.close()
 
 
+@contextmanager
+def reading_after_kills(stage: Stage, api: OrdersApi, **settings: str) -> Iterator[Attempt]:
+    """The fourth attempt, when all is visible: three were killed while they read, and each time rows were added."""
+    config = {
+        "name": str(stage.connector),
+        "connector.class": "DltSource",
+        "tasks.max": "1",
+        "topic.prefix": stage.data.removesuffix("orders"),
+        "poll.interval.ms": "100",
+        "transforms": "id,topic",
+        "transforms.id.type": "org.apache.kafka.connect.transforms.ExtractField$Value",
+        "transforms.id.field": "id",
+        "transforms.topic.type": "org.apache.kafka.connect.transforms.RegexRouter",
+        "transforms.topic.regex": ".*",
+        "transforms.topic.replacement": stage.data,
+        "key.converter": TEXT,
+        "value.converter": TEXT,
+        "transaction.boundary": "connector",
+        "exactly.once.support": "required",
+        **settings,
+    }
+    stage.configure(config)
+    stage.count()
+    attempts: list[Attempt] = []
+
+    def start() -> Attempt:
+        worker = {"egress.allow": "loopback"}
+        attempts.append(Attempt(stage, len(attempts) + 1, config, class_name(DltSourceTask), worker))
+        return attempts[-1]
+
+    try:
+        for least in (1, 1001, 2001):
+            running = start()
+            # Killed while it reads on: the rows for it come as soon as the first of this life are visible.
+            eventually(lambda least=least: len(stage.visible()) >= least, 60, lambda: attempts[-1].log, pause=0.02)  # type: ignore[misc]
+            api.add(1000)
+            running.kill()
+        last = start()
+        eventually(lambda: len(stage.visible()) >= len(api.rows), 60, lambda: last.log, pause=0.1)
+        yield last
+    finally:
+        for each in attempts:
+            each.close()
+
+
 @pytest.mark.parametrize("checkpoint", ["page", "pass"])
 def test_each_row_once_while_tasks_are_killed(stage: Stage, checkpoint: str) -> None:
     with OrdersApi(page=40) as api:
         api.add(1000)
-        config = {
-            "name": str(stage.connector),
-            "connector.class": "DltSource",
-            "tasks.max": "1",
-            "rest.config": api.config(row_order="asc"),
-            "topic.prefix": stage.data.removesuffix("orders"),
-            "poll.interval.ms": "100",
-            "checkpoint": checkpoint,
-            "transforms": "id,topic",
-            "transforms.id.type": "org.apache.kafka.connect.transforms.ExtractField$Value",
-            "transforms.id.field": "id",
-            "transforms.topic.type": "org.apache.kafka.connect.transforms.RegexRouter",
-            "transforms.topic.regex": ".*",
-            "transforms.topic.replacement": stage.data,
-            "key.converter": TEXT,
-            "value.converter": TEXT,
-            "transaction.boundary": "connector",
-            "exactly.once.support": "required",
-        }
-        stage.configure(config)
-        stage.count()
-        attempts: list[Attempt] = []
-
-        def start() -> Attempt:
-            worker = {"egress.allow": "loopback"}
-            attempts.append(Attempt(stage, len(attempts) + 1, config, class_name(DltSourceTask), worker))
-            return attempts[-1]
-
-        try:
-            for least in (1, 1001, 2001):
-                running = start()
-                # Killed while it reads on: the rows for it come as soon as the first of this life are visible.
-                eventually(lambda least=least: len(stage.visible()) >= least, 60, lambda: attempts[-1].log, pause=0.02)  # type: ignore[misc]
-                api.add(1000)
-                running.kill()
-            last = start()
-            eventually(lambda: len(stage.visible()) >= len(api.rows), 60, lambda: last.log, pause=0.1)
+        settings = {"rest.config": api.config(row_order="asc"), "checkpoint": checkpoint}
+        with reading_after_kills(stage, api, **settings) as last:
             assert last.stop()["trace"] is None
             assert stage.visible() == list(range(len(api.rows))), "a row is missing, or there twice"
-        finally:
-            for each in attempts:
-                each.close()
 
 
 def test_each_change_once_while_tasks_are_killed(stage: Stage) -> None:
@@ -82,46 +90,9 @@ def test_each_change_once_while_tasks_are_killed(stage: Stage) -> None:
         endpoint = {"path": "orders", "data_selector": "data"}
         paginator = {"type": "offset", "limit": api.page, "total_path": None, "stop_after_empty_page": True}
         resource = {"name": "orders", "primary_key": "id", "endpoint": {**endpoint, "paginator": paginator}}
-        config = {
-            "name": str(stage.connector),
-            "connector.class": "DltSource",
-            "tasks.max": "1",
-            "rest.config": json.dumps({"client": {"base_url": api.url}, "resources": [resource]}),
-            "changes.only": "true",
-            "topic.prefix": stage.data.removesuffix("orders"),
-            "poll.interval.ms": "100",
-            "transforms": "id,topic",
-            "transforms.id.type": "org.apache.kafka.connect.transforms.ExtractField$Value",
-            "transforms.id.field": "id",
-            "transforms.topic.type": "org.apache.kafka.connect.transforms.RegexRouter",
-            "transforms.topic.regex": ".*",
-            "transforms.topic.replacement": stage.data,
-            "key.converter": TEXT,
-            "value.converter": TEXT,
-            "transaction.boundary": "connector",
-            "exactly.once.support": "required",
-        }
-        stage.configure(config)
-        stage.count()
-        attempts: list[Attempt] = []
-
-        def start() -> Attempt:
-            worker = {"egress.allow": "loopback"}
-            attempts.append(Attempt(stage, len(attempts) + 1, config, class_name(DltSourceTask), worker))
-            return attempts[-1]
-
-        try:
-            for least in (1, 1001, 2001):
-                running = start()
-                eventually(lambda least=least: len(stage.visible()) >= least, 60, lambda: attempts[-1].log, pause=0.02)  # type: ignore[misc]
-                api.add(1000)
-                running.kill()
-            last = start()
-            eventually(lambda: len(stage.visible()) >= len(api.rows), 60, lambda: last.log, pause=0.1)
+        rest = json.dumps({"client": {"base_url": api.url}, "resources": [resource]})
+        with reading_after_kills(stage, api, **{"rest.config": rest, "changes.only": "true"}) as last:
             asked = len(api.requests)
             eventually(lambda: len(api.requests) > asked + 2 * len(api.rows) // api.page, 60, "two more readings")
             assert last.stop()["trace"] is None
             assert sorted(stage.visible()) == list(range(len(api.rows))), "a row is missing, or there twice"
-        finally:
-            for each in attempts:
-                each.close()
