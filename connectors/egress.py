@@ -10,7 +10,7 @@ import ipaddress
 import re
 import socket
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Final
 
 EGRESS_ALLOW: Final = "egress.allow"
 DEFAULT: Final = "public,private"
@@ -24,7 +24,6 @@ _NEVER: Final = tuple(
 _PORTS: Final = re.compile(
     r"^(?P<host>\[[^\]]+\](?:/\d+)?|[^:]*|[^:]*:[^:]*:.*?)(?::(?P<low>\d+)(?:-(?P<high>\d+))?)?$"
 )
-_NOWHERE: Final = "unknown.invalid"
 _CLASSES: Final = frozenset({"public", "private", "loopback"})
 
 
@@ -109,33 +108,3 @@ def check_servers(policy: Policy, servers: str) -> None:
             policy.addresses(host, int(port))
         except (OSError, UnicodeError):
             continue
-
-
-def guard(client: Any, policy: Policy) -> None:
-    """Have an httpx client connect to allowed addresses only: each is looked up once, judged, and connected to.
-
-    So a name that changes its mind between a check and the connection changes nothing (DNS rebinding).
-    """
-    client.follow_redirects = False
-    for transport in {client._transport, *client._mounts.values()} - {None}:
-        transport._pool._network_backend = _Guarded(transport._pool._network_backend, policy)
-
-
-class _Guarded:
-    """httpcore's network backend."""
-
-    def __init__(self, backend: Any, policy: Policy) -> None:
-        self._backend, self._policy = backend, policy
-
-    def connect_tcp(self, host: str, port: int, **options: Any) -> Any:
-        try:
-            (address, *_) = self._policy.addresses(host, port)
-        except (OSError, UnicodeError):
-            # No such name: the backend says so in its client's own words. Not by that name, which may be there by now.
-            address = _NOWHERE
-        return self._backend.connect_tcp(address, port, **options)
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "connect_unix_socket":
-            raise AttributeError(name)
-        return getattr(self._backend, name)

@@ -8,7 +8,8 @@ from ringfence.connectors import egress
 from ringfence.connectors.api import ConfigDef, ConnectorError, ParsedConfig, RetriableError, Schema, Struct
 from ringfence.connectors.api.schemas import BOOLEAN, BYTES, FLOAT64, INT64, STRING
 from ringfence.connectors.converters.base import Converter, refuse
-from ringfence.connectors.converters.registry.settings import client, load, registry_settings, subject_of
+from ringfence.connectors.converters.registry.confluent_client import load, transport_error
+from ringfence.connectors.converters.registry.settings import client, registry_settings, subject_of
 
 Write = Callable[[object], bytes]
 """A value as bytes, without the id."""
@@ -99,14 +100,14 @@ class RegistryConverter(Converter):
         if self._trial:
             return 0
         registry = load("confluent_kafka.schema_registry")
-        transport = load("confluent_kafka.schema_registry.common._httpx_compat").httpx.TransportError
+        unreachable = transport_error()
         no_token = load("confluent_kafka.schema_registry.error").OAuthTokenError
         wanted = registry.Schema(text, self.kind)
         try:
             if self._register:
                 return int(self._client.register_schema(subject, wanted, self._normalize))
             return int(self._client.lookup_schema(subject, wanted, self._normalize).schema_id)
-        except transport as error:
+        except unreachable as error:
             raise RetriableError(
                 f"{name} cannot reach the Schema Registry ({type(error).__name__}): see that it runs at the address."
             ) from error

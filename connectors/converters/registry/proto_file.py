@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ringfence.connectors.api import ConnectorError, Schema, SchemaType
 from ringfence.connectors.api.schemas import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME
-from ringfence.connectors.converters.registry.settings import load
+from ringfence.connectors.converters.registry.confluent_client import load
 
 SCALARS: Final = {
     SchemaType.INT8: "int32",

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from ringfence.connectors import egress
 from ringfence.connectors.api import ConnectorError
-from ringfence.connectors.converters.registry.settings import client, load, registry_settings
+from ringfence.connectors.converters.registry.confluent_client import load, transport_error
+from ringfence.connectors.converters.registry.settings import client, registry_settings
 
 _ID_BYTES: Final = 5
 _DEEPEST: Final = 20
@@ -64,7 +65,7 @@ class SchemaReader:
     def _ask(self, number: int) -> "_Form | str":
         """The schema's form, or why it is not to be had."""
         registry = load("confluent_kafka.schema_registry")
-        transport = load("confluent_kafka.schema_registry.common._httpx_compat").httpx.TransportError
+        unreachable = transport_error()
         no_token = load("confluent_kafka.schema_registry.error").OAuthTokenError
         try:
             found = self._client.get_schema(number)
@@ -77,7 +78,7 @@ class SchemaReader:
                     return _Protobuf(self._client, number)
         except registry.SchemaRegistryError as error:
             return f"The Schema Registry does not give schema {number} (HTTP {error.http_status_code})."
-        except transport as error:
+        except unreachable as error:
             return f"The Schema Registry does not answer ({type(error).__name__})."
         except no_token:
             return "There is no token for the Schema Registry: look at bearer.auth.* and at the issuer."

@@ -1,6 +1,5 @@
 """The settings that the converters with a registry share, and the registry's client out of them: the one door to it."""
 
-import importlib
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -19,9 +18,10 @@ from ringfence.connectors.api import (
     Schema,
 )
 from ringfence.connectors.api.config_types import HIDDEN
+from ringfence.connectors.converters.registry.confluent_client import find_http_clients, load
+from ringfence.connectors.guarded_httpx import guard
 from ringfence.connectors.pinned_files import pin
 
-EXTRA: Final = "pip install 'ringfence[schema-registry]', on the workers and where the tasks run"
 _STRATEGIES: Final = ("TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy")
 _JAVA_STRATEGIES: Final = "io.confluent.kafka.serializers.subject."
 _LOW, _MEDIUM, _HIGH = Importance.LOW, Importance.MEDIUM, Importance.HIGH
@@ -159,14 +159,6 @@ def subject_of(settings: ParsedConfig, is_key: bool) -> Subject:
     return subject
 
 
-def load(module: str) -> Any:
-    """A module of the extra, imported when the first converter needs it. Raises `ConfigException` with the remedy."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ConfigException(f"Converters with a Schema Registry need more packages ({error}): {EXTRA}.") from error
-
-
 def client_config(settings: ParsedConfig) -> dict[str, Any]:
     """confluent-kafka's settings of the registry's client."""
     config: dict[str, Any] = {
@@ -211,11 +203,8 @@ def client(settings: ParsedConfig) -> Any:
     policy = egress.Policy(worker_limits.current().egress)
     try:
         made = registry.SchemaRegistryClient(client_config(settings))
-        rest = made._rest_client
-        egress.guard(rest.session, policy)
-        issuer = getattr(getattr(rest, "bearer_field_provider", None), "client", None)
-        if issuer is not None:
-            egress.guard(issuer, policy)
+        for http_client in find_http_clients(made):
+            guard(http_client, policy)
         return made
     except (ValueError, TypeError, OSError) as error:
         raise ConfigException(f"The Schema Registry's settings do not fit together: {error}") from error

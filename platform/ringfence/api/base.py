@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 from rest_framework.exceptions import UnsupportedMediaType
 from rest_framework.request import Request
 from rest_framework.views import APIView
@@ -30,6 +30,12 @@ class ConnectView(APIView):
     """
 
     access: Mapping[str, Need] = {}
+    http_request: HttpRequest
+    """Django's request, which middleware and audit trail know. `self.request`, REST framework's, wraps it."""
+
+    def setup(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
+        super().setup(request, *args, **kwargs)
+        self.http_request = request
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
@@ -45,8 +51,8 @@ class ConnectView(APIView):
 
     @property
     def raw_body(self) -> bytes:
-        """Django's own reading of the body: DRF takes one without a Content-Length for empty."""
-        return self.request._request.body
+        """The body as Django reads it: REST framework takes one without a Content-Length for empty."""
+        return self.http_request.body
 
     def json_body(self) -> object:
         """The body as JSON, None where it is empty."""
@@ -59,7 +65,7 @@ class ConnectView(APIView):
 
     @property
     def principal(self) -> Principal:
-        return principal_of(self.request._request)
+        return principal_of(self.http_request)
 
     @property
     def user_name(self) -> str:
@@ -67,15 +73,15 @@ class ConnectView(APIView):
 
     def authorise(self, verb: Verb, connector: str) -> None:
         """For a connector that the path does not name. Raises Forbidden, a 403."""
-        authorise(self.request._request, verb, connector)
+        authorise(self.http_request, verb, connector)
 
     def authorise_everywhere(self, verb: Verb) -> None:
         """For what concerns every connector. Raises Forbidden, a 403."""
-        authorise_everywhere(self.request._request, verb)
+        authorise_everywhere(self.http_request, verb)
 
     def tell(self, *, before: object, after: object) -> None:
         """For the audit entry of a write that concerns no connector."""
-        tell(self.request._request, before=before, after=after)
+        tell(self.http_request, before=before, after=after)
 
     def authorise_masks(self, config: Mapping[str, str]) -> None:
         """A mask stands for what is stored under that name: only for those who could read and change it anyway."""

@@ -116,7 +116,7 @@ class Fence(ConnectView):
         payload = base64.b64encode(self.raw_body).decode()
         dispatch.command(commands.Fence(name, payload, signature, algorithm))
         # Not before: anybody could fill the trail with requests that are not signed by a worker.
-        address = address_of(request._request)
+        address = address_of(self.http_request)
         record("fence", user="", via="signature", address=address, connector=name, outcome=Outcome.DONE, status=204)
         return Response(status=204)
 

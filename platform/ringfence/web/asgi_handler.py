@@ -80,7 +80,7 @@ class PooledHandler(ASGIHandler):
         if isinstance(response, StreamingHttpResponse):
             if response.is_async:
                 return response
-            response = _whole(response)
+            response = _read_whole(response)
         response.close()
         return response
 
@@ -107,9 +107,11 @@ def _is_known(scope: Scope) -> bool:
         return False
 
 
-def _whole(response: StreamingHttpResponse) -> HttpResponse:
-    """A file, read: ours are small. Closes it."""
-    found = HttpResponse(b"".join(response), status=response.status_code, reason=response.reason_phrase)
-    found.headers, found.cookies = response.headers, response.cookies
-    found._resource_closers.append(response.close)  # type: ignore[attr-defined]
-    return found
+def _read_whole(streamed: StreamingHttpResponse) -> HttpResponse:
+    """The response with its whole content in memory: our files are small. Closes the streamed one."""
+    try:
+        response = HttpResponse(b"".join(streamed), status=streamed.status_code, reason=streamed.reason_phrase)
+    finally:
+        streamed.close()
+    response.headers, response.cookies = streamed.headers, streamed.cookies
+    return response

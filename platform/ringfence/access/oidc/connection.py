@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 import httpx
 
 from ringfence.connectors import egress
+from ringfence.connectors.guarded_httpx import guard
 
 SECONDS: Final = 10.0
 _MOST_BYTES: Final = 1024 * 1024
@@ -39,7 +40,7 @@ class Connection:
 
     def __init__(self, policy: egress.Policy) -> None:
         self._client = httpx.Client(timeout=SECONDS, verify=_create_context())
-        egress.guard(self._client, policy)
+        guard(self._client, policy)
 
     def get(self, url: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
         """A JSON object. Raises Unavailable."""

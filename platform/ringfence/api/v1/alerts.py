@@ -111,7 +111,7 @@ class AlertRules(ListView):
         self.parse_parameters()
         row = _save(editing.save_rule, self.parse_body())
         shown = editing.describe_rule(row)
-        tell(request._request, before=None, after=shown, action="create alert rule")
+        tell(self.http_request, before=None, after=shown, action="create alert rule")
         return Response(shown, status=201, headers={"Location": f"/api/v1/alerts/rules/{row.pk}"})
 
 
@@ -133,13 +133,13 @@ class AlertRule(V1View):
         before = editing.describe_rule(row)
         _save(editing.save_rule, self.parse_body(), row)
         after = editing.describe_rule(_rule(number))
-        tell(request._request, before=before, after=after, action="change alert rule")
+        tell(self.http_request, before=before, after=after, action="change alert rule")
         return Response(after)
 
     def delete(self, request: Request, number: int) -> Response:
         self.parse_parameters()
         row = _rule(number)
-        tell(request._request, before=editing.describe_rule(row), after=None, action="delete alert rule")
+        tell(self.http_request, before=editing.describe_rule(row), after=None, action="delete alert rule")
         editing.delete(row)
         return Response(status=204)
 
@@ -164,7 +164,7 @@ class AlertDestinations(ListView):
         self.parse_parameters()
         made = _save(editing.save_destination, self.parse_body())
         shown = editing.describe_destination(made.row)
-        tell(request._request, before=None, after=shown, action="create alert destination")
+        tell(self.http_request, before=None, after=shown, action="create alert destination")
         once: Mapping[str, Any] = {**shown, "secret": made.secret} if made.secret else shown
         return Response(once, status=201, headers={"Location": f"/api/v1/alerts/destinations/{made.row.pk}"})
 
@@ -187,13 +187,13 @@ class AlertDestination(V1View):
         before = editing.describe_destination(row)
         made = _save(editing.save_destination, self.parse_body(), row)
         after = editing.describe_destination(made.row)
-        tell(request._request, before=before, after=after, action="change alert destination")
+        tell(self.http_request, before=before, after=after, action="change alert destination")
         return Response({**after, "secret": made.secret} if made.secret else after)
 
     def delete(self, request: Request, number: int) -> Response:
         self.parse_parameters()
         row = _destination(number)
-        tell(request._request, before=editing.describe_destination(row), after=None, action="delete alert destination")
+        tell(self.http_request, before=editing.describe_destination(row), after=None, action="delete alert destination")
         editing.delete(row)
         return Response(status=204)
 
@@ -209,7 +209,7 @@ class AlertDestinationTest(V1View):
         self.parse_parameters()
         row = _destination(number)
         delivery = editing.begin_test(row)
-        tell(request._request, before=None, after={"destination": row.name}, action="test alert destination")
+        tell(self.http_request, before=None, after={"destination": row.name}, action="test alert destination")
         tasks.hand(delivery.pk)
         return Response(DeliveryShape(delivery).data, status=202)
 

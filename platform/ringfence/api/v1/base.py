@@ -85,7 +85,7 @@ class V1View(ConnectView):
 
     def tell_reason(self, reason: str) -> None:
         """Why, for the audit entry of this write."""
-        note(self.request._request, reason)
+        note(self.http_request, reason)
 
     def parse_body(self, *, optional: bool = False) -> dict[str, Any]:
         """The body's fields, as the method's serializer in `takes` checks and completes them; a 400 for anything else.

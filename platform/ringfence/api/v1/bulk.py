@@ -64,7 +64,7 @@ class Bulk(V1View):
         self.parse_parameters()
         fields = self.parse_body()
         work = command(self.command_of(fields), self.user_name)
-        results = each(self.request._request, fields["connectors"], [self.verb], work)
+        results = each(self.http_request, fields["connectors"], [self.verb], work)
         return Response({"results": [result.fields() for result in results]})
 
 

@@ -141,7 +141,7 @@ class DeadLetters(V1View):
             before=asked["before"],
             level=asked["level"],
         )
-        note(self.request._request, f"looked at dead letters in topic {found['topic']}")
+        note(self.http_request, f"looked at dead letters in topic {found['topic']}")
         return Response(LettersShape({**found, "connector": name}).data)
 
 
@@ -160,7 +160,7 @@ class Replay(V1View):
         reason = fields.get("reason", "")
         row = reading.connector(name)
         if reason:
-            note(self.request._request, reason)
+            note(self.http_request, reason)
         done = dead_letters.replay(
             row,
             self.user_name,
@@ -169,5 +169,5 @@ class Replay(V1View):
             by=fields.get("class", ""),
             reason=reason,
         )
-        note(self.request._request, dead_letters.audit_text(done, reason))
+        note(self.http_request, dead_letters.audit_text(done, reason))
         return Response({"connector": name, "results": done["results"], "left": done["left"]})

@@ -77,7 +77,7 @@ class AlertIncidentAcknowledgement(_OnIncidents):
         one = _incident(self, number)
         self.require_operate(one.connector)
         if (after := handling.acknowledge(one, self.principal)) is not None:
-            tell(request._request, before=None, after=after, action="acknowledge incident")
+            tell(self.http_request, before=None, after=after, action="acknowledge incident")
         return Response(IncidentShape(one).data)
 
 
@@ -105,7 +105,7 @@ class AlertSilences(ListView, _OnIncidents):
         fields = self.parse_body()
         self.require_operate(fields["connector"])
         made = handling.silence(fields["connector"], fields["hours"], fields["reason"], self.principal)
-        tell(request._request, before=None, after=handling.facts(made), action="silence alerts")
+        tell(self.http_request, before=None, after=handling.facts(made), action="silence alerts")
         return Response(SilenceShape(made).data, status=201)
 
 
@@ -122,7 +122,7 @@ class AlertSilence(_OnIncidents):
         if found is None:
             raise not_found(f"No silence {number} is in force: GET /api/v1/alerts/silences lists them")
         self.require_operate(found.connector)
-        tell(request._request, before=handling.facts(found), after=None, action="end silence of alerts")
+        tell(self.http_request, before=handling.facts(found), after=None, action="end silence of alerts")
         handling.end(found)
         return Response(status=204)
 

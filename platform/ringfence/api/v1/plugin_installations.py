@@ -91,7 +91,7 @@ class PluginInstallations(ListView):
             asked["plugin"], self.user_name, size=asked.get("size", 0), sha256=asked.get("sha256", "")
         )
         told = {"plugin": row.plugin, "sha256": row.sha256}
-        tell(request._request, before=None, after=told, action="install plugin")
+        tell(self.http_request, before=None, after=told, action="install plugin")
         return Response(_answer(row), status=201)
 
 
@@ -110,7 +110,7 @@ class InstallationOf(V1View):
         self.parse_parameters()
         row = installations.find(number)
         told = {"plugin": row.plugin, "sha256": row.sha256}
-        tell(request._request, before=told, after=None, action="take plugin back")
+        tell(self.http_request, before=told, after=None, action="take plugin back")
         row.delete()
         return Response(status=204)
 
@@ -126,7 +126,7 @@ class RetryInstallation(V1View):
         self.parse_parameters()
         row = installations.find(number)
         told = {"plugin": row.plugin, "sha256": row.sha256}
-        tell(request._request, before=None, after=told, action="install plugin again")
+        tell(self.http_request, before=None, after=told, action="install plugin again")
         installations.retry(row)
         return Response(_answer(row), status=202)
 

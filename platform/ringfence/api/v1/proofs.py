@@ -101,5 +101,5 @@ class Proof(V1View):
         self.parse_parameters()
         seconds = self.parse_body()["seconds"]
         run = proofs.start(reading.connector(name), self.user_name, seconds)
-        note(self.request._request, f"counted exactly-once proof {run.number}")
+        note(self.http_request, f"counted exactly-once proof {run.number}")
         return Response(ProofShape(proofs.serialize(run)).data, status=202)

@@ -48,7 +48,7 @@ class Sessions(ListView):
         return [
             {
                 **{field: getattr(row, field) for field in fields},
-                "current": logins.is_current(row, self.request._request),
+                "current": logins.is_current(row, self.http_request),
             }
             for row in rows
         ]
@@ -68,7 +68,7 @@ class SessionOf(V1View):
         if row is None:
             raise not_found(f"There is no session {number}: it may have ended")
         before = {"account": row.account, "address": row.address}
-        tell(request._request, before=before, after=None, action="end session")
+        tell(self.http_request, before=before, after=None, action="end session")
         logins.end(row)
         return Response(status=204)
 
@@ -87,7 +87,7 @@ class OtherSessions(V1View):
 
     def delete(self, request: Request) -> Response:
         self.parse_parameters()
-        count = logins.end_others(self.principal, request._request)
+        count = logins.end_others(self.principal, self.http_request)
         before = {"account": self.principal.name, "sessions": count}
-        tell(request._request, before=before, after=None, action="end sessions")
+        tell(self.http_request, before=before, after=None, action="end sessions")
         return Response({"ended": count})

@@ -38,13 +38,13 @@ class ShareGroupView(V1View):
     def find_readers(self, name: str, verb: Verb = Verb.VIEW) -> Readers:
         """Raises Forbidden where the verb is not allowed on the group."""
         readers = last_seen.readers_now()
-        readers.authorise(self.request._request, verb, name)
+        readers.authorise(self.http_request, verb, name)
         return readers
 
     def find_readers_to_act(self, name: str, *, offsets: bool = True) -> Readers:
         """The same before an act, of which the audit trail hears."""
         readers = last_seen.readers_now()
-        readers.authorise_act(self.request._request, name, offsets=offsets)
+        readers.authorise_act(self.http_request, name, offsets=offsets)
         return readers
 
     def move(self, name: str, act: Move, fields: Mapping[str, Any]) -> Response:
@@ -55,7 +55,7 @@ class ShareGroupView(V1View):
         if dry_run:
             foreseen = acts.foresee(readers, name, act)
         else:
-            foreseen = acts.carry_out(self.request._request, readers, name, act, reason)
+            foreseen = acts.carry_out(self.http_request, readers, name, act, reason)
         return Response(ShareMovedShape(_serialize_moves(name, foreseen, dry_run)).data)
 
 
@@ -166,7 +166,7 @@ class ShareGroupArchived(ShareGroupView):
         if dry_run:
             found = archived.find(readers, name).only(topic)
         else:
-            found = archived.process_now(request._request, readers, name, reason, topic)
+            found = archived.process_now(self.http_request, readers, name, reason, topic)
         return Response(ShareArchivedShape(_serialize_archived(name, found, dry_run)).data, 200 if dry_run else 202)
 
 
@@ -188,7 +188,7 @@ class ShareGroupSettings(ShareGroupView):
         reason, given = fields["reason"], fields["settings"]
         readers = self.find_readers_to_act(name, offsets=False)
         self.tell_reason(reason)
-        after = acts.configure(request._request, readers, name, given, reason)
+        after = acts.configure(self.http_request, readers, name, given, reason)
         return Response(ShareSettingsShape({"group": name, "settings": after}).data)
 
 

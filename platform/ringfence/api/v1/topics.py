@@ -63,8 +63,8 @@ class TopicRecords(V1View):
     def get(self, request: Request, name: str) -> Response:
         asked = self.parse_query()
         wanted = RecordSearch.of(asked)
-        reader = find_reader(self.request._request, name, asked["connector"])
-        found = search.read_records(self.request._request, reader, wanted)
+        reader = find_reader(self.http_request, name, asked["connector"])
+        found = search.read_records(self.http_request, reader, wanted)
         return Response(TopicRecordsShape({**found, "topic": name}).data)
 
 
@@ -82,9 +82,9 @@ class RecordOrigin(V1View):
     def get(self, request: Request, name: str, partition: int, offset: int) -> Response:
         asked = self.parse_query()
         place = (whole(str(partition), "partition", 0, 2**31 - 1), whole(str(offset), "offset"))
-        reader = find_reader(self.request._request, name, asked["connector"])
-        note(self.request._request, f"looked at where {name}-{partition} offset {offset} comes from")
-        found = search.find_origin(self.request._request, reader, *place)
+        reader = find_reader(self.http_request, name, asked["connector"])
+        note(self.http_request, f"looked at where {name}-{partition} offset {offset} comes from")
+        found = search.find_origin(self.http_request, reader, *place)
         shown = {"transaction": None, "source": None, "why": "", **found}
         return Response(RecordOriginShape({**shown, "topic": name, "partition": partition, "offset": offset}).data)
 

@@ -141,5 +141,5 @@ class Import(V1View):
                 return "would be changed" if stored else "would be created"
             return "created" if writing.configure(name, complete, self.principal) else "changed"
 
-        results = each(self.request._request, configs, [Verb.EDIT], work)
+        results = each(self.http_request, configs, [Verb.EDIT], work)
         return Response({"results": [result.fields() for result in results]})

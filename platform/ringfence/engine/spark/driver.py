@@ -20,6 +20,7 @@ from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
 
 from ringfence.connectors.secret_names import secret_by_name
 from ringfence.crashes import crash_told
+from ringfence.engine.spark.driver_process import wait_for_end
 from ringfence.fencing.ids import TaskId
 from ringfence.fencing.task.plugin import Outcome
 from ringfence.fencing.task.spec import TaskSpec
@@ -65,8 +66,7 @@ class SparkHost:
         """Call `died` when the driver's JVM ends before `stop` was called: no job can be started any more."""
 
         def wait() -> None:
-            gateway: Any = self._spark._gateway
-            code = gateway.proc.wait()
+            code = wait_for_end(self._spark)
             if not self._stopping:
                 log.error("%s; this worker starts again", _how_it_ended(code, self._memory))
                 died()

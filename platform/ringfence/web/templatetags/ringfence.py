@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
-from lucide import _render_icon as render_lucide
+from lucide.templatetags.lucide import lucide as render_lucide
 
 from ringfence.connectors.plural_forms import write_count
 from ringfence.web.markdown import render_markdown
@@ -25,7 +25,7 @@ _DRAWN = re.compile(r' (?:fill|stroke(?:-width|-linecap|-linejoin)?)="(?:none|cu
 
 @lru_cache(maxsize=256)
 def _icon(name: str, size: int, css: str) -> SafeString:
-    svg = render_lucide(name, size, **{"class": f"icon {css}".strip(), "aria-hidden": "true"})
+    svg = render_lucide(name, size=size, **{"class": f"icon {css}".strip(), "aria-hidden": "true"})
     # How lines are drawn stands once in the stylesheet: a page has hundreds of icons.
     return mark_safe(_DRAWN.sub("", svg))  # noqa: S308 - from the lucide package, with constants of our templates
 

