@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from importlib.metadata import Distribution, distributions
 from pathlib import Path
 
 State = frozenset[tuple[str, int]]
@@ -14,9 +15,18 @@ def installed_state(environment: Mapping[str, str] | None = None) -> State:
 
     `environment`: of a process that is started by this one; its PYTHONPATH counts, too.
     """
-    more = {**os.environ, **(environment or {})}.get("PYTHONPATH", "").split(os.pathsep)
-    folders = {*(path for path in sys.path if Path(path).name in _PACKAGES), *filter(None, more)}
+    folders = {*(path for path in sys.path if Path(path).name in _PACKAGES), *_more_folders(environment)}
     return frozenset((path, _changed_at(path)) for path in folders)
+
+
+def find_distributions(environment: Mapping[str, str] | None = None) -> Iterable[Distribution]:
+    """What is installed, for a process with this environment."""
+    return distributions(path=[*_more_folders(environment), *sys.path])
+
+
+def _more_folders(environment: Mapping[str, str] | None) -> list[str]:
+    more = {**os.environ, **(environment or {})}.get("PYTHONPATH", "").split(os.pathsep)
+    return [folder for folder in more if folder]
 
 
 def _changed_at(path: str) -> int:

@@ -8,7 +8,6 @@ import importlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import EntryPoint, entry_points
-from typing import Final
 
 from ringfence.connectors.api import SourceConnector, SourceTask
 from ringfence.connectors.class_names import class_name
@@ -17,8 +16,7 @@ from ringfence.connectors.java import runtime, versions
 from ringfence.connectors.java.connector import java_connector_class
 from ringfence.connectors.java.discovery import JavaPlugin, find_plugins, short_names
 from ringfence.connectors.java.task import java_task_class
-
-GROUP: Final = "ringfence.connectors"
+from ringfence.connectors.plugin_environments import GROUP, PluginEnvironment, entry_points_of
 
 
 class UnknownConnector(LookupError):
@@ -33,10 +31,12 @@ class PluginInfo:
     class_name: str
     names: frozenset[str]
     type: str = "source"
+    distribution_version: str | None = None
+    """Of a plugin in an environment of its own: what its versions are told apart by without loading any."""
 
     @property
     def version(self) -> str:
-        return self.cls.version
+        return self.distribution_version or self.cls.version
 
 
 @dataclass
@@ -60,6 +60,18 @@ class PluginRegistry:
                 registry.plugins.append(describe(point.load(), point.name))
             except Exception as error:  # noqa: BLE001 - foreign code is imported; kept as the plugin's own error
                 registry.broken[point.name] = f"{type(error).__name__}: {error}"
+        return registry
+
+    @classmethod
+    def of_environment(cls, environment: PluginEnvironment) -> "PluginRegistry":
+        """Load the connectors of the environment that this process has entered, and no others."""
+        points = entry_points_of(environment)
+        registry = cls.discover(points)
+        versions_of = {point.name: point.dist.version for point in points if point.dist is not None}
+        registry.plugins = [
+            replace(each, distribution_version=next(versions_of[name] for name in versions_of if name in each.names))
+            for each in registry.plugins
+        ]
         return registry
 
     def follow_plugin_path(self) -> None:

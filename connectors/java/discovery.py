@@ -1,7 +1,8 @@
 """Finds Java connectors in `plugin.path`, by their service manifests: no JVM is started for it.
 
 As in Kafka Connect: an entry is a folder, or one jar; each folder and each jar directly in it is a plugin with a class
-loader of its own. A plugin that has no manifest (older than Kafka 3.6's KIP-898) is not found.
+loader of its own. A plugin that has no manifest (older than Kafka 3.6's KIP-898) is not found, and a folder with Python
+packages is left out (`plugin_environments`).
 """
 
 import os
@@ -15,6 +16,7 @@ from typing import Final
 from zipfile import BadZipFile, ZipFile
 
 from ringfence.connectors.java import versions
+from ringfence.connectors.plugin_environments import is_environment
 
 _MANIFEST: Final = "META-INF/services/org.apache.kafka.connect.source.SourceConnector"
 _POM: Final = re.compile(r"META-INF/maven/.*/pom\.properties")
@@ -107,7 +109,7 @@ def _locations(entry: Path) -> Iterator[Path]:
         inside = sorted(entry.iterdir())
     except OSError:
         return
-    yield from (each for each in inside if each.suffix in _ARCHIVES or each.is_dir())
+    yield from (each for each in inside if each.suffix in _ARCHIVES or (each.is_dir() and not is_environment(each)))
 
 
 def _jars(location: Path) -> Iterator[_Jar]:

@@ -50,7 +50,12 @@ class JavaRuntime:
 
     @property
     def folders(self) -> tuple[str, ...]:
-        return tuple(folder for each in self.plugin_path.split(",") if (folder := each.strip()))
+        return folders_in(self.plugin_path)
+
+
+def folders_in(plugin_path: str) -> tuple[str, ...]:
+    """The entries of the worker setting `plugin.path`."""
+    return tuple(folder for each in plugin_path.split(",") if (folder := each.strip()))
 
 
 def converters_of(settings: Mapping[str, str]) -> dict[str, str]:

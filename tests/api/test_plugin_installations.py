@@ -101,13 +101,13 @@ def test_a_file_in_pieces_is_installed_on_all_workers_and_on_one_that_comes_late
     assert (told["state"], told["differs"]) == ("done", False)
     for each in told["workers"]:
         assert each["connectors"] == {"a.One": "1.2"}
-        assert each["jars"] == {"one-1.2.jar": hashlib.sha256(jar()).hexdigest()}
+        assert each["files"] == {"one-1.2.jar": hashlib.sha256(jar()).hexdigest()}
         assert (tmp_path / each["worker"] / "one-1.2" / "one-1.2.jar").read_bytes() == jar()
     entry = AuditEntry.objects.get(action="install plugin")
     assert hashlib.sha256(jar()).hexdigest() in entry.after
     done = AuditEntry.objects.filter(action="plugin installed").order_by("pk")
     assert [(each.via, each.outcome) for each in done] == [(f"worker w{number}", "done") for number in (1, 2, 3)]
-    assert json.loads(done[0].after)["jars"] == {"one-1.2.jar": hashlib.sha256(jar()).hexdigest()}
+    assert json.loads(done[0].after)["files"] == {"one-1.2.jar": hashlib.sha256(jar()).hexdigest()}
 
 
 def test_a_worker_that_was_killed_in_the_middle_begins_again(client: Client, tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_taken_back_it_stays_where_it_is_and_comes_nowhere_else(client: Client, 
 def test_other_jars_under_the_same_coordinates_are_pointed_out(client: Client) -> None:
     row = PluginInstallation.objects.create(plugin="a:b:1", ready=True, started_ms=1)
     for worker in ("w1", "w2"):
-        report = json.dumps({"folder": "f", "connectors": {}, "jars": {"b.jar": worker}})
+        report = json.dumps({"folder": "f", "connectors": {}, "files": {"b.jar": worker}})
         WorkerInstallation.objects.create(installation=row, worker=worker, state="done", report=report, started_ms=1)
     assert client.get(f"{ROUTE}/{row.pk}").json()["differs"]
     assert "different jars" in client.get("/ui/plugins").content.decode()

@@ -43,9 +43,9 @@ def install(up: Up, version: str) -> None:
     assert [(each["state"], each["connectors"]) for each in found()["workers"]] == [("done", {CLASS: version})] * 2
     entries = up.rest.expect(200, "GET", "/api/v1/audit?action=plugin%20installed")["results"]
     audited = {
-        each["via"]: each["after"]["jars"] for each in entries if each["after"]["connectors"] == {CLASS: version}
+        each["via"]: each["after"]["files"] for each in entries if each["after"]["connectors"] == {CLASS: version}
     }
-    assert audited == {f"worker {each['worker']}": each["jars"] for each in found()["workers"]}
+    assert audited == {f"worker {each['worker']}": each["files"] for each in found()["workers"]}
 
 
 @pytest.mark.slow

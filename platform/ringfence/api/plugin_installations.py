@@ -1,4 +1,4 @@
-"""Plugins to be installed on all workers: by Maven coordinates, or as a file that comes in pieces."""
+"""Plugins to be installed on all workers: by Maven coordinates, as a Python package, or as a file in pieces."""
 
 import hashlib
 import json
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from django.db import IntegrityError, transaction
 
-from ringfence.connectors.java.plugin_names import COORDINATES_RULE, FILE_RULE, are_coordinates, is_file_name
+from ringfence.connectors.plugin_names import FILE_RULE, NAME_RULE, are_coordinates, is_file_name, is_package
 from ringfence.history.models import PluginInstallation, PluginPiece, WorkerInstallation
 from ringfence.history.plugin_pieces import read_pieces
 from ringfence.history.worker_plugins import find_live
@@ -25,15 +25,15 @@ _REMEDY: Final = (
 
 
 def begin(plugin: str, user: str, *, size: int = 0, sha256: str = "") -> PluginInstallation:
-    """Of coordinates, workers take it up at once; of a file, when all its bytes are there.
+    """Of a name, workers take it up at once; of a file, when all its bytes are there.
 
     Raises `ConnectError`: 400 for a plugin that cannot be one, 409 where no worker installs plugins or too many
     uploads are under way.
     """
     if sha256 and not is_file_name(plugin):
         raise bad_request(f"{plugin!r} is not a plugin: {FILE_RULE}.")
-    if not sha256 and not are_coordinates(plugin):
-        raise bad_request(f"{plugin!r} is no Maven coordinate: {COORDINATES_RULE}.")
+    if not sha256 and not (are_coordinates(plugin) or is_package(plugin)):
+        raise bad_request(f"{plugin!r} is no plugin: {NAME_RULE}.")
     if not takers():
         raise ConnectError(409, f"No worker installs plugins. {_REMEDY}.")
     now_ms = int(time.time() * 1000)
@@ -132,12 +132,20 @@ def _serialize(row: PluginInstallation, shares: list[WorkerInstallation], known:
         "user": row.user,
         "started_ms": row.started_ms,
         "workers": workers,
-        "differs": len({json.dumps(each["jars"], sort_keys=True) for each in workers if each["jars"]}) > 1,
+        "differs": len({json.dumps(each["files"], sort_keys=True) for each in workers if each["files"]}) > 1,
     }
 
 
 def _on_worker(worker: str, state: str) -> dict[str, Any]:
-    return {"worker": worker, "state": state, "error": "", "folder": "", "connectors": {}, "jars": {}, "ended_ms": None}
+    return {
+        "worker": worker,
+        "state": state,
+        "error": "",
+        "folder": "",
+        "connectors": {},
+        "files": {},
+        "ended_ms": None,
+    }
 
 
 def _of_share(share: WorkerInstallation) -> dict[str, Any]:

@@ -24,9 +24,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "plugin", help="class name, as `list` shows it"
     )
     fetching = actions.add(
-        "install", _install, "install a Kafka Connect plugin on all workers, from Maven Central or from a file"
+        "install", _install, "install a plugin on all workers: from Maven Central, from PyPI, or from a file"
     )
-    fetching.add_argument("plugin", metavar="GROUP:ARTIFACT:VERSION|FILE", help="Maven coordinates, or a .zip or .jar")
+    fetching.add_argument(
+        "plugin",
+        metavar="GROUP:ARTIFACT:VERSION|NAME==VERSION|FILE",
+        help="Maven coordinates, a Python package, or a .zip, .jar or .whl",
+    )
     fetching.add_argument(
         "--into", type=Path, metavar="DIR", help="install it in this local folder instead, without a server"
     )
@@ -71,13 +75,10 @@ def _list(rest: Rest, args: argparse.Namespace) -> int:
 def _install(rest: Rest, args: argparse.Namespace) -> int:
     if args.into is None:
         return _install_everywhere(rest, args)
-    plugins = _load("local.plugins")
-    folder, archive = args.into.absolute(), Path(args.plugin)
-    if archive.is_file():
-        place = _load("local.plugin_archive").install_archive(archive, folder)
-    else:
-        place = plugins.install(plugins.parse(args.plugin), folder)
-    print(plugins.describe(place))
+    installer = _load("local.plugin_installer")
+    folder, file = args.into.absolute(), Path(args.plugin)
+    place = installer.install_file(file, folder) if file.is_file() else installer.install(args.plugin, folder)
+    print(_load("local.plugin_contents").describe(place))
     return 0
 
 
@@ -89,7 +90,7 @@ def _install_everywhere(rest: Rest, args: argparse.Namespace) -> int:
     ]
     output.table(("WORKER", "STATE", "CONNECTORS"), rows)
     if found["differs"]:
-        raise ClientError(Exit.CONFLICT, "The workers have different jars of it: install one version by its file")
+        raise ClientError(Exit.CONFLICT, "The workers have different files of it: install one version by its file")
     return int(Exit.DONE if found["state"] == "done" else Exit.CONFLICT)
 
 

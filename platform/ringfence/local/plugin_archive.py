@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Final
 from zipfile import BadZipFile
 
-from ringfence.connectors.java.plugin_names import FILE_RULE, is_file_name
+from ringfence.connectors.plugin_names import FILE_RULE, is_file_name
 from ringfence.local.errors import LocalError
-from ringfence.local.plugins import digest, require_connector
+from ringfence.local.plugin_contents import digest
+from ringfence.local.plugins import require_connector
 from ringfence.local.safe_unpacking import Limits, unpack
 from ringfence.local.scratch import put_in_place, scratch_beside
 

@@ -5,10 +5,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ringfence.connectors.java.runtime import INSTALL_PATH
+from ringfence.connectors.plugin_names import NAME_RULE, are_coordinates, is_package, is_wheel
 from ringfence.engine.plugins.installations import InstallFailed
 from ringfence.local import plugins
 from ringfence.local.errors import LocalError
 from ringfence.local.plugin_archive import install_archive
+from ringfence.local.plugin_contents import digest, read_contents
+from ringfence.local.python_plugins import install_package, install_wheel
 from ringfence.local.scratch import scratch_beside
 
 
@@ -19,9 +22,9 @@ class PluginInstaller:
         self._folder = folder
         self._mirror = mirror
 
-    def fetch(self, coordinates: str) -> Mapping[str, object]:
+    def fetch(self, plugin: str) -> Mapping[str, object]:
         try:
-            return _describe(plugins.install(plugins.parse(coordinates), self._folder, self._mirror))
+            return _describe(install(plugin, self._folder, self._mirror))
         except LocalError as error:
             raise InstallFailed(str(error)) from error
 
@@ -33,9 +36,9 @@ class PluginInstaller:
                 archive = scratch / Path(name).name
                 with archive.open("xb") as file:
                     file.writelines(pieces)
-                if plugins.digest(archive) != sha256:
+                if digest(archive) != sha256:
                     raise InstallFailed(f"{name} does not have the SHA-256 {sha256}: send it again")
-                return _describe(install_archive(archive, self._folder))
+                return _describe(install_file(archive, self._folder))
         except (LocalError, OSError) as error:
             raise InstallFailed(str(error)) from error
 
@@ -49,6 +52,23 @@ def installer_of(settings: Mapping[str, str]) -> PluginInstaller | None:
     return PluginInstaller(Path(folder), os.environ.get("RINGFENCE_MAVEN_URL", "")) if folder else None
 
 
+def install(plugin: str, folder: Path, mirror: str = "") -> Path:
+    """The plugin's own folder below `folder`. plugin: a Python package in one version, or Maven coordinates.
+
+    Raises LocalError. mirror: of Maven Central.
+    """
+    if is_package(plugin):
+        return install_package(plugin, folder)
+    if not are_coordinates(plugin):
+        raise LocalError(f"{plugin!r} is no plugin: {NAME_RULE}")
+    return plugins.install(plugins.parse(plugin), folder, mirror)
+
+
+def install_file(file: Path, folder: Path) -> Path:
+    """The same, of a .whl, .zip or .jar."""
+    return install_wheel(file, folder) if is_wheel(file.name) else install_archive(file, folder)
+
+
 def _describe(folder: Path) -> Mapping[str, object]:
-    found = plugins.read_contents(folder)
-    return {"folder": str(found.folder), "connectors": dict(found.connectors), "jars": dict(found.jars)}
+    found = read_contents(folder)
+    return {"folder": str(found.folder), "connectors": dict(found.connectors), "files": dict(found.files)}

@@ -1,14 +1,11 @@
 """Fetch a Kafka Connect plugin from Maven Central into a folder of `plugin.path`."""
 
-import hashlib
 import os
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from ringfence.connectors.java.discovery import find_plugins
-from ringfence.connectors.java.plugin_names import COORDINATES_RULE, are_coordinates
+from ringfence.connectors.plugin_names import COORDINATES_RULE, are_coordinates
 from ringfence.local.errors import LocalError
 from ringfence.local.jars import Coordinate, resolve
 from ringfence.local.scratch import put_in_place, scratch_beside
@@ -52,33 +49,3 @@ def require_connector(name: str, folder: Path) -> None:
             "org.apache.kafka.connect.source.SourceConnector. For a plugin older than Kafka 3.6, Kafka's "
             "connect-plugin-path.sh sync-manifests writes it"
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """An installed plugin: its folder, the version of each connector's class, and the SHA-256 of each jar."""
-
-    folder: Path
-    connectors: Mapping[str, str]
-    jars: Mapping[str, str]
-
-
-def read_contents(folder: Path) -> Contents:
-    """Of a plugin's own folder."""
-    connectors = {each.class_name: each.version for each in find_plugins([os.fspath(folder)])}
-    jars = {str(jar.relative_to(folder)): digest(jar) for jar in sorted(folder.rglob("*.jar"))}
-    return Contents(folder, connectors, jars)
-
-
-def describe(folder: Path) -> str:
-    """For people: where an installed plugin is, its connectors with versions, and its jars as `sha256sum` has them."""
-    found = read_contents(folder)
-    connectors = [f"{class_name} {version}" for class_name, version in found.connectors.items()]
-    jars = [f"{sha256}  {name}" for name, sha256 in found.jars.items()]
-    return "\n".join([str(folder), *connectors, *jars])
-
-
-def digest(file: Path) -> str:
-    """Its SHA-256, in hexadecimal."""
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()

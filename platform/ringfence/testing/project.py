@@ -8,7 +8,8 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Final
 
-from ringfence.connectors.plugins import GROUP, PluginRegistry
+from ringfence.connectors.plugin_environments import GROUP
+from ringfence.connectors.plugins import PluginRegistry
 from ringfence.local.errors import LocalError
 from ringfence.testing.scenario import Scenario
 

@@ -32,7 +32,7 @@ _LOOKS: Final = {
 @require_http_methods(["GET", "HEAD", "POST"])
 @ensure_csrf_cookie
 def plugins(request: HttpRequest) -> HttpResponse:
-    """The form, and the newest installations. POST `plugin`: Maven coordinates; a file comes over the API."""
+    """The form, and the newest installations. POST `plugin`: its name; a file comes over the API."""
     if request.method != "POST":
         return _page(request)
     wanted = request.POST.get("plugin", "").strip()

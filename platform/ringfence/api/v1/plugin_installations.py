@@ -1,4 +1,4 @@
-"""`/api/v1/plugin-installations`: plugins for all workers, by Maven coordinates or as a file."""
+"""`/api/v1/plugin-installations`: plugins for all workers, by Maven coordinates, as a Python package or as a file."""
 
 import base64
 import binascii
@@ -24,19 +24,19 @@ _INSTALLER = everywhere(Verb.INSTALL_PLUGINS)
 
 
 class OnWorkerShape(serializers.Serializer[Any]):
-    """`connectors`: version by class; `jars`: SHA-256 by name; both empty before it is done."""
+    """`connectors`: version by class; `files`: SHA-256 of each jar or wheel by name; both empty before it is done."""
 
     worker = serializers.CharField()
     state = serializers.ChoiceField(choices=["waiting", "running", "done", "failed"])
     error = serializers.CharField(allow_blank=True)
     folder = serializers.CharField(allow_blank=True)
     connectors = serializers.DictField(child=serializers.CharField())
-    jars = serializers.DictField(child=serializers.CharField())
+    files = serializers.DictField(child=serializers.CharField())
     ended_ms = serializers.IntegerField(allow_null=True)
 
 
 class InstallationShape(serializers.Serializer[Any]):
-    """`differs`: workers have different jars. `size`, `received`: bytes of the file, 0 for Maven coordinates."""
+    """`differs`: workers have different files. `size`, `received`: bytes of the file, 0 for a name."""
 
     id = serializers.IntegerField()
     plugin = serializers.CharField()
@@ -51,7 +51,7 @@ class InstallationShape(serializers.Serializer[Any]):
 
 
 class InstallShape(RequestShape):
-    """`plugin`: group:artifact:version; or a file's name, with its `size` and `sha256`."""
+    """`plugin`: group:artifact:version (Maven), name==version (Python), or a file's name with its `size`, `sha256`."""
 
     plugin = StringField(max_length=300)
     size = IntegerField(required=False, min_value=1, max_value=installations.MOST_BYTES)
@@ -86,7 +86,7 @@ class PluginInstallations(ListView):
         self.parse_parameters()
         asked = self.parse_body()
         if ("size" in asked) != ("sha256" in asked):
-            raise bad_request("A file needs both its size and its sha256; Maven coordinates need neither.")
+            raise bad_request("A file needs both its size and its sha256; a name needs neither.")
         row = installations.begin(
             asked["plugin"], self.user_name, size=asked.get("size", 0), sha256=asked.get("sha256", "")
         )

@@ -23,7 +23,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 
-from ringfence.connectors import worker_limits
+from ringfence.connectors import plugin_environments, worker_limits
 from ringfence.connectors.java import runtime as java_runtime
 from ringfence.connectors.java import shared_process
 from ringfence.connectors.plugins import PluginRegistry
@@ -43,7 +43,10 @@ class Child:
         self._answers = answers
         self._writing = threading.Lock()
         self._lanes: dict[str, queue.SimpleQueue[dict[str, object]]] = {}
-        self._registry = PluginRegistry.discover()
+        environment = plugin_environments.entered(os.environ)
+        self._registry = (
+            PluginRegistry.discover() if environment is None else PluginRegistry.of_environment(environment)
+        )
         self._operations = Operations(self._registry, self.write)
 
     def serve(self) -> None:
@@ -111,6 +114,7 @@ def main() -> None:
     threading.Thread(target=_heartbeat, args=(crash,), name="watchdog", daemon=True).start()
     if java_runtime.current() is not None:
         shared_process.get()  # it starts beside the first call, not in it
+    plugin_environments.enter(os.environ)
     child = Child(requests, answers)
     child.write({"event": "ready"})
     child.serve()

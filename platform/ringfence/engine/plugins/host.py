@@ -1,23 +1,21 @@
 """The door to plugin code: validate, key infos, offset checks, and connector instances, each call with a deadline."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import cast
 
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
 from ringfence.connectors.java import runtime as java_runtime
-from ringfence.connectors.java import versions
 from ringfence.engine.plugins.errors import PluginError
 from ringfence.engine.plugins.installed_plugins import InstalledPlugins, describe_upgrade
-from ringfence.engine.plugins.live import LiveConnectors, Offsets, pairs_of
-from ringfence.engine.plugins.pool import CallPool
+from ringfence.engine.plugins.live import Offsets, pairs_of
+from ringfence.engine.plugins.plugin_list import PluginLists, choose_version, names_in
 from ringfence.engine.plugins.process import ChildProcess
+from ringfence.engine.plugins.process_groups import ProcessGroups
 from ringfence.requests.plugin_calls import (
     CheckIsJava,
     CheckOffsets,
     ConvertDeadLetters,
     CountRecords,
     FindSlot,
-    ListPlugins,
     PluginCall,
     PreviewRecords,
     ReadCommonKeys,
@@ -32,19 +30,11 @@ from ringfence.requests.request import Answer
 CALL_SECONDS = 10.0
 JAVA_CALL_SECONDS = 30.0
 """Where Java connectors may run: the first call of a process waits for its JVM."""
-_PREVIEW_PROCESSES = 2
 
 
 def version_key(config: Mapping[str, str]) -> tuple[str, str]:
     """What a configuration's version depends on: the connector's class, and the version that it asks for."""
     return config.get(CONNECTOR_CLASS, "").strip(), config.get(PLUGIN_VERSION, "")
-
-
-def _choose(requirement: str, found: Sequence[str]) -> str | None:
-    try:
-        return versions.choose(requirement, found, str)
-    except ValueError:  # validation says so
-        return None
 
 
 class PluginHost:
@@ -60,6 +50,7 @@ class PluginHost:
     offsets_topics: the offsets topics of connectors, asked for at each call and told to the plugin process.
     call_seconds: the timeout of calls that come without one.
     environment: variables for the plugin processes, on top of this process's own without the platform's settings.
+    folders: entries of `plugin.path`, where plugins may have environments of their own.
     """
 
     def __init__(
@@ -72,37 +63,38 @@ class PluginHost:
         environment: Mapping[str, str] | None = None,
         on_warning: Callable[[str, str], None] = lambda _name, _text: None,
         offsets_topics: Callable[[], Collection[str]] = tuple,
+        folders: Sequence[str] = (),
     ) -> None:
         self._on_reconfigure = on_reconfigure
         self._on_failed = on_failed
         self._on_warning = on_warning
         self._offsets_topics = offsets_topics
         self._environment = environment
-        self.installed = InstalledPlugins(environment)
+        self.installed = InstalledPlugins(environment, folders)
+        self._environments = self.installed.environments
         self.call_seconds = call_seconds
         self.known_versions: dict[tuple[str, str], str] = {}
-        self._calls = CallPool(self._start_process, call_processes)
-        # Apart, so that no validation waits for a preview; and no preview leaves anything of the plugin running.
-        self._previews = CallPool(self._start_process, _PREVIEW_PROCESSES, warm=False)
-        self._live = LiveConnectors(self._start_instance_process, on_failed)
+        self._groups = ProcessGroups(self._start_process, self._start_instance_process, on_failed, call_processes)
+        self._lists = PluginLists(self._groups, self._environments)
 
     def _limit(self, timeout: float | None) -> float:
         return self.call_seconds if timeout is None else timeout
 
     def _ask(self, call: PluginCall[Answer], timeout: float | None) -> Answer:
-        pool = self._previews if call.leaves_nothing else self._calls
-        return pool.call(call, self._limit(timeout))
+        with self._groups.use(self._environments.find_for_call(call)) as group:
+            return group.ask(call, self._limit(timeout))
 
     def plugins(self, timeout: float | None = None) -> list[dict[str, object]]:
-        """`{"class", "type", "version", "versions", "names", "documentation"}` of each connector.
+        """`{"class", "type", "version", "versions", "names", "documentation", "environment"}` of each connector.
 
-        `names`: all that may stand in connector.class; `versions`: all that are installed, the newest first.
+        `names`: all that may stand in connector.class; `versions`: all that are installed, the newest first;
+        `environment`: the folder of the newest, where it has an environment of its own.
         """
-        return cast("list[dict[str, object]]", self._ask(ListPlugins(), timeout)["plugins"])
+        return self._lists.read(self._limit(timeout)).plugins
 
     def class_of(self, plugin: str, timeout: float | None = None) -> str | None:
         """The class that a name in `connector.class` means; None for one that is not installed."""
-        found = (one for one in self.plugins(timeout) if plugin in cast("list[str]", one["names"]))
+        found = (one for one in self.plugins(timeout) if plugin in names_in(one))
         return next((str(one["class"]) for one in found), None)
 
     def version_of(self, config: Mapping[str, str]) -> str | None:
@@ -110,8 +102,8 @@ class PluginHost:
         key = version_key(config)
         if key not in self.known_versions:
             for one in self.plugins():
-                if key[0] in cast("list[str]", one["names"]):
-                    found = _choose(key[1], cast("list[str]", one["versions"]))
+                if key[0] in names_in(one):
+                    found = choose_version(key[1], one)
                     if found is not None:
                         self.known_versions[key] = found
         return self.known_versions.get(key)
@@ -122,16 +114,20 @@ class PluginHost:
             return None
         plugin, wanted = version_key(config)
         for one in self.plugins():
-            if plugin in cast("list[str]", one["names"]):
-                is_java = bool(one["java"])
-                installed = _choose(wanted, cast("list[str]", one["versions"])) if is_java else str(one["version"])
+            if plugin in names_in(one):
+                alone = bool(one["java"]) or one["environment"] is not None
+                installed = choose_version(wanted, one) if alone else str(one["version"])
                 if installed is not None and installed != running:
-                    return describe_upgrade(plugin, installed, running, is_java=is_java)
+                    return describe_upgrade(plugin, installed, running, in_own_process=alone)
         return None
 
     def find_broken_plugins(self, timeout: float | None = None) -> dict[str, str]:
         """Connectors that are installed and cannot be loaded, with the reason."""
-        return cast("dict[str, str]", self._ask(ListPlugins(), timeout)["broken"])
+        return self._lists.read(self._limit(timeout)).broken
+
+    def close_unused(self) -> None:
+        """End the processes of plugin environments that nobody has used for a while."""
+        self._groups.close_unused()
 
     def config_keys(
         self, plugin: str, timeout: float | None = None, *, common: bool = False, version: str | None = None
@@ -245,7 +241,11 @@ class PluginHost:
 
         grant: the value of the record with the topics that it may write to, None for all but internal ones.
         """
-        version = self._live.start(name, config, offsets, self._limit(timeout), grant)
+        with self._groups.use(self._environments.find_for(config)) as group:
+            before = self._groups.settle(name, group)
+            if before is not None:
+                before.live.stop(name, self._limit(timeout))
+            version = group.live.start(name, config, offsets, self._limit(timeout), grant)
         self.known_versions[version_key(config)] = version
         return version
 
@@ -256,27 +256,34 @@ class PluginHost:
 
         After a `PluginTimeout` or `PluginCrash` the instance is gone: start it again.
         """
-        return self._live.task_configs(name, max_tasks, offsets, self._limit(timeout))
+        return self._groups.home_of(name).live.task_configs(name, max_tasks, offsets, self._limit(timeout))
 
     def stop_connector(self, name: str, timeout: float | None = None) -> None:
         """Stop the connector's instance, if there is one; it is gone also after an error."""
-        self._live.stop(name, self._limit(timeout))
+        self._groups.home_of(name).live.stop(name, self._limit(timeout))
 
     def running_connectors(self) -> list[str]:
         """The connectors with an instance, running or being started again."""
-        return self._live.names()
+        return self._groups.running()
 
     def close(self) -> None:
         """End all plugin processes."""
-        self._live.close()
-        self._calls.close()
-        self._previews.close()
+        self._groups.close()
 
-    def _start_instance_process(self, on_end: Callable[[ChildProcess], None]) -> ChildProcess:
-        return ChildProcess(self._event, on_end, self._environment, self._offsets_topics)
+    def _start_instance_process(
+        self, variables: Mapping[str, str], on_end: Callable[[ChildProcess], None]
+    ) -> ChildProcess:
+        return ChildProcess(self._event, on_end, self._variables(variables), self._offsets_topics)
 
-    def _start_process(self) -> ChildProcess:
-        return ChildProcess(environment=self._environment, offsets_topics=self._offsets_topics)
+    def _start_process(self, variables: Mapping[str, str]) -> ChildProcess:
+        return ChildProcess(environment=self._variables(variables), offsets_topics=self._offsets_topics)
+
+    def _variables(self, more: Mapping[str, str]) -> Mapping[str, str]:
+        """A process of a plugin environment has that environment's connectors only, and no Java."""
+        told = dict(self._environment or {})
+        if more:
+            told.pop(java_runtime.ENVIRONMENT, None)
+        return {**told, **more}
 
     def _event(self, message: dict[str, object]) -> None:
         if message.get("event") == "reconfigure":

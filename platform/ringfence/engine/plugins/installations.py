@@ -31,12 +31,12 @@ class InstallFailed(Exception):
 class Installer(Protocol):
     """Puts a plugin into this worker's folder: whole, or not at all.
 
-    Both answer `{"folder", "connectors": {class: version}, "jars": {name: sha256}}`, also where the very same plugin is
-    there already, and raise `InstallFailed`.
+    Both answer `{"folder", "connectors": {class: version}, "files": {name: sha256}}`, also where the very same plugin
+    is there already, and raise `InstallFailed`.
     """
 
-    def fetch(self, coordinates: str) -> Mapping[str, object]:
-        """From Maven Central."""
+    def fetch(self, plugin: str) -> Mapping[str, object]:
+        """From Maven Central by coordinates, or from PyPI as `name==version`."""
 
     def unpack(self, name: str, sha256: str, pieces: Iterable[bytes]) -> Mapping[str, object]:
         """A file of this name."""
@@ -60,6 +60,7 @@ class PluginInstallations:
                 while self.install_next():
                     pass
                 self.tell_versions()
+                self._plugins.close_unused()
             except (DatabaseError, PluginError) as error:
                 log.info("What is to be installed here is looked up again soon: %s", error)
             finally:
@@ -114,7 +115,7 @@ class PluginInstallations:
         return True
 
     def _audit(self, wanted: "PluginInstallation", share: "WorkerInstallation") -> None:
-        """What came of it here, with the SHA-256 of each jar: unlike the rows, an entry is not deleted."""
+        """What came of it here, with the SHA-256 of each file: unlike the rows, an entry is not deleted."""
         from ringfence.audit.models import Outcome
         from ringfence.audit.trail import record
 

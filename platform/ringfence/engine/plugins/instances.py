@@ -108,16 +108,16 @@ class Instances:
 
         grant: the value of the connector's record of granted topics, None where it has none.
         """
-        connector_class = find_for(self._registry, resolved.config).cls
+        plugin = find_for(self._registry, resolved.config)
         if self._newest.get(name, 0) > token:
-            return connector_class.version
+            return plugin.version
         self._newest[name] = token
         before = self._running.pop(name, None)
         if before is not None:
             _stop_quietly(name, before.connector)
-        connector = connector_class()
+        connector = plugin.cls()
         event: dict[str, object] = {"event": "reconfigure", "connector": name}
-        secrets = redactor(find_for(self._registry, resolved.config), resolved.config)
+        secrets = redactor(plugin, resolved.config)
 
         def fail(trace: str) -> None:
             self._emit({"event": "failed", "connector": name, "trace": secrets(resolved.hide(trace))})
@@ -139,7 +139,7 @@ class Instances:
             _stop_quietly(name, connector)
             raise
         self._running[name] = _Running(connector, context, resolved, token)
-        return connector_class.version
+        return plugin.version
 
     def task_configs(self, name: str, max_tasks: int, offsets: Offsets | None) -> list[dict[str, str]]:
         """The tasks' configurations, each with its `task.class`, to be stored: no value of a config provider in them.

@@ -9,6 +9,7 @@ of 0.4 s for each task's process, which starts with 46 MiB (PSS 29) in place of 
 import faulthandler
 import gc
 import importlib
+import os
 import sys
 from importlib.machinery import PathFinder
 
@@ -39,6 +40,10 @@ if __name__ == "__main__":
     faulthandler.enable()  # the daemon's own crashes; Spark sees to those of each task (`spark_settings`)
     for name in _SHARED:
         importlib.import_module(name)
+
+    from ringfence.connectors import plugin_environments
+
+    plugin_environments.enter(os.environ)
     gc.collect()
     gc.freeze()  # else the first collection writes to every object, and its page is shared no more
     # Records are made by the thousand and end with their last reference. Looking for cycles among them as often as

@@ -77,18 +77,33 @@ class SparkHost:
         """Run an empty job, so that the daemon is up before the first task needs it."""
         self._spark.parallelize([0], 1).map(_nothing).collect()
 
-    def submit(self, spec: TaskSpec, on_end: OnEnd) -> None:
-        """Start the attempt, on a thread of its own, on which `on_end` is called when it has ended, however it did."""
+    def submit(self, spec: TaskSpec, on_end: OnEnd, variables: Mapping[str, str] | None = None) -> None:
+        """Start the attempt, on a thread of its own, on which `on_end` is called when it has ended, however it did.
+
+        variables: for its Python process, which none is used for that has others.
+        """
         key = (spec.task, spec.placement.generation, spec.placement.attempt)
-        thread = threading.Thread(target=self._run, args=(spec, key, on_end), name=f"job-{spec.task}", daemon=True)
+        spark = self._with_variables(variables or {})
+        thread = threading.Thread(
+            target=self._run, args=(spark, spec, key, on_end), name=f"job-{spec.task}", daemon=True
+        )
         self._threads[key] = thread
         thread.start()
 
-    def _run(self, spec: TaskSpec, key: tuple[TaskId, int, int], on_end: OnEnd) -> None:
+    def _with_variables(self, variables: Mapping[str, str]) -> SparkContext:
+        """The same context for jobs in Python processes of their own: Spark keeps one daemon for each environment."""
+        if not variables:
+            return self._spark
+        context = object.__new__(SparkContext)  # a second one, and a copy, are refused
+        context.__dict__.update(self._spark.__dict__)
+        context.environment = {**self._spark.environment, **variables}
+        return context
+
+    def _run(self, spark: SparkContext, spec: TaskSpec, key: tuple[TaskId, int, int], on_end: OnEnd) -> None:
         result: Outcome | Lost
         try:
-            self._spark.setJobGroup(group_of(spec), f"{spec.task} attempt {spec.placement.attempt}")
-            (answer,) = self._spark.parallelize([spec.dumps()], 1).map(_run_once).collect()
+            spark.setJobGroup(group_of(spec), f"{spec.task} attempt {spec.placement.attempt}")
+            (answer,) = spark.parallelize([spec.dumps()], 1).map(_run_once).collect()
             value = json.loads(answer)
             result = Lost(value["lost"]) if "lost" in value else _outcome(value)
         except (PySparkException, Py4JError, OSError, ValueError) as error:

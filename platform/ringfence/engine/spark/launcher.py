@@ -9,10 +9,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ringfence.connectors.java.runtime import JavaRuntime
+from ringfence.connectors.java.runtime import PLUGIN_PATH, JavaRuntime, folders_in
 from ringfence.connectors.worker_limits import WorkerLimits
 from ringfence.engine.config_topic import open_config_log
 from ringfence.engine.platform_topics import topics_of
+from ringfence.engine.plugins.environments import Environments
 from ringfence.engine.spark.driver import Lost, SparkHost, group_of
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Retriable
@@ -87,6 +88,7 @@ class Launcher:
         } | (limits or WorkerLimits()).as_settings()
         if java is not None:
             self._settings |= java.as_settings()
+        self._environments = Environments(folders_in(config.settings.get(PLUGIN_PATH, "")))
         self._levels = ClusterLevels()
         self.failure: str | None = None
         self._log: ConfigLog | None = None
@@ -201,7 +203,8 @@ class Launcher:
         )
         self._specs.append(spec)
         log.info("Starting %s, generation %d, attempt %d", task, placement.generation, placement.attempt)
-        self._spark.submit(spec, self.on_end)
+        environment = self._environments.find_for(spec.connector_config)
+        self._spark.submit(spec, self.on_end, None if environment is None else environment.as_variables())
 
     def _snapshot(self, connector: ConnectorName) -> OffsetsSnapshot | None:
         known = self._view.snapshot(connector) if self._view is not None else None

@@ -2,13 +2,14 @@
 
 import json
 import logging
+import os
 import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from ringfence.connectors import files, worker_limits
+from ringfence.connectors import files, plugin_environments, worker_limits
 from ringfence.connectors.api import ConfigException, Schema, SourceRecord, SourceTask
 from ringfence.connectors.columns import Column
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
@@ -162,7 +163,7 @@ def run_spec(spec: TaskSpec, reporter: Reporter, *, tell_logs: bool = False) -> 
     named = hiding(config)
     task_class = _find_task_class(spec.task_class)
     java = task_class is not None and issubclass(task_class, JavaSourceTask)
-    version = None if task_class is None else task_class.version or _java_version(connector.config)
+    version = None if task_class is None else _version_of(task_class, connector.config)
     plugin = Plugin(make, config, ReadyBytes() if java else Conversion(spec), version, redact)
     placement = spec.placement
     tags = {"task": spec.task.task, "generation": placement.generation, "attempt": placement.attempt}
@@ -183,6 +184,14 @@ def run_spec(spec: TaskSpec, reporter: Reporter, *, tell_logs: bool = False) -> 
         return run.run()
     finally:
         logs.uninstall()
+
+
+def _version_of(task_class: type[SourceTask], config: Mapping[str, str]) -> str | None:
+    environment = plugin_environments.entered(os.environ)
+    if environment is not None:
+        wanted = config.get(CONNECTOR_CLASS, "").strip()
+        return next((each.version for each in environment.plugins if wanted in each.names), None)
+    return task_class.version or _java_version(config)
 
 
 def _java_version(config: Mapping[str, str]) -> str | None:

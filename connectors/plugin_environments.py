@@ -1,0 +1,153 @@
+"""Finds Python plugins in `plugin.path` that have an environment of their own, by their metadata: none is imported.
+
+An entry of `plugin.path` has a folder for each: a virtual environment, or what `pip install --target` makes. Its
+packages come before those that the worker was installed with, except for what is loaded before any plugin.
+"""
+
+import os
+import site
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import EntryPoint, distributions
+from pathlib import Path
+from typing import Final
+
+from ringfence.connectors.java import versions
+
+GROUP: Final = "ringfence.connectors"
+"""Of entry points: each names a connector's class."""
+ENVIRONMENT: Final = "RINGFENCE_PLUGIN_PACKAGES"
+"""Tells a process which plugin environment it is of."""
+_PYTHON: Final = f"python{sys.version_info.major}.{sys.version_info.minor}"
+
+
+@dataclass(frozen=True, slots=True)
+class PythonPlugin:
+    """One connector class, dotted. version: of its distribution; names: all that users may write for it."""
+
+    class_name: str
+    version: str
+    names: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class PluginEnvironment:
+    """folder: one in `plugin.path`; packages: what goes on Python's path, with the time of its last change.
+
+    Equal as long as nothing was installed, upgraded or removed in it.
+    """
+
+    folder: str
+    packages: str
+    changed_ns: int
+
+    @property
+    def plugins(self) -> tuple[PythonPlugin, ...]:
+        return _plugins_of(self)
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing in it can be run; None where something may."""
+        if not self.packages:
+            return f"{self.folder} was made for another Python than this worker's: install it again with {_PYTHON}"
+        return None
+
+    def as_variables(self) -> dict[str, str]:
+        """What tells a process to `enter` it. They differ where the environment does."""
+        return {ENVIRONMENT: self.packages, f"{ENVIRONMENT}_CHANGED": str(self.changed_ns)} if self.packages else {}
+
+
+def is_environment(folder: Path) -> bool:
+    """Whether a folder in `plugin.path` holds Python packages, and so no Java plugin."""
+    return (folder / "pyvenv.cfg").is_file() or any(folder.glob("*.dist-info"))
+
+
+def find_environments(folders: Sequence[str]) -> tuple[PluginEnvironment, ...]:
+    """Those in these entries of `plugin.path`, by folder. What cannot be read holds none."""
+    return tuple(open_environment(place) for folder in folders for place in _environments(Path(folder)))
+
+
+def open_environment(folder: Path) -> PluginEnvironment:
+    """That of a folder that holds one (`is_environment`)."""
+    packages = folder / "lib" / _PYTHON / "site-packages" if (folder / "pyvenv.cfg").is_file() else folder
+    if not packages.is_dir():
+        return PluginEnvironment(str(folder), "", 0)
+    return PluginEnvironment(str(folder), str(packages), _changed_at(str(packages)))
+
+
+def choose_environment(
+    environments: Sequence[PluginEnvironment], name: str, requirement: str | None, taken: frozenset[str]
+) -> PluginEnvironment | None:
+    """The one with the newest version of a connector that `connector.plugin.version` asks for.
+
+    None where there is none, and for what is neither a version nor a range. taken: short names of other connectors.
+    """
+    found = [
+        (environment, plugin)
+        for environment in environments
+        for plugin in environment.plugins
+        if name == plugin.class_name or name in plugin.names - taken
+    ]
+    try:
+        chosen = versions.choose(requirement, found, lambda each: each[1].version)
+    except ValueError:  # validation says so
+        return None
+    return None if chosen is None else chosen[0]
+
+
+def names_of(point: EntryPoint) -> frozenset[str]:
+    """All that users may write for the connector of an entry point, as far as that is known without loading it."""
+    module, _, cls = point.value.partition(":")
+    simple = cls.strip().rpartition(".")[2]
+    return frozenset({f"{module.strip()}.{cls.strip()}", point.name, simple, simple.removesuffix("Connector")})
+
+
+def enter(variables: Mapping[str, str]) -> None:
+    """Put the packages of the environment that the variables tell of first on this process's path. Nothing for none."""
+    packages = variables.get(ENVIRONMENT, "")
+    if not packages:
+        return
+    before = list(sys.path)
+    site.addsitedir(packages)  # with its .pth files, which namespace packages may need
+    sys.path[:] = [*(each for each in sys.path if each not in before), *before]
+
+
+def entered(variables: Mapping[str, str]) -> PluginEnvironment | None:
+    """The environment that this process has entered; None for none."""
+    packages = variables.get(ENVIRONMENT, "")
+    return PluginEnvironment(packages, packages, _changed_at(packages)) if packages else None
+
+
+def entry_points_of(environment: PluginEnvironment) -> list[EntryPoint]:
+    """Its connectors' entry points."""
+    if not environment.packages:
+        return []
+    found = distributions(path=[environment.packages])
+    return [point for each in found for point in each.entry_points if point.group == GROUP]
+
+
+@lru_cache(maxsize=1000)
+def _plugins_of(environment: PluginEnvironment) -> tuple[PythonPlugin, ...]:
+    plugins = []
+    for point in entry_points_of(environment):
+        module, _, cls = point.value.partition(":")
+        version = point.dist.version if point.dist is not None else "unknown"
+        plugins.append(PythonPlugin(f"{module.strip()}.{cls.strip()}", version, names_of(point)))
+    return tuple(sorted(plugins, key=lambda plugin: plugin.class_name))
+
+
+def _environments(entry: Path) -> Iterator[Path]:
+    try:
+        inside = sorted(entry.iterdir())
+    except OSError:
+        return
+    yield from (each for each in inside if each.is_dir() and is_environment(each))
+
+
+def _changed_at(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return 0

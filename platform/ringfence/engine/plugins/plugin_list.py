@@ -1,0 +1,104 @@
+"""One list of the plugins of all environments."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from ringfence.connectors.java import versions
+from ringfence.connectors.plugin_environments import PluginEnvironment
+from ringfence.engine.plugins.environments import Environments
+from ringfence.engine.plugins.process_groups import ProcessGroups
+from ringfence.requests.plugin_calls import ListPlugins
+
+Entry = dict[str, object]
+"""See `PluginHost.plugins`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginList:
+    """broken: by entry point or folder, why a connector that is installed cannot be run."""
+
+    plugins: list[Entry]
+    broken: dict[str, str]
+
+
+class PluginLists:
+    """Asks the plugin processes for what they have. Thread-safe."""
+
+    def __init__(self, groups: ProcessGroups, environments: Environments) -> None:
+        self._groups = groups
+        self._environments = environments
+        self._listed: dict[PluginEnvironment, Entry] = {}
+
+    def read(self, timeout: float) -> PluginList:
+        """As it is now. timeout: of each call, in seconds. Raises PluginError."""
+        with self._groups.use(None) as group:
+            own = group.ask(ListPlugins(), timeout)
+        environments = self._environments.read()
+        usable = [each for each in environments if each.plugins]
+        listed = {each: self._list(each, timeout) for each in usable}
+        self._listed = listed
+        broken = {Path(each.folder).name: each.problem for each in environments if each.problem is not None}
+        for answer in (*listed.values(), own):
+            broken.update(cast("dict[str, str]", answer["broken"]))
+        others = ((each, _plugins_in(answer)) for each, answer in listed.items())
+        return PluginList(join_lists(_plugins_in(own), others), broken)
+
+    def _list(self, environment: PluginEnvironment, timeout: float) -> Entry:
+        """It is asked once, in a process that ends afterwards: what it holds does not change."""
+        known = self._listed.get(environment)
+        if known is not None:
+            return known
+        with self._groups.use(environment) as group:
+            return group.ask(ListPlugins(), timeout, leave_nothing=True)
+
+
+def _plugins_in(answer: Entry) -> list[Entry]:
+    return cast("list[Entry]", answer["plugins"])
+
+
+def join_lists(own: Sequence[Entry], others: Iterable[tuple[PluginEnvironment, Sequence[Entry]]]) -> list[Entry]:
+    """Each class once, as its newest version describes it, with all versions and the environment that holds it.
+
+    Short names that a connector outside of plugin environments has stay its own.
+    """
+    taken = {name for entry in own for name in names_in(entry)}
+    found = [{**entry, "environment": None} for entry in own]
+    for environment, entries in others:
+        for entry in entries:
+            names = [name for name in names_in(entry) if name == entry["class"] or name not in taken]
+            found.append({**entry, "names": names, "environment": environment.folder})
+    by_class: dict[object, list[Entry]] = {}
+    for entry in found:
+        by_class.setdefault(entry["class"], []).append(entry)
+    return [_newest(same) for same in by_class.values()]
+
+
+def names_in(entry: Entry) -> list[str]:
+    """All that may stand in connector.class."""
+    return cast("list[str]", entry["names"])
+
+
+def versions_in(entry: Entry) -> list[str]:
+    """All that are installed, the newest first."""
+    return cast("list[str]", entry["versions"])
+
+
+def choose_version(requirement: str, entry: Entry) -> str | None:
+    """The newest installed version that `connector.plugin.version` asks for; None where there is none."""
+    try:
+        return versions.choose(requirement, versions_in(entry), str)
+    except ValueError:  # validation says so
+        return None
+
+
+def _newest(same: Sequence[Entry]) -> Entry:
+    if len(same) == 1:
+        return same[0]
+    # What is in an environment runs, where it is asked for or nothing is: it comes before what is beside the worker.
+    several = [entry for entry in same if entry["environment"] is not None]
+    newest = max(several, key=lambda entry: versions.order(str(entry["version"])))
+    known = {version for entry in same for version in versions_in(entry)}
+    names = sorted({name for entry in same for name in names_in(entry)})
+    return {**newest, "names": names, "versions": sorted(known, key=versions.order, reverse=True)}

@@ -1,0 +1,139 @@
+"""The plugin processes of each environment: what a plugin's environment holds is loaded by no other process.
+
+The worker's own environment has them for as long as the worker runs; a plugin environment while it is used.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from ringfence.connectors.plugin_environments import PluginEnvironment
+from ringfence.engine.plugins.errors import PluginError
+from ringfence.engine.plugins.live import LiveConnectors
+from ringfence.engine.plugins.pool import CallPool
+from ringfence.engine.plugins.process import ChildProcess
+from ringfence.requests.plugin_calls import PluginCall
+from ringfence.requests.request import Answer
+
+StartProcess = Callable[[Mapping[str, str]], ChildProcess]
+StartInstanceProcess = Callable[[Mapping[str, str], Callable[[ChildProcess], None]], ChildProcess]
+
+_PREVIEW_PROCESSES: Final = 2
+_UNUSED_SECONDS: Final = 60.0
+
+
+class ProcessGroup:
+    """Those of one environment."""
+
+    def __init__(
+        self,
+        start: Callable[[], ChildProcess],
+        start_for_instances: Callable[[Callable[[ChildProcess], None]], ChildProcess],
+        on_failed: Callable[[str, PluginError], None],
+        call_processes: int,
+    ) -> None:
+        self._calls = CallPool(start, call_processes)
+        # Apart, so that no validation waits for a preview; and no preview leaves anything of the plugin running.
+        self._previews = CallPool(start, _PREVIEW_PROCESSES, warm=False)
+        self.live = LiveConnectors(start_for_instances, on_failed)
+        self.users = 0
+        self.used_at = time.monotonic()
+
+    def ask(self, call: PluginCall[Answer], timeout: float, *, leave_nothing: bool = False) -> Answer:
+        """leave_nothing: the process that answers ends afterwards."""
+        pool = self._previews if leave_nothing or call.leaves_nothing else self._calls
+        return pool.call(call, timeout)
+
+    def close(self) -> None:
+        """End all of its processes."""
+        self.live.close()
+        self._calls.close()
+        self._previews.close()
+
+
+class ProcessGroups:
+    """One object a worker. Thread-safe."""
+
+    def __init__(
+        self,
+        start: StartProcess,
+        start_for_instances: StartInstanceProcess,
+        on_failed: Callable[[str, PluginError], None],
+        call_processes: int,
+    ) -> None:
+        """Both start a process with the given variables on top of those that all plugin processes have."""
+        self._start = start
+        self._start_for_instances = start_for_instances
+        self._on_failed = on_failed
+        self._call_processes = call_processes
+        self._lock = threading.Lock()
+        self._own = self._make({})
+        self._others: dict[PluginEnvironment, ProcessGroup] = {}
+        self._homes: dict[str, ProcessGroup] = {}
+
+    @contextmanager
+    def use(self, environment: PluginEnvironment | None) -> Iterator[ProcessGroup]:
+        """The group of an environment, None for the worker's own. It is not closed in the meantime."""
+        if environment is None:
+            yield self._own
+            return
+        with self._lock:
+            group = self._others.get(environment)
+            if group is None:
+                group = self._others[environment] = self._make(environment.as_variables())
+            group.users += 1
+        try:
+            yield group
+        finally:
+            with self._lock:
+                group.users -= 1
+                group.used_at = time.monotonic()
+
+    def settle(self, connector: str, group: ProcessGroup) -> ProcessGroup | None:
+        """From now on the connector's instance lives there; the group where it has lived, if it was another one."""
+        with self._lock:
+            before = self._homes.get(connector)
+            self._homes[connector] = group
+        return before if before is not group else None
+
+    def home_of(self, connector: str) -> ProcessGroup:
+        """The group where the connector's instance lives."""
+        with self._lock:
+            return self._homes.get(connector, self._own)
+
+    def running(self) -> list[str]:
+        """The connectors with an instance, in any group."""
+        return [name for group in self._all() for name in group.live.names()]
+
+    def close_unused(self) -> None:
+        """End the processes of plugin environments that nobody has used for a while."""
+        with self._lock:
+            end = time.monotonic() - _UNUSED_SECONDS
+            unused = [
+                environment
+                for environment, group in self._others.items()
+                if not group.users and group.used_at < end and not group.live.names()
+            ]
+            groups = [self._others.pop(environment) for environment in unused]
+            self._homes = {name: group for name, group in self._homes.items() if group not in groups}
+        for group in groups:
+            group.close()
+
+    def close(self) -> None:
+        """End all processes."""
+        for group in self._all():
+            group.close()
+
+    def _all(self) -> list[ProcessGroup]:
+        with self._lock:
+            return [self._own, *self._others.values()]
+
+    def _make(self, variables: Mapping[str, str]) -> ProcessGroup:
+        return ProcessGroup(
+            lambda: self._start(variables),
+            lambda on_end: self._start_for_instances(variables, on_end),
+            self._on_failed,
+            self._call_processes,
+        )

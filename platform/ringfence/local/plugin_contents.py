@@ -1,0 +1,57 @@
+"""What an installed plugin holds, of Java or of Python."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ringfence.connectors.java.discovery import find_plugins
+from ringfence.connectors.plugin_environments import is_environment, open_environment
+
+FILES: Final = ".ringfence-files.json"
+"""In a Python plugin's folder: the SHA-256 of each file that it was made of, by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """An installed plugin: its folder, the version of each connector's class, and the SHA-256 of each jar or wheel."""
+
+    folder: Path
+    connectors: Mapping[str, str]
+    files: Mapping[str, str]
+
+
+def read_contents(folder: Path) -> Contents:
+    """Of a plugin's own folder."""
+    if is_environment(folder):
+        python = {each.class_name: each.version for each in open_environment(folder).plugins}
+        return Contents(folder, python, read_files(folder))
+    connectors = {each.class_name: each.version for each in find_plugins([os.fspath(folder)])}
+    jars = {str(jar.relative_to(folder)): digest(jar) for jar in sorted(folder.rglob("*.jar"))}
+    return Contents(folder, connectors, jars)
+
+
+def read_files(environment: Path) -> dict[str, str]:
+    """What a Python plugin was made of; nothing for one that was made by hand."""
+    try:
+        found: dict[str, str] = json.loads((environment / FILES).read_text())
+    except FileNotFoundError:
+        return {}
+    return found
+
+
+def describe(folder: Path) -> str:
+    """For people: where an installed plugin is, its connectors with versions, and its files as `sha256sum` has them."""
+    found = read_contents(folder)
+    connectors = [f"{class_name} {version}" for class_name, version in found.connectors.items()]
+    files = [f"{sha256}  {name}" for name, sha256 in found.files.items()]
+    return "\n".join([str(folder), *connectors, *files])
+
+
+def digest(file: Path) -> str:
+    """Its SHA-256, in hexadecimal."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()

@@ -1,0 +1,182 @@
+"""Install a Python plugin in an environment of its own, a folder of `plugin.path`: whole, or not at all.
+
+pip does it, with wheels only: nothing of a package runs while it is installed. What the platform itself is made of is
+not installed again, and keeps its version: it is loaded in the processes that run the plugin.
+"""
+
+import json
+import logging
+import os
+import re
+import subprocess
+import sys
+import venv
+from collections.abc import Iterator, Mapping
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from ringfence.connectors.plugin_environments import GROUP, open_environment
+from ringfence.connectors.plugin_names import FILE_RULE, PACKAGE_RULE, is_file_name, is_package
+from ringfence.engine.spark.child_environment import without_ours
+from ringfence.local.errors import LocalError
+from ringfence.local.plugin_contents import FILES, digest, read_files
+from ringfence.local.scratch import put_in_place, scratch_beside
+
+log = logging.getLogger(__name__)
+
+_PLATFORM: Final = "ringfence"
+_PTH: Final = "platform.pth"
+_SECONDS: Final = 900
+_MOST_TOLD: Final = 1500
+
+
+def install_package(package: str, folder: Path) -> Path:
+    """The environment of `name==version` below `folder`; as it was where it is there already. Raises LocalError."""
+    wanted = package.strip()
+    if not is_package(wanted):
+        raise LocalError(f"{package!r} is no Python package: {PACKAGE_RULE}")
+    name, _, version = re.sub(r"\[.*\]", "", wanted).partition("==")
+    target = folder / f"{canonicalize_name(name)}-{version}"
+    return target if target.is_dir() else _install(wanted, wanted, target, {})
+
+
+def install_wheel(wheel: Path, folder: Path) -> Path:
+    """The environment of a wheel below `folder`, named after it; its dependencies are fetched.
+
+    Raises LocalError, also for another wheel that is there under this name.
+    """
+    if not is_file_name(wheel.name):
+        raise LocalError(f"{wheel.name!r} is not a plugin: {FILE_RULE}")
+    parts = wheel.stem.split("-")
+    if len(parts) < 5:
+        raise LocalError(f"{wheel.name} is not a wheel's name: keep the one that it was built with")
+    target = folder / f"{canonicalize_name(parts[0])}-{parts[1]}"
+    if not target.is_dir():
+        _install(wheel.name, os.fspath(wheel.absolute()), target, {wheel.name: digest(wheel)})
+    if read_files(target).get(wheel.name) != digest(wheel):
+        raise LocalError(f"{target} is there already, made of another file: give the wheel another version")
+    return target
+
+
+def _install(name: str, requirement: str, target: Path, own: Mapping[str, str]) -> Path:
+    """own: the SHA-256 of files that are here, by name."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with scratch_beside(target.parent) as scratch:
+            made = scratch / target.name
+            venv.create(made, with_pip=False, symlinks=True)
+            (packages,) = made.glob("lib/python*/site-packages")
+            shown = _show_platform(scratch / "platform", packages)
+            report = _run_pip(name, requirement, made, scratch, shown)
+            (packages / _PTH).unlink()
+            (made / FILES).write_text(json.dumps({**_files_in(report), **own}, indent=1))
+            if not open_environment(made).plugins:
+                raise LocalError(
+                    f"{name} holds no source connector: none of its packages has an entry point in {GROUP}"
+                )
+            put_in_place(made, target)
+    except OSError as error:
+        raise LocalError(f"{target} cannot be written: {error}") from error
+    return target
+
+
+def _show_platform(folder: Path, packages: Path) -> dict[str, str]:
+    """Have pip see the platform's own packages in a new environment, as installed. Their versions, by name."""
+    folder.mkdir()
+    found = {each.metadata["Name"]: each for each in _own_distributions()}
+    for name, each in found.items():
+        info = folder / f"{canonicalize_name(name).replace('-', '_')}-{each.version}.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(each.read_text("METADATA") or each.read_text("PKG-INFO") or "")
+    (packages / _PTH).write_text(f"{folder}\n")
+    return {name: each.version for name, each in found.items()}
+
+
+def _own_distributions() -> Iterator[Distribution]:
+    """The platform and all that it needs, without its extras."""
+    known: set[str] = set()
+    wanted = [_PLATFORM]
+    while wanted:
+        requirement = Requirement(wanted.pop())
+        key = f"{canonicalize_name(requirement.name)}{sorted(requirement.extras)}"
+        try:
+            found = distribution(requirement.name)
+        except PackageNotFoundError:  # of another platform, or of an extra that is not installed
+            continue
+        if key in known:
+            continue
+        if not any(each.startswith(f"{canonicalize_name(requirement.name)}[") for each in known):
+            yield found
+        known.add(key)
+        for text in found.requires or ():
+            needed = Requirement(text)
+            extras = [*requirement.extras, ""]
+            if needed.marker is None or any(needed.marker.evaluate({"extra": extra}) for extra in extras):
+                wanted.append(text)
+
+
+def _run_pip(
+    name: str, requirement: str, environment: Path, scratch: Path, held: Mapping[str, str]
+) -> Mapping[str, object]:
+    """pip's installation report."""
+    constraints, report = scratch / "constraints.txt", scratch / "report.json"
+    constraints.write_text("".join(f"{package}=={version}\n" for package, version in held.items()))
+    command = [sys.executable, "-P", "-m", "pip", "--python", str(environment / "bin" / "python"), "--no-input"]
+    command += ["--disable-pip-version-check", "install", "--only-binary", ":all:", "--constraint", str(constraints)]
+    command += ["--report", str(report), requirement]
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            env=without_ours(os.environ),
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise LocalError(
+            f"pip did not install {name} within {_SECONDS} s. Try again, or use a mirror nearby"
+        ) from error
+    if done.returncode != 0:
+        raise LocalError(f"pip could not install {name}: {_reason(done.stderr, done.stdout)}")
+    told: Mapping[str, object] = json.loads(report.read_text())
+    return told
+
+
+def _reason(text: str, output: str) -> str:
+    """pip's errors, with the remedy where it is known. output: what it says otherwise, reasons of conflicts too."""
+    log.info("pip: %s%s", output, text)
+    _, _, conflict = output.partition("The conflict is caused by:\n")
+    if conflict:
+        lines = [line.strip() for line in conflict.partition("\n\n")[0].splitlines()]
+        return (
+            f"{'; '.join(lines)}. The packages that the platform is made of keep their versions: use a version that "
+            "fits them"
+        )
+    if "No module named pip" in text:
+        return "the worker's Python has no pip. Install it there: python -m ensurepip"
+    lines = [line.removeprefix("ERROR:").strip() for line in text.splitlines() if line.strip()]
+    told = " ".join(line for line in lines if not line.startswith(("WARNING", "[notice]", "DEPRECATION")))[:_MOST_TOLD]
+    if "from versions: none" in text or "No matching distribution" in text:
+        return (
+            f"{told} Only wheels are installed: where a package has none for this Python, build one (pip wheel), and "
+            "upload it or add it to your index (PIP_INDEX_URL)"
+        )
+    return told
+
+
+def _files_in(report: Mapping[str, object]) -> dict[str, str]:
+    installed = report["install"]
+    assert isinstance(installed, list)
+    files: dict[str, str] = {}
+    for each in installed:
+        source = each["download_info"]
+        hashes = source.get("archive_info", {}).get("hashes", {})
+        files[unquote(str(source["url"]).rpartition("/")[2])] = str(hashes.get("sha256", ""))
+    return files
