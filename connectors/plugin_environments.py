@@ -114,7 +114,7 @@ def enter(variables: Mapping[str, str]) -> None:
     sys.path[:] = [*(each for each in sys.path if each not in before), *before]
 
 
-def entered(variables: Mapping[str, str]) -> PluginEnvironment | None:
+def find_entered(variables: Mapping[str, str]) -> PluginEnvironment | None:
     """The environment that this process has entered; None for none."""
     packages = variables.get(ENVIRONMENT, "")
     return PluginEnvironment(packages, packages, _changed_at(packages)) if packages else None

@@ -217,13 +217,13 @@ def test_taken_back_it_stays_where_it_is_and_comes_nowhere_else(client: Client, 
     assert (tmp_path / "w1" / "one-1.2").is_dir()
 
 
-def test_other_jars_under_the_same_coordinates_are_pointed_out(client: Client) -> None:
+def test_other_files_under_the_same_name_are_pointed_out(client: Client) -> None:
     row = PluginInstallation.objects.create(plugin="a:b:1", ready=True, started_ms=1)
     for worker in ("w1", "w2"):
         report = json.dumps({"folder": "f", "connectors": {}, "files": {"b.jar": worker}})
         WorkerInstallation.objects.create(installation=row, worker=worker, state="done", report=report, started_ms=1)
     assert client.get(f"{ROUTE}/{row.pk}").json()["differs"]
-    assert "different jars" in client.get("/ui/plugins").content.decode()
+    assert "different files" in client.get("/ui/plugins").content.decode()
 
 
 def test_every_permission_but_install_plugins_is_not_enough(

@@ -107,7 +107,7 @@ def test_what_is_no_plugin_is_refused_with_the_remedy(tmp_path: Path) -> None:
     require_refused(pack(tmp_path / "sink.zip", connector=False), tmp_path, "holds no source connector")
     (tmp_path / "broken.zip").write_bytes(pack(tmp_path / "whole.zip").read_bytes()[:200])
     require_refused(tmp_path / "broken.zip", tmp_path, "cannot be unpacked: .*Fetch it again")
-    require_refused(pack(tmp_path / ".hidden.zip"), tmp_path, "is not a plugin: give a .zip or .jar")
+    require_refused(pack(tmp_path / ".hidden.zip"), tmp_path, "is not a plugin: give a .zip, .jar or .whl")
     (tmp_path / "one.tar.gz").write_bytes(b"")
     require_refused(tmp_path / "one.tar.gz", tmp_path, "Unpack a tar.gz yourself")
 

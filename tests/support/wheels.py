@@ -42,7 +42,7 @@ def _digest(text: str) -> str:
 
 _CONNECTOR = """
 import shade
-from ringfence.connectors.api import ConfigDef, SourceConnector, SourceRecord, SourceTask
+from ringfence.connectors.api import ConfigDef, ExactlyOnceSupport, SourceConnector, SourceRecord, SourceTask
 
 
 class {cls}(SourceConnector):
@@ -58,9 +58,8 @@ class {cls}(SourceConnector):
     def task_class(cls):
         return {cls}Task
 
-    @classmethod
-    def exactly_once_support(cls, config):
-        return "supported"
+    def exactly_once_support(self, config):
+        return ExactlyOnceSupport.SUPPORTED
 
     def start(self, config):
         self.config = config

@@ -97,7 +97,8 @@ def _install_everywhere(rest: Rest, args: argparse.Namespace) -> int:
 def _create(_rest: Rest, args: argparse.Namespace) -> int:
     folder = _load("testing.scaffold").create_package(args.plugin, args.into)
     print(f"{folder} is ready. Try it, test it, and install it where the workers run:")
-    print(f"  cd {folder}\n  ringfence plugins dev\n  pytest\n  ringfence plugins verify\n  pip install .")
+    print(f"  cd {folder}\n  ringfence plugins dev\n  pytest\n  ringfence plugins verify\n  pip wheel --no-deps .")
+    print("  ringfence plugins install ./*.whl")
     return 0
 
 

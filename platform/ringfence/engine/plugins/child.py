@@ -43,7 +43,7 @@ class Child:
         self._answers = answers
         self._writing = threading.Lock()
         self._lanes: dict[str, queue.SimpleQueue[dict[str, object]]] = {}
-        environment = plugin_environments.entered(os.environ)
+        environment = plugin_environments.find_entered(os.environ)
         self._registry = (
             PluginRegistry.discover() if environment is None else PluginRegistry.of_environment(environment)
         )

@@ -187,7 +187,7 @@ def run_spec(spec: TaskSpec, reporter: Reporter, *, tell_logs: bool = False) -> 
 
 
 def _version_of(task_class: type[SourceTask], config: Mapping[str, str]) -> str | None:
-    environment = plugin_environments.entered(os.environ)
+    environment = plugin_environments.find_entered(os.environ)
     if environment is not None:
         wanted = config.get(CONNECTOR_CLASS, "").strip()
         return next((each.version for each in environment.plugins if wanted in each.names), None)
