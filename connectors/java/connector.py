@@ -89,6 +89,22 @@ class JavaSourceConnector(SourceConnector):
         found = shared_process.get(self.plugin).call("slot", config=self._with_full_name(config))
         return str(found["found"]) if found["concerned"] else None
 
+    def try_record(self, parts: Mapping[str, str], record: Mapping[str, object]) -> Mapping[str, Any]:
+        """What each transform and the converters make of a record that comes from no source; host/Trial.java has the
+        keys of both. parts: the settings of transforms, predicates and converters.
+
+        Raises `ConnectorError` for a file that is closed, and for settings that Java refuses.
+        """
+        process = shared_process.get(self.plugin)
+        config = self._with_full_name({**parts, "name": "trial"})
+        try:
+            found: Mapping[str, Any] = process.call(
+                "try", config=config, worker=dict(process.runtime.worker), record=dict(record)
+            )
+        except JavaFailure as error:
+            raise ConnectorError(error.summary) from error
+        return found
+
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
     ) -> bool:

@@ -1,6 +1,9 @@
 """Whoever may edit a connector may not yet make it a Java plugin's: each door tells the worker who asks."""
 
+import json
 from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from django.test import Client
@@ -9,7 +12,10 @@ from ringfence.access.principal import Principal, Right
 from ringfence.access.verbs import ROLES, Verb
 from ringfence.api import preflight, writing
 from ringfence.dispatch import Refused
+from ringfence.engine.questions import Services, answer_to
+from ringfence.fencing.clock import Deadline
 from ringfence.http.errors import ConnectError
+from ringfence.requests.questions import Preflight, Preview, Question, TryTransforms, Validate
 from tests.support.leader import FakeLeader
 
 EDITOR = Principal("ann", "token", (Right(ROLES["editor"], "team-*"),))
@@ -29,7 +35,28 @@ def test_so_do_the_validation_and_the_preview_of_people(leader: FakeLeader, clie
     ask = {"config": {**CONFIG, "connector.class": "VerifiableSource", "topic": "t"}}
     client.post("/api/v1/preview", ask, content_type="application/json")
     client.put("/connector-plugins/VerifiableSource/config/validate", ask["config"], content_type="application/json")
-    assert leader.java == [("preview", True), ("validate", True)], "whoever needs no login may do everything"
+    client.post("/api/v1/transforms/trial", {**ask, "record": {"topic": "t"}}, content_type="application/json")
+    client.post("/ui/new/trial", {"json": json.dumps(ask["config"]), "sample": '{"topic": "t"}'})
+    assert leader.java == [(door, True) for door in ("preview", "validate", "try_transforms", "try_transforms")], (
+        "whoever needs no login may do everything"
+    )
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        Validate(CONFIG["connector.class"], CONFIG, java=False),
+        Preflight(CONFIG, java=False),
+        Preview(CONFIG, [], {}, fresh=True, java=False),
+        TryTransforms(CONFIG, {"topic": "t"}, [], java=False),
+    ],
+    ids=lambda question: question.name,
+)
+def test_the_worker_refuses_before_any_java_code_runs(question: Question[Any]) -> None:
+    """Nothing but the plugins' names is there to be asked."""
+    services = cast("Services", SimpleNamespace(plugins=SimpleNamespace(is_java=lambda _name: True)))
+    with pytest.raises(Refused, match="you need the permission java-plugins"):
+        answer_to(question, services, Deadline.after(5))
 
 
 def test_of_the_roles_only_admin_has_it() -> None:

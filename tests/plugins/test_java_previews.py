@@ -44,6 +44,8 @@ OFFSET = {"lsn": 26582104, "lsn_proc": 26582104, "lsn_commit": 26582104, "txId":
 
 
 CAST = "org.apache.kafka.connect.transforms.Cast$Value"
+ROUTER = "org.apache.kafka.connect.transforms.RegexRouter"
+PREDICATES = "org.apache.kafka.connect.transforms.predicates"
 BASIC = {
     "name": "c",
     "tasks.max": "1",
@@ -117,6 +119,71 @@ def test_file_stream_through_java_transforms_and_converters(tmp_path: Path) -> N
         with pytest.raises(BadRequest, match=r"file\.roots"):
             previewed(host, {**config, "file": "/etc/passwd"})
     assert count_processes() == before, "a preview's Java process ends with it"
+
+
+def test_a_made_up_record_through_java_transforms_and_converters(tmp_path: Path) -> None:
+    """Step by step, as for a connector in Python; the file, which is not there, is not read."""
+    config = {**BASIC, "connector.class": FILE_STREAM_CLASS, "file": str(tmp_path / "none"), "topic": "t"}
+    config |= {"transforms": "n,drop", "transforms.n.type": CAST, "transforms.n.spec": "n:int32"}
+    config |= {
+        "transforms.drop.type": "org.apache.kafka.connect.transforms.Filter",
+        "transforms.drop.predicate": "dead",
+    }
+    config |= {"predicates": "dead", "predicates.dead.type": f"{PREDICATES}.RecordIsTombstone"}
+    with hosted(tmp_path, FILE_STREAM) as host:
+
+        def tried(record: object, **more: str) -> Any:
+            return host.try_transforms({**config, **more}, {"topic": "t", **dict(record or {})}, {}, ["my.token"])  # type: ignore[call-overload]
+
+        found = tried({"key": {"k": 1}, "value": {"n": "12", "o": None}, "headers": [["h", "x"]], "timestamp": 5})
+        assert [(each["name"], each["type"], each["outcome"]) for each in found["steps"]] == [
+            ("n", CAST, "changed"),
+            ("drop", config["transforms.drop.type"], "unchanged"),
+        ]
+        assert found["before"]["value"] == {"type": "object", "text": '{"n": "12", "o": null}', "cut": 0}
+        assert found["steps"][0]["record"]["value"]["text"] == '{"n": 12, "o": null}'
+        written = found["written"]
+        assert (found["outcome"], written["topic"], written["timestamp"]) == ("written", "t", 5)
+        assert json.loads(written["value"]["text"]) == {"n": 12, "o": None}
+        assert json.loads(written["key"]["text"]) == {"schema": None, "payload": {"k": 1}}
+        assert [(name, value["text"]) for name, value in written["headers"]] == [("h", "x")]
+
+        struct = {"type": "struct", "fields": [{"field": "n", "type": "string"}]}
+        typed = tried(
+            {"value": {"schema": struct, "payload": {"n": "12"}}}, **{"value.converter.schemas.enable": "true"}
+        )
+        made = json.loads(typed["written"]["value"]["text"])
+        assert (made["schema"]["fields"][0]["type"], made["payload"]) == ("int32", {"n": 12})
+
+        dead = tried({"value": None}, transforms="drop")
+        assert (dead["outcome"], dead["written"], [each["outcome"] for each in dead["steps"]]) == (
+            "dropped",
+            None,
+            ["dropped"],
+        )
+        failed = tried({"value": {"n": "hunter2 twelve"}}, **{"my.token": "hunter2"})
+        assert (failed["outcome"], failed["steps"][0]["outcome"], len(failed["steps"])) == ("failed", "failed", 1)
+        assert "[hidden] twelve" in failed["error"]
+        cut = {"transforms.n.type": ROUTER, "transforms.n.regex": ".*hun(.*)", "transforms.n.replacement": "$1"}
+        routed = tried({"topic": "hunter2", "value": {}}, transforms="n", **cut, **{"my.token": "hunter2"})
+        assert routed["written"]["topic"] == "[hidden]", "no transform takes a secret apart"
+        text = "org.apache.kafka.connect.converters.IntegerConverter"
+        refused = tried({"value": {"n": "1"}}, **{"value.converter": text})
+        assert (refused["outcome"], refused["steps"][0]["outcome"]) == ("failed", "changed")
+        assert "; caused by java.lang.ClassCastException" in refused["error"], (
+            "what the converter's own error was raised from"
+        )
+        for wrong in (
+            {"transforms.n.spec": "n:number"},
+            {"transforms.n.type": "no.such.Transform"},
+            {"key.converter": "no.such"},
+        ):
+            with pytest.raises(BadRequest):
+                tried({}, **wrong)
+        with pytest.raises(BadRequest, match=r"file\.roots"):
+            tried({}, **{"transforms.n.secret.file": "/etc/passwd"})
+        again = tried({"value": {"n": "7"}})
+        assert again["outcome"] == "written"
 
 
 @pytest.mark.slow

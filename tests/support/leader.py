@@ -200,15 +200,21 @@ class FakeLeader:
             raise self.refusal
         if self.busy:
             return {"busy": self.busy}
-        walked = self.try_transforms(config, {"topic": config.get("topic", "t"), "value": "a line"}, secret)
+        walked = self._walk(config, {"topic": config.get("topic", "t"), "value": "a line"})
         record = {"source_partition": {"file": "x"}, "source_offset": {"position": 7}, **walked}
         ended = {"polls": 3, "ended": "nothing", "note": "", "took_ms": 12, "from": [], "beside": False, "tasks": 1}
         return {**ended, "records": [record]}
 
-    def try_transforms(self, config: Mapping[str, str], record: Mapping[str, Any], secret: list[str]) -> dict[str, Any]:
+    def try_transforms(
+        self, config: Mapping[str, str], record: Mapping[str, Any], secret: list[str], java: bool
+    ) -> dict[str, Any]:
+        self.java.append(("try_transforms", java))
         self.asked.append(("try_transforms", config.get("name"), {"config": dict(config), "record": dict(record)}))
         if self.refusal is not None:
             raise self.refusal
+        return self._walk(config, record)
+
+    def _walk(self, config: Mapping[str, str], record: Mapping[str, Any]) -> dict[str, Any]:
         quoted = {"type": "text", "text": f"{record.get('value')} {config.get('pin', '')}", "cut": 0}
         before = {"topic": record["topic"], "partition": None, "timestamp": None, "key": None, "headers": []}
         after = {**before, "value": {**quoted, "type": "bytes"}}

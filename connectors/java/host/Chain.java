@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Map;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.header.internals.RecordHeaders;
+import org.apache.kafka.common.utils.Utils;
 import org.apache.kafka.connect.header.Header;
 import org.apache.kafka.connect.runtime.ConnectMetrics;
 import org.apache.kafka.connect.runtime.ConnectorConfig;
@@ -21,7 +22,7 @@ import org.apache.kafka.connect.storage.HeaderConverter;
 import org.apache.kafka.connect.util.ConnectorTaskId;
 
 /** A connector's transforms and converters, made as Kafka Connect's worker makes them. */
-final class Chain {
+final class Chain implements AutoCloseable {
     private static final String TEXT = "org.apache.kafka.connect.storage.StringConverter";
     private final Converter key, value;
     private final HeaderConverter header;
@@ -101,6 +102,14 @@ final class Chain {
         }
         to.add(out.topic(), out.kafkaPartition(), out.timestamp(), k, v, pairs(headers));
         return out.topic();
+    }
+
+    @Override
+    public void close() {
+        for (TransformationStage<SourceRecord> each : stages) each.close();
+        Utils.closeQuietly(key, "key converter");
+        Utils.closeQuietly(value, "value converter");
+        Utils.closeQuietly(header, "header converter");
     }
 
     List<TransformationStage<SourceRecord>> stages() {

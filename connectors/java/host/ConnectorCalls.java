@@ -58,6 +58,7 @@ final class ConnectorCalls {
                 case "support": return List.of(
                     String.valueOf(connector.exactlyOnceSupport(config)),
                     String.valueOf(connector.canDefineTransactionBoundaries(config)));
+                case "try": return walk(config, order);
                 case "alter_offsets": return connector.alterOffsets(config, pairs(order.get("offsets")));
                 case "start": start(connector, name, config); return true;
                 default: throw new IllegalArgumentException(op);
@@ -69,6 +70,12 @@ final class ConnectorCalls {
         boolean concerned = ReplicationSlot.concerns(config.get("connector.class"), config);
         String found = concerned ? ReplicationSlot.find(plugins, config) : null;
         return Map.of("concerned", concerned, "found", found == null ? "" : found);
+    }
+
+    private Object walk(Map<String, String> config, JsonNode order) throws Exception {
+        try (Trial trial = new Trial(plugins, path, Frames.strings(order.get("worker")), config)) {
+            return trial.walk(order.get("record"));
+        }
     }
 
     /** Loads what every task and call loads, for the archive of classes. */

@@ -45,10 +45,10 @@ def preview(
     return cast(dict[str, Any], _scrub(found, lambda text: masker.scrub(text, config)))
 
 
-def try_transforms(config: Settings, record: Mapping[str, Any]) -> dict[str, Any]:
-    """`before`, `steps`, `outcome`, `written`, `error`; see `engine.plugins.trial`."""
+def try_transforms(config: Settings, record: Mapping[str, Any], *, java: bool) -> dict[str, Any]:
+    """`before`, `steps`, `outcome`, `written`, `error`; see `engine.plugins.trial`. java: as of `preview`."""
     masker = _masker(config)
-    found = dispatch.ask(TryTransforms(config, record, _secret(masker, config)))
+    found = dispatch.ask(TryTransforms(config, record, _secret(masker, config), java))
     return cast(dict[str, Any], _scrub(found, lambda text: masker.scrub(text, config)))
 
 

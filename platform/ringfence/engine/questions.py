@@ -238,4 +238,5 @@ def _preview(asked: questions.Preview, services: Services, limit: Deadline) -> o
 
 @_answers(questions.TryTransforms)
 def _try_transforms(asked: questions.TryTransforms, services: Services, limit: Deadline) -> object:
+    check_permission(services.plugins, asked.config.get("connector.class", "").strip(), java=asked.java)
     return services.previews.try_transforms(asked.config, asked.record, asked.secret, limit)

@@ -83,12 +83,16 @@ class Preview(Question[Json]):
 
 @dataclass(frozen=True)
 class TryTransforms(Question[Json]):
-    """What transforms and converters make of a sample record, step by step; see `engine.plugins.trial`."""
+    """What transforms and converters make of a sample record, step by step; see `engine.plugins.trial`.
+
+    java: as in `Validate`.
+    """
 
     name = "try_transforms"
     config: Config
     record: Mapping[str, object]
     secret: Sequence[str]
+    java: bool
 
 
 @dataclass(frozen=True)

@@ -165,4 +165,6 @@ class Trial(_OfSettings):
     def post(self, request: Request) -> Response:
         self.parse_parameters()
         fields = self.parse_body()
-        return Response(previews.try_transforms(self.complete(fields["config"]), fields["record"]))
+        config = self.complete(fields["config"])
+        java = self.principal.may(Verb.JAVA_PLUGINS, config["name"])
+        return Response(previews.try_transforms(config, fields["record"], java=java))

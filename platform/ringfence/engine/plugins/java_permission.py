@@ -14,5 +14,6 @@ def check_permission(plugins: PluginHost, class_name: str, *, java: bool) -> Non
         raise Refused(
             403,
             f"{class_name} is a Java plugin: it reads files and opens connections as the worker's user. To configure, "
-            "validate or preview such a connector you need the permission java-plugins. Ask an administrator for it",
+            "validate, preview or try out such a connector, you need the permission java-plugins. Ask an administrator "
+            "for it",
         )

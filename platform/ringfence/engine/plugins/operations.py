@@ -19,6 +19,7 @@ from ringfence.engine.plugins import plugin_choice, validation
 from ringfence.engine.plugins.documentation import documentation_of
 from ringfence.engine.plugins.errors import BadRequest, OffsetsRefused, PluginError
 from ringfence.engine.plugins.instances import Instances, Offsets
+from ringfence.engine.plugins.java_trial import walk_in_java
 from ringfence.engine.plugins.preview import Bounds, preview
 from ringfence.engine.plugins.secrets import Redactor, Scrubber
 from ringfence.engine.plugins.trial import TransformationChain, sample
@@ -140,8 +141,11 @@ class Operations:
         self, config: Mapping[str, str], record: Mapping[str, object], worker: Mapping[str, str], secret: Sequence[str]
     ) -> dict[str, object]:
         """See `trial.Chain.walk`: what becomes of a record. Raises `BadRequest`."""
-        self._refuse_java(config, "A preview shows what they make of the source's records.")
-        chain = TransformationChain(config, worker, self._scrubber(config, self._attempt(config)[0], secret))
+        scrubber = self._scrubber(config, self._attempt(config)[0], secret)
+        connector = plugin_choice.find_for(self._registry, config).cls()
+        if isinstance(connector, JavaSourceConnector):
+            return walk_in_java(connector, config, _settings_of_parts(config), sample(record), scrubber)
+        chain = TransformationChain(config, worker, scrubber)
         try:
             return chain.walk(sample(record))
         finally:

@@ -66,7 +66,8 @@ def beside(request: HttpRequest) -> HttpResponse:
         undeclared = frozenset(map(str, [*request.POST.getlist("undeclared"), *request.POST.getlist("extra-key")]))
         kept = settings_to_keep(draft, Masker([draft.class_name]), undeclared)
         context = {"text": text_of(draft), "kept": json.dumps(kept)}
-        context |= _walk(visible_settings(request, draft), str(request.POST.get("sample", "")), draft)
+        java = principal_of(request).may(Verb.JAVA_PLUGINS, draft.name)
+        context |= _walk(visible_settings(request, draft), str(request.POST.get("sample", "")), draft, java)
     except (ConnectError, Refused) as error:
         context["problem"] = error.message
     return render(request, "ringfence/parts/new_beside.html", context)
@@ -78,8 +79,8 @@ def sample_record(topic: str) -> str:
     return json.dumps({"topic": topic or "t", "key": None, "value": value}, indent=2)
 
 
-def _walk(settings: Mapping[str, str], text: str, draft: FormState) -> dict[str, Any]:
-    """`samples`, and `written` or why not."""
+def _walk(settings: Mapping[str, str], text: str, draft: FormState, java: bool) -> dict[str, Any]:
+    """`samples`, and `written` or why not. java: whether it may be a Java plugin."""
     if not draft.class_name or not text.strip():
         return {}
     try:
@@ -93,13 +94,13 @@ def _walk(settings: Mapping[str, str], text: str, draft: FormState) -> dict[str,
     shorter = {key: value for key, value in settings.items() if key != LIST} | {"transforms": ",".join(names[:sound])}
     shorter |= {LIST: ",".join(listed)} if listed else {}
     try:
-        walked, refused = previews.try_transforms(shorter, record), ""
+        walked, refused = previews.try_transforms(shorter, record, java=java), ""
     except (ConnectError, Refused) as error:
         if not any(key.startswith(_CONVERTERS) for key in shorter):
             raise
         refused = error.message  # perhaps of a converter: the transforms can be shown without
         without = {key: value for key, value in shorter.items() if not key.startswith(_CONVERTERS)}
-        walked = previews.try_transforms(without, record)
+        walked = previews.try_transforms(without, record, java=java)
     return {
         "samples": _samples(walked, names, sound, settings),
         **_describe_written(walked, sound == len(names), refused),

@@ -97,7 +97,8 @@ def trial(request: HttpRequest) -> HttpResponse:
         if not text.strip():
             raise bad_request('A sample is needed, such as {"topic": "t", "key": null, "value": {"id": 1}}.')
         record = object_of(plain(read(text.encode("utf-8", "replace"))), "The sample record")
-        return {"row": _row(previews.try_transforms(config, record))}
+        java = principal_of(request).may(Verb.JAVA_PLUGINS, config["name"])
+        return {"row": _row(previews.try_transforms(config, record, java=java))}
 
     return _part(request, "new_trial", context)
 

@@ -1,0 +1,87 @@
+"""A record's way through Java's transforms and converters, told as `trial.TransformationChain.walk` tells it."""
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from ringfence.connectors.api import ConnectorError, SourceRecord
+from ringfence.connectors.java.connector import JavaSourceConnector
+from ringfence.connectors.transforms.keys import aliases
+from ringfence.engine.plugins.display import describe_output, describe_record, readable
+from ringfence.engine.plugins.errors import BadRequest
+from ringfence.engine.plugins.secrets import Scrubber
+
+_ERROR_LIMIT: Final = 1000
+
+
+def walk_in_java(
+    connector: JavaSourceConnector,
+    config: Mapping[str, str],
+    parts: Mapping[str, str],
+    record: SourceRecord,
+    scrubber: Scrubber,
+) -> dict[str, object]:
+    """The same keys as for a connector in Python. parts: of `config`, with references unresolved.
+
+    Raises `BadRequest`.
+    """
+    clean = scrubber.record(record)
+    try:
+        found = connector.try_record(parts, _as_json(clean))
+    except ConnectorError as error:
+        raise BadRequest(scrubber.text(str(error))) from error
+    written = found.get("written")
+    return {
+        "before": describe_record(clean, scrubber.text),
+        "steps": list(_steps(config, found["steps"], scrubber)),
+        "outcome": found["outcome"],
+        "written": None if written is None else _describe_written(written, scrubber),
+        "error": _short(found["error"], scrubber),
+    }
+
+
+def _steps(
+    config: Mapping[str, str], found: Sequence[Mapping[str, Any]], scrubber: Scrubber
+) -> Iterator[dict[str, object]]:
+    """Those that the record has reached, which are the first ones."""
+    for name, step in zip(aliases(config, "transforms"), found, strict=False):
+        made = step.get("record")
+        yield {
+            "name": name,
+            "type": config.get(f"transforms.{name}.type", "").strip(),
+            "outcome": step["outcome"],
+            "record": None if made is None else describe_record(_record(made), scrubber.text),
+            "error": _short(step.get("error", ""), scrubber),
+        }
+
+
+def _describe_written(written: Mapping[str, Any], scrubber: Scrubber) -> dict[str, object]:
+    headers = [(name, _bytes(value)) for name, value in written["headers"]]
+    return describe_output(
+        _record({**written, "headers": []}), _bytes(written["key"]), _bytes(written["value"]), headers, scrubber.text
+    )
+
+
+def _as_json(record: SourceRecord) -> dict[str, object]:
+    return {
+        "topic": record.topic,
+        "partition": record.partition,
+        "timestamp": record.timestamp,
+        "key": record.key,
+        "value": record.value,
+        "headers": [list(each) for each in record.headers or ()],
+    }
+
+
+def _record(made: Mapping[str, Any]) -> SourceRecord:
+    headers = [(name, value) for name, value in made["headers"]]
+    place = made["timestamp"], made["partition"]
+    return SourceRecord({}, None, made["topic"], made["value"], made["key"], headers, *place)
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)
+
+
+def _short(error: str, scrubber: Scrubber) -> str:
+    return readable(scrubber.text(error))[:_ERROR_LIMIT]
