@@ -7,7 +7,6 @@ MOST = 300
 LONGER = {
     "benchmarks/java.py": "to be split",
     "connectors/builtin/postgres/settings.py": "a table of settings",
-    "fencing/share/source.py": "to be split",
 }
 
 

@@ -6,12 +6,16 @@ its letter.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+import traceback
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ringfence.connectors.api import SourceRecord
+from ringfence.connectors.api import SchemaAndValue, SourceRecord, Struct
+from ringfence.connectors.class_names import class_name
 from ringfence.connectors.values.exact import Inexact, Reading, Writing
+from ringfence.connectors.values.texts import text as value_text
+from ringfence.fencing.ids import TaskId
 
 PREFIX: Final = "__connect.errors."
 RECORD: Final = PREFIX + "record"
@@ -31,6 +35,32 @@ Place = tuple[int, int]
 
 class NotExact(Exception):
     """The letter does not hold its record; the message says why, and what to do."""
+
+
+def make_dead_letter(
+    record: SourceRecord, task: TaskId, stage: str, by: str, error: Exception, redact: Callable[[str], str]
+) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]:
+    """Key, value and headers: the record as the connector handed it over, and what is known of its failure.
+
+    by: the class that failed. redact: takes secrets out of the error's message and stack trace.
+    """
+    key, value = as_bytes(record.key), as_bytes(record.value)
+    texts = {
+        "topic": record.topic,
+        "connector.name": task.connector,
+        "task.id": str(task.task),
+        "stage": stage,
+        "class.name": by,
+        "exception.class.name": class_name(type(error)),
+        "exception.message": redact(str(error)),
+        "exception.stacktrace": redact("".join(traceback.format_exception(error))),
+        "source.partition": as_json(record.source_partition),
+        "source.offset": as_json(record.source_offset),
+        "record": record_text(record, key, value),
+    }
+    headers = [(name, as_bytes(each)) for name, each in record.headers]
+    headers += [(PREFIX + name, text.encode()) for name, text in texts.items()]
+    return key, value, headers
 
 
 def record_text(record: SourceRecord, key: bytes | None, value: bytes | None) -> str:
@@ -164,3 +194,30 @@ def mark(topic: str, place: Place, connector: str, told: Mapping[str, str]) -> t
     value = json.dumps({"replayed": {"partition": partition, "offset": offset}, **told}, ensure_ascii=False)
     headers = [(REPLAYED, str(offset).encode()), (CONNECTOR, connector.encode())]
     return (topic, value.encode(), f"replayed-{partition}-{offset}".encode(), partition, None, None, 0, headers)
+
+
+def as_bytes(value: object) -> bytes | None:
+    """A part of a record that may not be convertible: bytes and strings as they are, anything else as JSON."""
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return _utf8(value)
+    if isinstance(value, SchemaAndValue):
+        return as_bytes(value.value)
+    return _utf8(value_text(value) if isinstance(value, Struct) else as_json(value))
+
+
+def _utf8(text: str) -> bytes:
+    """Half a surrogate pair stands for a raw byte, or is not valid text: the dead letter is written all the same."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+
+
+def as_json(value: object) -> str:
+    """Compact JSON; what JSON cannot hold as Python writes it."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=repr)
+    except (TypeError, ValueError, RecursionError):  # keys that JSON does not have, cycles
+        return repr(value)

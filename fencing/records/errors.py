@@ -5,23 +5,19 @@ it is there exactly once, and it is never both skipped and lost. Errors of Kafka
 none of this module's business.
 """
 
-import json
 import logging
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, TypeVar
 
-from ringfence.connectors.api import RetriableError, Schema, SchemaAndValue, SourceRecord, Struct
-from ringfence.connectors.class_names import class_name
+from ringfence.connectors.api import RetriableError, Schema, SourceRecord
 from ringfence.connectors.delivery_settings import DEAD_LETTERS
 from ringfence.connectors.transforms.keys import aliases
-from ringfence.connectors.values.texts import text as value_text
 from ringfence.fencing.clock import Clock
 from ringfence.fencing.ids import TaskId
 from ringfence.fencing.metrics import Measures
-from ringfence.fencing.records.dead_letter import PREFIX, record_text
+from ringfence.fencing.records.dead_letter import as_bytes, as_json, make_dead_letter
 from ringfence.fencing.topics import record_failures
 from ringfence.fencing.topics.record_failures import NOTE, RecordFailure
 
@@ -190,14 +186,14 @@ class RecordErrors:
         if self._policy.log:
             self._say(record, stage, by, error)
         if not self._policy.tolerant:
-            error.add_note(f"{NOTE}{stage}, class {by}, source offset {_json(record.source_offset)}.")
+            error.add_note(f"{NOTE}{stage}, class {by}, source offset {as_json(record.source_offset)}.")
             record_failures.attach(error, self._failure(record, stage, by, alias))
             raise error
         self._measures.count_skipped(self._clock)
         if self._policy.dead_letters is None:
             return None
         self._measures.dead_letters += 1
-        return self._letter(self._policy.dead_letters, record, stage, by, error)
+        return self._dead_letter(self._policy.dead_letters, record, stage, by, error)
 
     def letter_of(self, record: SourceRecord, by: str, error: Exception) -> Call:
         """The dead letter of a record that its task could not even hand over. Needs `dead_letters`."""
@@ -206,7 +202,7 @@ class RecordErrors:
             self._say(record, Stage.TASK_POLL, by, error)
         self._measures.count_skipped(self._clock)
         self._measures.dead_letters += 1
-        return self._letter(self.dead_letters, record, Stage.TASK_POLL, by, error)
+        return self._dead_letter(self.dead_letters, record, Stage.TASK_POLL, by, error)
 
     def _failure(self, record: SourceRecord, stage: Stage, by: str, alias: str) -> RecordFailure:
         value = (as_bytes(record.value) or b"").decode("utf-8", "replace")
@@ -216,37 +212,20 @@ class RecordErrors:
             alias,
             record_failures.settings_of(self._config, stage, alias),
             record.topic,
-            self._redact(_json(record.source_partition)),
-            self._redact(_json(record.source_offset)),
+            self._redact(as_json(record.source_partition)),
+            self._redact(as_json(record.source_offset)),
             record_failures.shorten(self._redact(value)),
         )
 
     def _say(self, record: SourceRecord, stage: Stage, by: str, error: Exception) -> None:
         self._measures.errors_logged += 1
         shown = f", with the value {record.value!r} and the key {record.key!r}" if self._policy.log_messages else ""
-        place = f"source partition {_json(record.source_partition)}, source offset {_json(record.source_offset)}"
+        place = f"source partition {as_json(record.source_partition)}, source offset {as_json(record.source_offset)}"
         text = f"Error in task {self._task} at stage {stage} in {by}: {type(error).__name__}: {error} ({place}{shown})"
         log.warning("%s", self._redact(text))
 
-    def _letter(self, topic: str, record: SourceRecord, stage: Stage, by: str, error: Exception) -> Call:
-        """The record as the connector handed it over, and all that is known of its failure in headers."""
-        kind = type(error)
-        key, value = as_bytes(record.key), as_bytes(record.value)
-        told = {
-            "topic": record.topic,
-            "connector.name": self._task.connector,
-            "task.id": str(self._task.task),
-            "stage": stage,
-            "class.name": by,
-            "exception.class.name": class_name(kind),
-            "exception.message": self._redact(str(error)),
-            "exception.stacktrace": self._redact("".join(traceback.format_exception(error))),
-            "source.partition": _json(record.source_partition),
-            "source.offset": _json(record.source_offset),
-            "record": record_text(record, key, value),
-        }
-        headers = [(name, as_bytes(each)) for name, each in record.headers]
-        headers += [(PREFIX + name, text.encode()) for name, text in told.items()]
+    def _dead_letter(self, topic: str, record: SourceRecord, stage: Stage, by: str, error: Exception) -> Call:
+        key, value, headers = make_dead_letter(record, self._task, stage, by, error, self._redact)
         return (topic, value, key, -1, None, None, record.timestamp or 0, headers)
 
 
@@ -263,29 +242,3 @@ def _not_the_records(call: Callable[[Given], None], given: Given) -> None:
         call(given)
     except Exception as error:
         raise _NotTheRecords(error) from error
-
-
-def as_bytes(value: object) -> bytes | None:
-    """A part of a record that may not be convertible: bytes and strings as they are, anything else as JSON."""
-    if value is None or isinstance(value, bytes):
-        return value
-    if isinstance(value, str):
-        return _utf8(value)
-    if isinstance(value, SchemaAndValue):
-        return as_bytes(value.value)
-    return _utf8(value_text(value) if isinstance(value, Struct) else _json(value))
-
-
-def _utf8(text: str) -> bytes:
-    """Half a surrogate pair stands for a raw byte, or is no text at all: the letter is written all the same."""
-    try:
-        return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogatepass")
-
-
-def _json(value: object) -> str:
-    try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=repr)
-    except (TypeError, ValueError, RecursionError):  # keys that JSON has not, circles
-        return repr(value)

@@ -18,7 +18,6 @@ from ringfence.connectors import api
 from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.errors import Abortable, Fatal
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.kafka.admin import Place, offsets_at
 from ringfence.fencing.kafka.delivery import Delivery
 from ringfence.fencing.kafka.protocols import Produce
 from ringfence.fencing.kafka.settings import Connection
@@ -27,13 +26,14 @@ from ringfence.fencing.offsets.ledger_keys import LEDGER_PARTITION, InputPartiti
 from ringfence.fencing.offsets.source_offsets import Offset, Partition
 from ringfence.fencing.share.check import ClaimCheck
 from ringfence.fencing.share.claims import SlotClaims
-from ringfence.fencing.share.deleted_topics import DeletedTopics
+from ringfence.fencing.share.exhausted_records import ExhaustedRecords
 from ringfence.fencing.share.held import Held, find_held
+from ringfence.fencing.share.input_changes import InputChanges
 from ringfence.fencing.share.input_topics import InputTopics
 from ringfence.fencing.share.ledger_records import claim_key, encode_claim
 from ringfence.fencing.share.ledger_tail import LedgerTail
 from ringfence.fencing.share.records import ShareRecord
-from ringfence.fencing.share.settings import ShareSettings, Start
+from ringfence.fencing.share.settings import ShareSettings
 from ringfence.fencing.share.suspects import Suspects
 from ringfence.fencing.share.sweep import Sweep
 from ringfence.fencing.topics.sweep_requests import SweepRequestRecord
@@ -42,7 +42,6 @@ log = logging.getLogger(__name__)
 
 _SECONDS = 30.0
 _REFRESH_S = 10.0
-_TURN_S = 2.0
 
 
 class ShareSource:
@@ -70,19 +69,15 @@ class ShareSource:
         attempt shall end. hurried: what the sweep shall look at now. Raises `FencingError`.
         """
         self.group, self.topics = group, tuple(topics)
-        self._connector = connector
-        self._slot = slot
+        self._connector, self._slot = connector, slot
         self._connection = input_connection
-        self._settings = settings
-        self._tail = tail
-        self._stopping = stopping
-        self._hurried = hurried
+        self._settings, self._tail = settings, tail
+        self._stopping, self._hurried = stopping, hurried
         self._clock = clock
-        self._limit = limit
-        self._client_id = client_id
+        self._client_id, self._limit = client_id, limit
         self._inputs = InputTopics(input_connection, topics)
-        self._deleted = DeletedTopics(input_connection, clock)
         self._claims = SlotClaims(tail.ledger, slot, slots)
+        self._changes = InputChanges(input_connection, slot, self._inputs, self._claims, settings.start, clock)
         self._check = ClaimCheck(tail, slot, fence, clock, settings.patience_s)
         self._sweep = Sweep(
             input_connection,
@@ -95,13 +90,10 @@ class ShareSource:
         )
         self._queue: deque[ShareRecord] = deque()
         self._handed: list[ShareRecord] = []
-        self._exhausted: list[ShareRecord] = []
         self._suspects = Suspects(self._claims, settings.delivery_limit, settings.exhausted)
-        self.dead_letter: Callable[[api.SourceRecord, str, Exception], tuple[object, ...]] = _no_letter
-        """What to produce of a record that is given up unseen."""
+        self.exhausted = ExhaustedRecords(settings.delivery_limit)
         self._claim = Delivery("writing a claim")
         self._refreshed_at = 0.0
-        self._unknown_since = 0.0
         alter_share_group(input_connection, group, settings.of_group, Deadline.after(_SECONDS, clock))
         try:
             alter_share_group(input_connection, group, settings.where_allowed, Deadline.after(_SECONDS, clock))
@@ -145,7 +137,7 @@ class ShareSource:
         now = self._clock.monotonic()
         if now - self._refreshed_at >= _REFRESH_S:
             self._refresh()
-        if self._claim_starts() or self._end_deleted():
+        if self._changes.claim(self._tail):
             return
         if not self._suspects:
             self._sweep.follow(self._hurried())
@@ -154,11 +146,15 @@ class ShareSource:
             self._try_suspects()
             return
         messages = self._member.poll(seconds)
-        if not messages:
-            return
+        if messages:
+            self._take(messages)
+
+    def _take(self, messages: Sequence[Message]) -> None:
+        """Queue the records; give back those of partitions whose beginning the ledger does not know yet."""
         if not self._inputs.is_same({str(message.topic()) for message in messages}):
             self._refresh()
-            self._release(messages)
+            for message in messages:
+                self._member.answer(message, Answer.RELEASE)
             return
         for message in messages:
             tp = self._inputs.find(str(message.topic()), int(message.partition() or 0))
@@ -174,52 +170,14 @@ class ShareSource:
             exhausted = self._suspects.note()
             for record in exhausted:
                 self._claims.claim(record.tp, [record.offset])
-        self._exhausted += exhausted
+        self.exhausted.add(exhausted)
         if not self._claims.pending:
             self._queue.extend(self._suspects.take())
-
-    def _release(self, messages: Sequence[Message]) -> None:
-        for message in messages:
-            self._member.answer(message, Answer.RELEASE)
 
     def _refresh(self) -> None:
         self._inputs.refresh()
         self._refreshed_at = self._clock.monotonic()
         self._claims.cluster = self._inputs.cluster
-
-    def _end_deleted(self) -> bool:
-        """Have the ledger forget topics that were deleted; the first task does it for all. False: nothing to write."""
-        if self._slot:
-            return False
-        with self._tail.changed:
-            places = self._tail.ledger.places()
-        for tp in self._deleted.look(places):
-            log.info("Topic %s of id %s was deleted: the ledger forgets it", places[tp][0], tp.topic_id)
-            self._claims.end(tp)
-        return self._claims.pending
-
-    def _claim_starts(self) -> bool:
-        """Where it is not settled where some partitions begin, claim to say it; false where all is settled."""
-        with self._tail.changed:
-            unknown = [(name, tp) for name, tp in self._inputs.partitions() if not self._claims.is_known(tp)]
-            if not unknown:
-                self._unknown_since = 0.0
-                return False
-            known = self._tail.ledger.partitions()
-            seen = {state.topic for tp in known if (state := self._tail.ledger.state(tp)) is not None}
-        now = self._clock.monotonic()
-        self._unknown_since = self._unknown_since or now
-        if self._slot and now - self._unknown_since < _TURN_S:
-            # The first task does it; all at once would be in each other's way.
-            self._tail.wait(lambda: all(self._claims.is_known(tp) for _, tp in unknown), 0.2)
-            return True
-        for name, tp in unknown:
-            latest = self._settings.start is Start.LATEST and name not in seen
-            place = Place.END if latest else Place.FIRST
-            limit = Deadline.after(_SECONDS, self._clock)
-            low = offsets_at(self._connection, name, [tp.partition], place, limit)[tp.partition]
-            self._claims.claim_start(tp, name, low)
-        return True
 
     def _hand_out(self, limit: int) -> list[ShareRecord]:
         """At most `limit` records that nobody has committed; one alone where this is its last delivery."""
@@ -262,20 +220,7 @@ class ShareSource:
         claim = self._claims.take_claim()
         self._claim = Delivery("writing a claim")
         produce(topic, encode_claim(claim), claim_key(self._connector, self._slot), LEDGER_PARTITION, self._claim)
-        for record in self._exhausted:
-            self._give_up(record, produce)
-        return len(self._exhausted)
-
-    def _give_up(self, record: ShareRecord, produce: Produce) -> None:
-        place: dict[str, object] = {"topic": record.topic, "partition": record.partition}
-        at, when = {"offset": record.offset}, record.timestamp_ms
-        given = api.SourceRecord(place, at, record.topic, record.value, record.key, record.headers, when)
-        error = api.ConnectorError(
-            f"The task that processed offset {record.offset} of partition {record.partition} of topic {record.topic} "
-            f"ended without a word, {self._settings.delivery_limit} times alone: it may need too much memory or time"
-        )
-        log.warning("%s. It is a dead letter now", error)
-        produce(*self.dead_letter(given, type(self).__name__, error))
+        return self.exhausted.produce(produce)
 
     def states(self) -> list[tuple[Partition, Offset | None]]:
         """This slot's source offsets, to be produced last."""
@@ -299,7 +244,7 @@ class ShareSource:
         for record in self._handed:
             self._answer(record)
         self._handed = []
-        self._exhausted = []
+        self.exhausted.clear()
         self._queue.extend(self._suspects.take())
 
     # Around it.
@@ -310,8 +255,9 @@ class ShareSource:
         return find_held([*self._handed, *list(self._queue)])
 
     def restart(self, tail: LedgerTail) -> None:
-        """After any doubt, and behind a new producer's init: read the ledger to its end, and hand the records out again
-        that nobody has committed. Raises `FencingError`.
+        """Read the ledger to its end, and hand out again the records that nobody has committed. Raises `FencingError`.
+
+        Call it after any doubt, and after a new producer's init.
         """
         self._tail = tail
         if self._member.broken:
@@ -323,7 +269,7 @@ class ShareSource:
         self._check.restart(tail)
         self._sweep.restart(tail)
         self._suspects.restart()
-        self._exhausted = []
+        self.exhausted.clear()
         for record in reversed(self._handed):
             record.answer = Answer.ACCEPT
             self._queue.appendleft(record)
@@ -347,15 +293,6 @@ class ShareSource:
         self._give_back()
         self._member.close()
         self._sweep.close()
-        log.info(
-            "Left share group %s after %.1f s; %d conflicts, %d fences, %d records swept",
-            self.group,
-            time.monotonic() - began,
-            self._check.conflicts,
-            self._check.fences,
-            self._sweep.swept,
-        )
-
-
-def _no_letter(record: api.SourceRecord, by: str, error: Exception) -> tuple[object, ...]:
-    raise error
+        counts = (self._check.conflicts, self._check.fences, self._sweep.swept)
+        words = "Left share group %s after %.1f s; %d conflicts, %d fences, %d records swept"
+        log.info(words, self.group, time.monotonic() - began, *counts)

@@ -84,7 +84,7 @@ class TransactionalRun:
         ) -> ShareSource:
             assert transactions is not None
             transactions.share = self.share.join(kept, offsets, group, topics, settings, cluster)
-            transactions.share.dead_letter = path.dead_letter
+            transactions.share.exhausted.make_dead_letter = path.dead_letter
             return transactions.share
 
         try:

@@ -20,8 +20,14 @@ from ringfence.connectors.api.schemas import (
     mapping,
     struct,
 )
-from ringfence.fencing.records.dead_letter import DeadLetter, NotExact, mark, parse_replayed_offset, record_text
-from ringfence.fencing.records.errors import as_bytes
+from ringfence.fencing.records.dead_letter import (
+    DeadLetter,
+    NotExact,
+    as_bytes,
+    mark,
+    parse_replayed_offset,
+    record_text,
+)
 
 INNER = struct({"n": INT8.but(default=7, doc="a number"), "f": FLOAT32.but(optional=True)}, name="inner", version=2)
 ROW = struct(

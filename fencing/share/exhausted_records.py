@@ -1,0 +1,51 @@
+"""Records that a task gives up without trying them again: each becomes a dead letter of the next transaction."""
+
+import logging
+from collections.abc import Callable, Iterable
+
+from ringfence.connectors import api
+from ringfence.fencing.kafka.protocols import Produce
+from ringfence.fencing.share.records import ShareRecord
+
+log = logging.getLogger(__name__)
+
+MakeDeadLetter = Callable[[api.SourceRecord, str, Exception], tuple[object, ...]]
+
+
+class ExhaustedRecords:
+    """The records that were tried alone as often as the broker may deliver one, and were never committed."""
+
+    def __init__(self, tries: int) -> None:
+        """tries: how often each of them was tried alone."""
+        self._tries = tries
+        self._records: list[ShareRecord] = []
+        self.make_dead_letter: MakeDeadLetter = _refuse
+        """What to produce of a record. Set by the run, whose error policy knows the topic."""
+
+    def add(self, records: Iterable[ShareRecord]) -> None:
+        self._records += records
+
+    def clear(self) -> None:
+        """Their transaction is committed, or they are found again."""
+        self._records = []
+
+    def produce(self, produce: Produce) -> int:
+        """Produce the dead letters into the open transaction. Returns how many there are."""
+        for record in self._records:
+            self._produce(record, produce)
+        return len(self._records)
+
+    def _produce(self, record: ShareRecord, produce: Produce) -> None:
+        place: dict[str, object] = {"topic": record.topic, "partition": record.partition}
+        at, when = {"offset": record.offset}, record.timestamp_ms
+        source_record = api.SourceRecord(place, at, record.topic, record.value, record.key, record.headers, when)
+        error = api.ConnectorError(
+            f"The task that processed offset {record.offset} of partition {record.partition} of topic {record.topic} "
+            f"ended without a word, {self._tries} times alone: it may need too much memory or time"
+        )
+        log.warning("%s. It is a dead letter now", error)
+        produce(*self.make_dead_letter(source_record, "ShareSource", error))
+
+
+def _refuse(record: api.SourceRecord, by: str, error: Exception) -> tuple[object, ...]:
+    raise error
