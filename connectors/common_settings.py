@@ -3,6 +3,7 @@
 A setting whose effect is not there yet is refused with the reason, never ignored: see `delivery_settings.not_yet`.
 """
 
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from ringfence.connectors.api import (
@@ -128,77 +129,11 @@ def _identity(keys: ConfigDef) -> None:
 
 def _conversion(keys: ConfigDef) -> None:
     """From the source's records to those in Kafka."""
+    _converter(keys, KEY, "key", _is_converter, CONVERTERS)
+    _converter(keys, VALUE, "value", _is_converter, CONVERTERS)
+    _converter(keys, HEADER, "header value", _is_header_converter, HEADER_CONVERTERS)
     (
         keys.define(
-            KEY,
-            ConfigType.CLASS,
-            default=None,
-            validator=_is_converter,
-            recommender=Choices(*(cls.__name__ for cls in CONVERTERS)),
-            importance=_LOW,
-            documentation="Turns keys into bytes. The worker's converter where it is left out.",
-            group=_COMMON,
-            width=Width.SHORT,
-            display_name="Key converter class",
-        )
-        .define(
-            KEY + ".plugin.version",
-            ConfigType.STRING,
-            default=None,
-            validator=not_yet("choosing a converter by its version is"),
-            importance=_LOW,
-            documentation="Not supported: converters come with the version of this program.",
-            group=_COMMON,
-            width=Width.SHORT,
-            display_name="Key converter version",
-        )
-        .define(
-            VALUE,
-            ConfigType.CLASS,
-            default=None,
-            validator=_is_converter,
-            recommender=Choices(*(cls.__name__ for cls in CONVERTERS)),
-            importance=_LOW,
-            documentation="Turns values into bytes. The worker's converter where it is left out.",
-            group=_COMMON,
-            width=Width.SHORT,
-            display_name="Value converter class",
-        )
-        .define(
-            VALUE + ".plugin.version",
-            ConfigType.STRING,
-            default=None,
-            validator=not_yet("choosing a converter by its version is"),
-            importance=_LOW,
-            documentation="Not supported: converters come with the version of this program.",
-            group=_COMMON,
-            width=Width.SHORT,
-            display_name="Value converter version",
-        )
-        .define(
-            HEADER,
-            ConfigType.CLASS,
-            default=None,
-            validator=_is_header_converter,
-            recommender=Choices(*(cls.__name__ for cls in HEADER_CONVERTERS)),
-            importance=_LOW,
-            documentation="Turns header values into bytes. The worker's converter where it is left out.",
-            group=_COMMON,
-            width=Width.SHORT,
-            display_name="Header converter class",
-        )
-        .define(
-            HEADER + ".plugin.version",
-            ConfigType.STRING,
-            default=None,
-            validator=not_yet("choosing a converter by its version is"),
-            importance=_LOW,
-            documentation="Not supported: converters come with the version of this program.",
-            group=_COMMON,
-            width=Width.SHORT,
-            display_name="Header converter version",
-        )
-        .define(
             "config.action.reload",
             ConfigType.STRING,
             default="restart",
@@ -231,5 +166,36 @@ def _conversion(keys: ConfigDef) -> None:
             group=_PREDICATES,
             width=Width.LONG,
             display_name="Predicates",
+        )
+    )
+
+
+def _converter(
+    keys: ConfigDef, name: str, what: str, validator: Callable[[str, object], None], classes: Iterable[type]
+) -> None:
+    """The settings of one converter: its class, and its version. what: it turns into bytes."""
+    title = what.partition(" ")[0].capitalize()
+    (
+        keys.define(
+            name,
+            ConfigType.CLASS,
+            default=None,
+            validator=validator,
+            recommender=Choices(*(cls.__name__ for cls in classes)),
+            importance=_LOW,
+            documentation=f"Turns {what}s into bytes. The worker's converter where it is left out.",
+            group=_COMMON,
+            width=Width.SHORT,
+            display_name=f"{title} converter class",
+        ).define(
+            f"{name}.plugin.version",
+            ConfigType.STRING,
+            default=None,
+            validator=not_yet("choosing a converter by its version is"),
+            importance=_LOW,
+            documentation="Not supported: converters come with the version of this program.",
+            group=_COMMON,
+            width=Width.SHORT,
+            display_name=f"{title} converter version",
         )
     )
