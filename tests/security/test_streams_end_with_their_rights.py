@@ -23,6 +23,7 @@ def _outside(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     database.migrate()
     database.empty()
     monkeypatch.setattr(live, "RENEWAL_SECONDS", 0.2)
+    monkeypatch.setattr(live, "BEAT_SECONDS", 0.3)
     with override_settings(NO_LOGIN="", ALLOWED_HOSTS=["*"]):
         yield
     database.empty()
