@@ -48,7 +48,6 @@ log = logging.getLogger(__name__)
 
 Say = Callable[[str], None]
 
-_SESSION_SECONDS = 20.0
 _SEAT_SECONDS = 60.0
 _MOST_RECORDS = 1_000_000
 
@@ -97,7 +96,7 @@ class Restore:
                 "transactional ids begin otherwise. Set group.id to that, or name another copy"
             )
         deadline = Deadline.after(600)
-        self.await_empty_group(Deadline.after(_SESSION_SECONDS))  # 1
+        self.await_empty_group()  # 1
         self._fence([], deadline)  # so that no frozen task's transaction holds back what is read now
         plan = self.plan(copy, deadline)
         if not plan.lost:
@@ -137,7 +136,7 @@ class Restore:
     def accept(self) -> list[str]:
         """Go by the topics as they are now. Every old task is fenced first; returns the ids that were."""
         deadline = Deadline.after(600)
-        self.await_empty_group(Deadline.after(_SESSION_SECONDS))
+        self.await_empty_group()
         self._fence([], deadline)
         self._create(deadline)
         with self._term(deadline) as term:
@@ -160,8 +159,12 @@ class Restore:
         self._tell_status(ids)
         return fenced
 
-    def await_empty_group(self, deadline: Deadline) -> None:
-        """A worker that waits for a lost topic is no member; one that died is listed until its session runs out."""
+    def await_empty_group(self) -> None:
+        """Wait until the group has no member, for as long as a worker that died may be listed. Raises `Invalid`.
+
+        The broker lists it until its session runs out. A worker that waits for a lost topic is not a member.
+        """
+        deadline = Deadline.after(2 * self._config.number("session.timeout.ms") / 1000)
         while True:
             members = group_members(self._connection, self._config.group_id, Deadline.after(10))
             if not members:
