@@ -1,0 +1,105 @@
+"""The jobs of the Java benchmark, with their targets, and the page of its results."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from benchmarks.machine import foot
+from benchmarks.numbers import Numbers, yes_or_no
+from benchmarks.stand import CONNECT, OURS
+from benchmarks.starts_of_java import Start
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """least, most: the targets of records/s and of CPU, both times Kafka Connect's."""
+
+    name: str
+    title: str
+    count: int
+    least: float
+    most: float
+
+
+JOBS = (
+    Job("file", "FileStreamSource, lines of 99 bytes, transactions of 1 s", 1_000_000, 1.5, 0.5),
+    Job("poll", "the same, a transaction each poll of 4,000 lines", 1_000_000, 1.5, 0.5),
+    Job("snapshot", "Debezium, snapshot of rows of 5 columns", 100_000, 1.0, 1.0),
+    Job("stream", "Debezium, inserts of 5 columns", 100_000, 1.0, 1.0),
+)
+SMALL_SECONDS, SMALL_MIB, DEBEZIUM_MIB = 1.5, 130, 220
+Results = Mapping[Job, Mapping[str, Numbers]]
+
+
+def table(found: Results) -> str:
+    """Each job with both sides, and the ratios."""
+    rows = [
+        "| job | who | records/s | x Connect | CPU s a million | x Connect | first record | tree PSS |",
+        "|---|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    for job, sides in found.items():
+        for side, one in sides.items():
+            peer = sides[CONNECT]
+            rows.append(
+                f"| {job.title} | {side} | {one.records_s:,.0f} | {one.records_s / peer.records_s:.2f} "
+                f"| {one.cpu_s_per_million:.2f} | {one.cpu_s_per_million / peer.cpu_s_per_million:.2f} "
+                f"| {one.first_s:.2f} s | {one.tree_pss_mib:.0f} MiB |"
+            )
+    return "\n".join(rows)
+
+
+def targets(found: Results, starts: Sequence[Start], java_mib: Mapping[str, float]) -> str:
+    """The targets, and whether they were reached."""
+    rows = ["| target | measured | reached |", "|---|--:|---|"]
+    for job, sides in found.items():
+        one, peer = sides[OURS], sides[CONNECT]
+        speed, cpu = one.records_s / peer.records_s, one.cpu_s_per_million / peer.cpu_s_per_million
+        rows += [
+            f"| {job.title}: at least {job.least:g} x Connect's records/s | {speed:.2f} x "
+            f"| {yes_or_no(speed >= job.least)} |",
+            f"| {job.title}: at most {job.most:g} x its CPU | {cpu:.2f} x | {yes_or_no(cpu <= job.most)} |",
+        ]
+    for start in starts:
+        if start.name == "FileStreamSource":
+            reached = start.seconds < SMALL_SECONDS
+            rows.append(
+                f"| a small task is ready in {SMALL_SECONDS:g} s | {start.seconds:.2f} s | {yes_or_no(reached)} |"
+            )
+        most = SMALL_MIB if start.name == "FileStreamSource" else DEBEZIUM_MIB
+        mib = max(
+            [start.mib, *(size for name, size in java_mib.items() if (name in ("file", "poll")) == (most == SMALL_MIB))]
+        )
+        rows.append(f"| {start.name}: its JVM stays below {most} MiB RSS | {mib:.0f} MiB | {yes_or_no(mib < most)} |")
+    return "\n".join(rows)
+
+
+def page(
+    found: Results, starts: Sequence[Start], java_mib: Mapping[str, float], machine: Mapping[str, str], rounds: int
+) -> str:
+    """docs/benchmarks-java.md."""
+    readiness = "\n".join(
+        f"| {one.name} | {one.seconds:.2f} s | {one.cpu_s:.2f} s | {one.mib:.0f} MiB |" for one in starts
+    )
+    return f"""\
+# Kafka Connect's own plugins, here and there
+
+`make bench ARGS="java --write"` writes this page. The real Kafka Connect 4.3.0 and Ringfence run side by side on one
+broker, both exactly once, with the same plugins and the same configuration. Each job runs on one and then on the other,
+for {rounds} rounds after an unmeasured one; the table shows the medians. CPU and memory are those of the whole worker
+with everything that it started. [benchmarks.md](benchmarks.md) explains how they are measured.
+
+{table(found)}
+
+A Java task by itself, from the start of its JVM until the connector's `start` has returned (the median of five), with
+the JVM's CPU and memory at that time:
+
+| connector | ready after | CPU | RSS of the JVM |
+|---|--:|--:|--:|
+{readiness}
+
+## Targets
+
+Memory here is the largest of the JVM in all runs.
+
+{targets(found, starts, java_mib)}
+
+{foot(machine)}"""
