@@ -4,15 +4,16 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from PIL import Image
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from ringfence.demo.flights import flights_file
 from tests.e2e.browser import chromium as program
@@ -29,22 +30,85 @@ _SECONDS = 600
 _LINES_A_SECOND = 200
 _COLOURS = 256
 
+
+def _stay(_page: Page) -> None:
+    """The page as it opens."""
+
+
+def _add_transforms(page: Page) -> None:
+    page.get_by_role("textbox", name="Name required").fill("signups")
+    page.get_by_label("Topic required").fill("signups")
+    for words, fields in (("mask value", {"fields required": "email"}), ("rename topic", {"regex required": "(.*)"})):
+        page.locator("#add-transform summary").focus()
+        page.keyboard.press("Enter")
+        expect(page.locator("#menu-search")).to_be_focused()
+        page.keyboard.type(words)
+        page.keyboard.press("Enter")
+        for label, value in fields.items():
+            page.get_by_label(label).fill(value)
+    page.locator("[name$='replacement']").fill("$1-masked")
+    expect(page.locator(".step").last.locator(".plus")).to_contain_text("-masked")
+    page.locator(".step").first.evaluate("step => step.scrollIntoView({block: 'start'})")
+    page.evaluate("window.scrollBy(0, -80)")
+
+
+def _search(page: Page) -> None:
+    page.keyboard.press("Control+k")
+    page.get_by_role("combobox").press_sequentially("pay")
+    expect(page.get_by_role("option", selected=True)).to_contain_text("payments")
+
+
+def _count(page: Page) -> None:
+    page.get_by_role("button", name="Count now").click()
+    expect(page.locator("#proof-run table").first).to_be_visible()
+
+
+class Shot(NamedTuple):
+    """prepare: what is done on the page before."""
+
+    name: str
+    address: str
+    width: int = WIDE
+    theme: str = "light"
+    prepare: Callable[[Page], None] = _stay
+
+
+_PAYMENTS = "/ui/connectors/payments"
 SHOTS = (
-    ("overview-light", "/ui", WIDE, "light"),
-    ("overview-narrow-dark", "/ui", NARROW, "dark"),
-    ("connectors-light", "/ui/connectors", WIDE, "light"),
-    ("connectors-dark", "/ui/connectors", WIDE, "dark"),
-    ("connectors-narrow-light", "/ui/connectors", NARROW, "light"),
-    ("connector-light", "/ui/connectors/flights", WIDE, "light"),
-    ("connector-narrow-dark", "/ui/connectors/flights", NARROW, "dark"),
-    ("connector-failed-dark", "/ui/connectors/weather", WIDE, "dark"),
-    ("transactions-light", "/ui/connectors/payments/transactions", WIDE, "light"),
-    ("transactions-dark", "/ui/connectors/payments/transactions", WIDE, "dark"),
-    ("generations-light", "/ui/connectors/payments/generations", WIDE, "light"),
-    ("new-dark", "/ui/new?class=FileStreamSource", WIDE, "dark"),
-    ("fence-light", "/console/connectors/payments/fence/", WIDE, "light"),
+    Shot("overview-light", "/ui"),
+    Shot("overview-narrow-dark", "/ui", NARROW, "dark"),
+    Shot("connectors-light", "/ui/connectors"),
+    Shot("connectors-dark", "/ui/connectors", theme="dark"),
+    Shot("connectors-narrow-light", "/ui/connectors", NARROW),
+    Shot("palette-dark", "/ui/connectors", theme="dark", prepare=_search),
+    Shot("connector-light", "/ui/connectors/flights"),
+    Shot("connector-narrow-dark", "/ui/connectors/flights", NARROW, "dark"),
+    Shot("connector-failed-dark", "/ui/connectors/weather", theme="dark"),
+    Shot("tasks-narrow-light", f"{_PAYMENTS}/tasks", NARROW),
+    Shot("transactions-light", f"{_PAYMENTS}/transactions"),
+    Shot("transactions-dark", f"{_PAYMENTS}/transactions", theme="dark"),
+    Shot("offsets-light", "/ui/connectors/orders/offsets"),
+    Shot("generations-light", f"{_PAYMENTS}/generations"),
+    Shot("history-light", "/ui/connectors/orders/history"),
+    Shot("history-narrow-dark", "/ui/connectors/orders/history", NARROW, "dark"),
+    Shot("proof-light", f"{_PAYMENTS}/proof", prepare=_count),
+    Shot("config-dark", f"{_PAYMENTS}/config?from=1", theme="dark"),
+    Shot("logs-dark", "/ui/connectors/weather/logs", theme="dark"),
+    Shot("topics-light", "/ui/topics"),
+    Shot("topic-light", "/ui/topics/flights"),
+    Shot("topic-narrow-dark", "/ui/topics/flights", NARROW, "dark"),
+    Shot("catalog-light", "/ui/new"),
+    Shot("catalog-narrow-dark", "/ui/new", NARROW, "dark"),
+    Shot("new-dark", "/ui/new?class=FileStreamSource", theme="dark"),
+    Shot("transforms-light", "/ui/new?class=VerifiableSource", prepare=_add_transforms),
+    Shot("plugins-light", "/ui/plugins"),
+    Shot("workers-light", "/ui/workers"),
+    Shot("alerts-light", "/ui/alerts"),
+    Shot("docs-light", "/ui/docs/exactly-once"),
+    Shot("fence-light", "/console/connectors/payments/fence/"),
+    Shot("accounts-light", "/console/auth/user/"),
+    Shot("audit-dark", "/console/audit/auditentry/", theme="dark"),
 )
-"""File name, address, width and theme."""
 
 
 class Airport:
@@ -101,7 +165,13 @@ def _world(folder: Path) -> Iterator[Up]:
     """
     airport, weather = Airport(folder / "flights.csv"), folder / "weather.csv"
     data = tempfile.TemporaryDirectory()
-    up = Up(Path(data.name), workers=2, settings={"CONNECT_FILE_ROOTS": str(folder)})
+    plugins = str(folder / "plugins")
+    settings = {
+        "CONNECT_FILE_ROOTS": str(folder),
+        "CONNECT_PLUGIN_PATH": plugins,
+        "CONNECT_PLUGIN_INSTALL_PATH": plugins,
+    }
+    up = Up(Path(data.name), workers=2, settings=settings)
     try:
         up.start()
         await_calm(up)
@@ -153,19 +223,20 @@ def _small(picture: bytes) -> bytes:
         return out.getvalue()
 
 
-def _shoot(browser: Browser, up: Up, name: str, address: str, width: int, theme: str) -> None:
-    visitor = Visitor(browser, up.rest.url, width=width, theme=theme)
+def _shoot(browser: Browser, up: Up, shot: Shot) -> None:
+    visitor = Visitor(browser, up.rest.url, width=shot.width, theme=shot.theme)
     eventually(lambda: _failed(up.rest), 180)  # between two of the attempts to start it again
     try:
-        page = visitor.go(address)
+        page = visitor.go(shot.address)
         page.wait_for_load_state("load")
         if page.locator("[sse-connect]").count():
             visitor.await_live()
+        shot.prepare(page)
         picture = _small(page.screenshot(animations="disabled"))
-        assert len(picture) < LIMIT_BYTES, f"{name}: {len(picture)} bytes"
+        assert len(picture) < LIMIT_BYTES, f"{shot.name}: {len(picture)} bytes"
         assert visitor.complaints == []
-        (FOLDER / f"{name}.png").write_bytes(picture)
-        print(f"{name}.png: {len(picture):,} bytes")
+        (FOLDER / f"{shot.name}.png").write_bytes(picture)
+        print(f"{shot.name}.png: {len(picture):,} bytes")
     finally:
         visitor.close()
 
@@ -179,7 +250,7 @@ def main() -> None:
     with _sources() as folder, _world(folder) as up, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(program.ARGUMENTS))
         for shot in SHOTS:
-            _shoot(browser, up, *shot)
+            _shoot(browser, up, shot)
         browser.close()
 
 
