@@ -54,8 +54,8 @@ def _add_transforms(page: Page) -> None:
 
 def _search(page: Page) -> None:
     page.keyboard.press("Control+k")
-    page.get_by_role("combobox").press_sequentially("pay")
-    expect(page.get_by_role("option", selected=True)).to_contain_text("payments")
+    page.locator("#palette-q").press_sequentially("pay")
+    expect(page.locator("#palette-list")).to_contain_text("payments")
 
 
 def _count(page: Page) -> None:

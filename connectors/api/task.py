@@ -197,6 +197,16 @@ class SourceTaskContext(Protocol):
         """
         ...
 
+    def request_task_reconfiguration(self) -> None:
+        """Have the connector make its task configurations again, from the source offsets that are committed by then.
+
+        For a task whose source partitions are complete: it has committed offsets that say so, and the connector leaves
+        these partitions out of `task_configs`. The offsets stay, and the task is not started again. Call it in
+        `commit`, or in `poll` where nothing is open: before, the connector would not see these offsets. Nothing changes
+        where the task configurations are the same.
+        """
+        ...
+
     def wait(self, seconds: float) -> bool:
         """Sleep for at most `seconds`; true as soon as the task shall stop. Use it in place of `time.sleep`."""
         ...

@@ -100,6 +100,9 @@ class TaskContext:
             )
         self._runtime.report.endpoint = endpoint
 
+    def request_task_reconfiguration(self) -> None:
+        self._runtime.report.request_task_reconfiguration()
+
     def wait(self, seconds: float) -> bool:
         """Also returns (false) when the open transaction is due, so that `poll` can return and it is committed."""
         verdict = self._runtime.view.wait_while(_GO_ON, min(seconds, max(0.0, self._due_in())))

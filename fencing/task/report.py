@@ -60,6 +60,7 @@ class TaskReport:
         self._times = StateTimes(self._last)
         self.endpoint: Endpoint | None = None
         """Where the plugin listens; told while it runs."""
+        self._reconfigure_ms = 0
         self.gauges = Gauges()
         """What the plugin measures itself."""
         self._gauges_at = -_GAUGES_EVERY_S
@@ -162,6 +163,7 @@ class TaskReport:
                 left_open=left_open,
                 failure=failure,
                 endpoint=self.endpoint if state is State.RUNNING else None,
+                reconfigure_ms=self._reconfigure_ms,
             )
         )
 
@@ -172,6 +174,11 @@ class TaskReport:
         self._status(state, "")
         self._times.enter(state, self._clock.monotonic())
         self.progress()
+
+    def request_task_reconfiguration(self) -> None:
+        """Tell the leader that the connector shall make its task configurations again."""
+        self._reconfigure_ms = self._reporter.now_ms()
+        self._status(State.RUNNING, "")
 
     def report_failed(
         self, trace: str, why: str = FAILED, *, left_open: bool = False, failure: RecordFailure | None = None

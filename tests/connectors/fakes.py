@@ -44,6 +44,7 @@ class FakeContext:
         self.signals: Sequence[Signal] = ()
         self.waits: list[float] = []
         self.endpoints: list[Endpoint] = []
+        self.reconfigurations = 0
 
     def read_offsets(self) -> FakeOffsets:
         return self.offset_reader
@@ -70,6 +71,9 @@ class FakeContext:
 
     def announce_endpoint(self, endpoint: Endpoint) -> None:
         self.endpoints.append(endpoint)
+
+    def request_task_reconfiguration(self) -> None:
+        self.reconfigurations += 1
 
     def wait(self, seconds: float) -> bool:
         self.waits.append(seconds)

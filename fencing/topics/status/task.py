@@ -30,7 +30,8 @@ class TaskStatus(StatusEntry):
     (the constants above); since_ms: wall clock of the change; restarts: automatic ones in a row, this attempt
     included; next_ms: wall clock of the next one, 0 where none is to come; version: the plugin's; left_open: it ended,
     and a transaction of its transactional id may still be open; failure: the record that failed it; endpoint:
-    where it listens while it runs.
+    where it listens while it runs; reconfigure_ms: wall clock of its last request for new task configurations, 0 for
+    none.
     """
 
     task: TaskId
@@ -49,6 +50,7 @@ class TaskStatus(StatusEntry):
     left_open: bool = False
     failure: RecordFailure | None = None
     endpoint: Endpoint | None = None
+    reconfigure_ms: int = 0
 
     PREFIX = "status-task-"
 
@@ -84,6 +86,7 @@ class TaskStatus(StatusEntry):
             value.get("left_open") is True,
             record_failures.read(value.get("record")),
             _read_endpoint(value.get("endpoint")),
+            parse_number(value, "reconfigure_ms", 0),
         )
 
     def to_key(self) -> str:
@@ -106,6 +109,7 @@ class TaskStatus(StatusEntry):
         }
         value |= {"left_open": True} if self.left_open else {}
         value |= {"endpoint": asdict(self.endpoint)} if self.endpoint is not None else {}
+        value |= {"reconfigure_ms": self.reconfigure_ms} if self.reconfigure_ms else {}
         return value | ({"record": self.failure.fields()} if self.failure is not None else {})
 
     def apply_to(self, state: StatusState) -> StatusState:

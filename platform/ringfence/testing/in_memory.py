@@ -43,6 +43,8 @@ class MemoryContext:
         self.signals: Sequence[Signal] = ()
         self._ends_at = ends_at
         self._never = threading.Event()
+        self.reconfigurations = 0
+        """How often the task has asked for new task configurations."""
 
     def read_offsets(self) -> SnapshotReader:
         return self.offset_reader
@@ -69,6 +71,9 @@ class MemoryContext:
 
     def announce_endpoint(self, endpoint: Endpoint) -> None:
         raise ConnectorError("A task in memory has no web process in front of it: check this connector with a broker.")
+
+    def request_task_reconfiguration(self) -> None:
+        self.reconfigurations += 1
 
     def wait(self, seconds: float) -> bool:
         """Not as long as it is asked to: what a test waits for is mostly there already."""

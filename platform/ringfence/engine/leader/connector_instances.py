@@ -98,19 +98,20 @@ class Instances:
             self._restarting.discard(name)
             self._failed.pop(name, None)
 
-    def ask(self, connector: ConnectorState) -> None:
-        """Have the tasks made beside the leader's thread, unless that is under way or failed just now."""
+    def ask(self, connector: ConnectorState) -> bool:
+        """Have the tasks made beside the leader's thread, unless that is under way or failed just now; whether so."""
         name, config_offset = connector.name, connector.config_offset
         with self._lock:
             if name in self._asked:
-                return
+                return False
             failed = self._failed.get(name)
             if failed is not None and failed[0] == config_offset and time.monotonic() < failed[2]:
-                return
+                return False
             config = dict(connector.config or {})
             future = self._pool.submit(self._make, name, config, config_offset, connector.topic_grant)
             self._asked[name] = future
         future.add_done_callback(lambda _: self._wake())
+        return True
 
     def _make(
         self, name: ConnectorName, config: Mapping[str, str], config_offset: int, grant: TopicGrantRecord | None

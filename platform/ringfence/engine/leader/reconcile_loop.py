@@ -13,6 +13,7 @@ from ringfence.engine.leader.lost_attempts import LostAttempts
 from ringfence.engine.leader.mode_check import ModeWatch
 from ringfence.engine.leader.plans import Plan, task_set
 from ringfence.engine.leader.round_runner import RoundRunner, RunningRound
+from ringfence.engine.leader.task_requests import TaskRequests
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, FencingError
 from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
@@ -69,6 +70,7 @@ class Reconciler:
         self._losses = LostAttempts(int(settings[REBALANCE_DELAY]) / 1000 if REBALANCE_DELAY in settings else None)
         self._members: list[Member] = []
         self._modes = ModeWatch(worker, reporter)
+        self._task_requests = TaskRequests(instances.ask)
         self._live: set[tuple[WorkerId, Incarnation]] = set()
         self.statuses = LeaderStatuses(worker, reporter, instances, status)
 
@@ -82,6 +84,7 @@ class Reconciler:
         state, status = self._term.state, self._status()
         self.statuses.give_up_silent(state, status)
         self._losses.note(state, status, members, time.monotonic())
+        self._task_requests.note(state, status)
         due = self._decide(state)
         if due.placements:
             self._place()

@@ -107,6 +107,9 @@ class PreviewContext:
     def announce_endpoint(self, endpoint: Endpoint) -> None:
         raise ConnectorError("This task waits for what is sent to it: a preview receives nothing.")
 
+    def request_task_reconfiguration(self) -> None:
+        """Nobody makes the tasks of a preview again."""
+
     def wait(self, seconds: float) -> bool:
         self._never.wait(max(0.0, min(seconds, self.ends_at - time.monotonic())))
         return self.over

@@ -1,0 +1,34 @@
+"""Tasks that ask for new task configurations: source partitions of theirs are complete."""
+
+from collections.abc import Callable
+from typing import Final
+
+from ringfence.fencing.ids import TaskId
+from ringfence.fencing.topics.cluster_state import ClusterState
+from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
+from ringfence.fencing.topics.status import StatusState
+
+_AT_REST: Final = frozenset({TargetState.STOPPED, TargetState.PAUSED})
+
+
+class TaskRequests:
+    """Passes each request on once to `ask`, which answers whether it was taken.
+
+    A new leader passes on again what its predecessor has: making the same task configurations again changes nothing.
+    """
+
+    def __init__(self, ask: Callable[[ConnectorState], bool]) -> None:
+        self._ask = ask
+        self._heard: dict[TaskId, int] = {}
+
+    def note(self, state: ClusterState, status: StatusState) -> None:
+        """Look at the newest state. What an attempt of an older generation asked for is answered already."""
+        for task, told in status.tasks.items():
+            if not told.reconfigure_ms or told.reconfigure_ms == self._heard.get(task):
+                continue
+            connector = state.connector(task.connector)
+            if connector.config is None or connector.commit is None or connector.target in _AT_REST:
+                continue
+            if told.generation != connector.commit.generation or self._ask(connector):
+                self._heard[task] = told.reconfigure_ms
+        self._heard = {task: heard for task, heard in self._heard.items() if task in status.tasks}
