@@ -1,6 +1,6 @@
 """What a connector author imports: subclass `SourceConnector` and `SourceTask`, and the framework does the rest.
 
-A runnable example stands in docs/writing-a-connector.md.
+docs/writing-a-connector.md has a complete example.
 """
 
 from ringfence.connectors.api.catalog_entry import CatalogEntry, Category, Guarantee

@@ -1,4 +1,4 @@
-"""What the catalog shows of a connector before anybody has configured it."""
+"""What the catalog shows about a connector before it is configured."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,10 +27,10 @@ class Guarantee(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CatalogEntry:
-    """title and summary: for people who look for a source by its name, in one line each.
+    """title and summary: one line each, for people who search for a source by name.
 
-    goes_back: whether it can read again what it has read, when its source offsets are reset. needs: what must be there
-    before it runs, one sentence each. sample: a configuration to begin with, without `name` and `connector.class`.
+    goes_back: whether it can read its data again after its source offsets are reset. needs: what must exist before it
+    runs, one sentence each. sample: a configuration to start from, without `name` and `connector.class`.
     """
 
     title: str
@@ -42,7 +42,7 @@ class CatalogEntry:
     sample: Mapping[str, str] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, object]:
-        """For the plugin process's answer."""
+        """Return the entry as JSON, for the plugin process's answer."""
         return {
             "title": self.title,
             "summary": self.summary,

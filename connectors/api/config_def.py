@@ -1,7 +1,7 @@
-"""The definition of a configuration: which settings there are, and what makes a given configuration good or bad.
+"""The definition of a configuration: its settings, and how a given configuration is validated.
 
-The same definition parses a task's settings, answers the REST API's `validate`, and draws the form. The model, the
-error strings and the JSON are Kafka's (`org.apache.kafka.common.config.ConfigDef`): forms made for Kafka Connect work.
+One definition parses a task's settings, answers the REST API's `validate`, and draws the form. The model, the error
+messages and the JSON are Kafka's (`org.apache.kafka.common.config.ConfigDef`), so forms made for Kafka Connect work.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -48,7 +48,7 @@ __all__ = [
 
 
 class ConfigDef:
-    """Settings in the order of their definition. `define` returns the definition itself, so that calls chain.
+    """Settings in the order of their definition. `define` returns the definition itself, so calls can be chained.
 
     >>> definition = ConfigDef().define("topic", ConfigType.STRING).define("batch.size", ConfigType.INT, default=2000)
     >>> definition.parse({"topic": "flights"})
@@ -81,9 +81,9 @@ class ConfigDef:
         dependents: Sequence[str] = (),
         recommender: Recommender | None = None,
     ) -> "ConfigDef":
-        """Add a setting. Without a default it is required; a default of None means "may be left out".
+        """Add a setting. Without a default it is required; with the default None it is optional.
 
-        `order_in_group` counts on by itself. A default that is not valid itself is refused here.
+        `order_in_group` counts up by default. Raises `ConfigException` for a default that is not valid.
         """
         if default is not NO_DEFAULT and default is not None:
             default = parse_value(name, type, default)
@@ -109,20 +109,20 @@ class ConfigDef:
         )
 
     def add(self, key: ConfigKey) -> "ConfigDef":
-        """Add a ready key. A name that is defined already is a programming error."""
+        """Add a key. Raises `ValueError` if its name is already defined."""
         if key.name in self._keys:
             raise ValueError(f"Configuration {key.name} is defined twice.")
         self._keys[key.name] = key
         return self
 
     def groups(self) -> list[str]:
-        """The groups' names in the order of their first use."""
+        """The names of the groups, in the order of their first use."""
         return list(dict.fromkeys(key.group for key in self._keys.values() if key.group is not None))
 
     def parse(self, config: Mapping[str, object]) -> ParsedConfig:
-        """All settings typed, defaults filled in; settings that are not defined are left out.
+        """Return all settings with their types and defaults, without settings that are not defined.
 
-        Raises `ConfigException` with the first error.
+        Raises `ConfigException` with the first error found.
         """
         parsed = ParsedConfig()
         for key in self._keys.values():
@@ -133,7 +133,7 @@ class ConfigDef:
         return parsed
 
     def validate(self, config: Mapping[str, object]) -> list[ConfigValue]:
-        """Every setting with all that is wrong with it, in the order of definition. Never raises for a bad value."""
+        """Return every setting with all its errors, in the order of definition. Never raises for a bad value."""
         values = [self._read(key, config) for key in self._keys.values()]
         parsed = {value.name: value.value for value in values}
         for value in values:

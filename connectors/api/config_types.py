@@ -1,4 +1,4 @@
-"""The pieces of a configuration definition: types, keys, values, and how a string becomes a typed value."""
+"""The parts of a configuration definition: types, keys, values, and how a string becomes a typed value."""
 
 import math
 import re
@@ -8,13 +8,13 @@ from enum import StrEnum
 from typing import Final, Protocol, TypeVar
 
 CHOICE_NOTES: Final = "choice_notes"
-"""In a validation beside what Kafka Connect has: by setting and recommended value, words that help to choose it."""
+"""A field that we add to Kafka Connect's validation answer: help texts, by setting and recommended value."""
 HIDDEN: Final = "[hidden]"
-"""What stands in every output for a secret."""
+"""What every output shows in place of a secret."""
 
 
 class ConfigType(StrEnum):
-    """What the text of a setting is read as."""
+    """The type that the text of a setting is parsed as."""
 
     BOOLEAN = "BOOLEAN"
     STRING = "STRING"
@@ -28,7 +28,7 @@ class ConfigType(StrEnum):
 
 
 class Importance(StrEnum):
-    """How likely a user has to look at the setting."""
+    """How likely a user is to need the setting."""
 
     HIGH = "HIGH"
     MEDIUM = "MEDIUM"
@@ -36,7 +36,7 @@ class Importance(StrEnum):
 
 
 class Width(StrEnum):
-    """How wide a form draws the setting's field."""
+    """How wide the setting's field is in a form."""
 
     NONE = "NONE"
     SHORT = "SHORT"
@@ -45,16 +45,16 @@ class Width(StrEnum):
 
 
 class ConfigException(Exception):
-    """A setting is missing or wrong. The message names the setting and never carries a secret."""
+    """A setting is missing or invalid. The message names the setting and never contains a secret."""
 
     @classmethod
     def invalid(cls, name: str, value: object, reason: str = "") -> "ConfigException":
-        """The usual form: `Invalid value abc for configuration tasks.max: <reason>`."""
+        """Return the usual error: `Invalid value abc for configuration tasks.max: <reason>`."""
         return cls(f"Invalid value {value} for configuration {name}{': ' + reason if reason else ''}")
 
 
 class Password:
-    """A secret: `value` holds it, and printing or logging the object shows `[hidden]`."""
+    """A secret. `value` holds it; printed or logged, the object shows `[hidden]`."""
 
     __slots__ = ("value",)
 
@@ -80,18 +80,18 @@ NO_DEFAULT: Final = _NoDefault()
 """The default of a setting that the user must give."""
 
 Validator = Callable[[str, object], None]
-"""`validator(name, value)` raises `ConfigException` for a bad value. It is never called with None."""
+"""`validator(name, value)` raises `ConfigException` for an invalid value. It is never called with None."""
 
 
 class Recommender(Protocol):
-    """Offers values that depend on other settings, and says whether the setting is to be shown at all."""
+    """Recommends values that depend on other settings, and says whether the setting is shown at all."""
 
     def valid_values(self, name: str, config: Mapping[str, object]) -> Sequence[object]:
-        """The values to offer, given the settings parsed so far."""
+        """The values to recommend, given the settings parsed so far."""
         ...
 
     def visible(self, name: str, config: Mapping[str, object]) -> bool:
-        """Whether the setting matters, given the others."""
+        """Whether to show the setting, given the other settings."""
         ...
 
 
@@ -117,7 +117,7 @@ class ConfigKey:
         return self.default is NO_DEFAULT
 
     def info(self) -> dict[str, object]:
-        """The key as Kafka Connect's REST API describes it. Both `order` and `order_in_group` are in use by clients."""
+        """The key as Kafka Connect's REST API describes it. Clients use both `order` and `order_in_group`."""
         return {
             "name": self.name,
             "type": self.type.value,
@@ -136,9 +136,9 @@ class ConfigKey:
 
 @dataclass
 class ConfigValue:
-    """What became of one setting: its typed value, None where it could not be read, and all that is wrong with it.
+    """The result for one setting: its typed value (None if it cannot be parsed) and its errors.
 
-    A value that its type can read and a validator refuses is kept, for forms to show.
+    A value that parses but that a validator rejects is kept, so that forms can show it.
     """
 
     name: str
@@ -162,7 +162,9 @@ _T = TypeVar("_T")
 
 
 class ParsedConfig(dict[str, object]):
-    """Typed settings by name. The accessors below give them their Python type, and refuse one that was left out."""
+    """Typed settings by name. The methods below return a Python type, and raise `ConfigException` for a missing
+    setting.
+    """
 
     def _convert_type(self, name: str, kind: type[_T]) -> _T:
         value = self.get(name)
@@ -197,7 +199,7 @@ _COMMA = re.compile(r"\s*,\s*")
 
 
 def parse_value(name: str, type_: ConfigType, value: object) -> object:  # noqa: C901 - a case for each type
-    """The typed value of a string (or of a value that has the type already); raises `ConfigException`."""
+    """Parse a string, or check a value that already has the type. Raises `ConfigException`."""
     shown = HIDDEN if type_ is ConfigType.PASSWORD else value
     text = value.strip() if isinstance(value, str) else None
     match type_:
@@ -253,7 +255,7 @@ def _float_number(name: str, value: object, text: str | None) -> float:
 
 
 def to_text(type_: ConfigType, value: object) -> str | None:
-    """A typed value as text again, in Kafka Connect's spelling; a secret becomes `[hidden]`."""
+    """Format a typed value as Kafka Connect does; a secret becomes `[hidden]`."""
     if value is None:
         return None
     if type_ is ConfigType.PASSWORD or isinstance(value, Password):

@@ -1,12 +1,12 @@
-"""Where a running task listens, for a source that is pushed to and not read."""
+"""Where a running task listens, for a source that pushes its data."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """id: of this very listener, since a later one may have its port. secret: what both ends prove to know; it goes to
-    web processes through the status topic and is shown nowhere.
+    """id: names this listener, since a later one may get its port. secret: both ends prove that they know it; it
+    reaches the web processes through the status topic and is never shown.
     """
 
     id: str

@@ -1,13 +1,13 @@
-"""The errors a plugin raises on purpose."""
+"""The errors that a plugin raises."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class BadRecord:
-    """A record that could not be transformed or converted by a task that does so itself, as Java's do.
+    """A record that failed in a task that transforms and converts records itself, as Java tasks do.
 
-    stage: in Kafka Connect's words; step: the place of the transform in `transforms`, -1 for a converter;
+    stage: as Kafka Connect names it; step: the index of the transform in `transforms`, -1 for a converter;
     source_partition, source_offset: as JSON; value: as text.
     """
 
@@ -21,13 +21,13 @@ class BadRecord:
 
 
 class ConnectorError(Exception):
-    """The connector or task cannot go on. It becomes FAILED, with this message and its trace in the status.
+    """The connector or task cannot continue. It becomes FAILED; the status shows this message and the stack trace.
 
-    record: the one it failed on, where that is known.
+    record: the record that it failed on, if known.
     """
 
     record: BadRecord | None = None
 
 
 class RetriableError(ConnectorError):
-    """The same call may succeed a moment later: `poll` is called again after a pause, nothing is aborted."""
+    """The same call may succeed later: `poll` is called again after a pause, and nothing is aborted."""

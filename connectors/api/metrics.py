@@ -1,21 +1,22 @@
-"""Metrics that a source task measures itself, such as how far it is behind its source."""
+"""Metrics that a source task reports itself, such as its lag behind the source."""
 
 from collections.abc import Mapping
 from typing import Protocol
 
 
 class Gauge(Protocol):
-    """One number that goes up and down. Any thread may set it."""
+    """A number that can go up and down. Any thread may set it."""
 
     def set(self, value: float | None) -> None:
-        """The newest value; None (and what is not finite): it is not known now, and nobody is shown an old one."""
+        """Set the current value. None, or a number that is not finite, means unknown: no older value is shown."""
         ...
 
 
 class SourceMetrics(Protocol):
-    """A task's own metrics: on the connector's page, at `/metrics` as `ringfence_source_<name>`, in alerts.
+    """A task's own metrics. They appear on the connector's page, in alerts, and as `ringfence_source_<name>` at
+    `/metrics`.
 
-    They are reported every few seconds while the task runs. At most 100 for a task; more are not reported.
+    They are reported every few seconds while the task runs. A task can report at most 100.
     """
 
     def gauge(
@@ -28,12 +29,13 @@ class SourceMetrics(Protocol):
         limit: float | None = None,
         remedy: str = "",
     ) -> Gauge:
-        """The gauge of this name and these labels; asking again gives the same one, with what is said now.
+        """Return the gauge with this name and these labels. A second call returns the same gauge with the new
+        description.
 
-        name: lower case letters, digits and `_`. description: one sentence for people, without a point. unit:
-        `bytes`, `seconds`, ..., appended to the name at `/metrics` where it does not end so. labels: at most four, not
-        `connector` or `task`. limit: a value above it is a problem, which alert rules of the kind `source-metric` find;
-        remedy says what to do then. Raises `ValueError` for a name that cannot be one. No secrets: everybody who may
+        name: lower case letters, digits and `_`. description: one sentence, without a full stop. unit: `bytes`,
+        `seconds`, ..., appended to the name at `/metrics` unless it already ends so. labels: at most four, not
+        `connector` or `task`. limit: a value above it is a problem, which alert rules of the kind `source-metric`
+        report; remedy: what to do then. Raises `ValueError` for an invalid name. Do not use secrets: everybody who may
         see the connector sees all of this.
         """
         ...

@@ -1,4 +1,4 @@
-"""What a source task hands over: single records, or a batch of ready bytes."""
+"""What a source task returns: single records, or a batch of serialised ones."""
 
 from collections.abc import Sequence
 
@@ -6,14 +6,14 @@ from ringfence.connectors.api.offsets import SourceOffset, SourcePartition
 from ringfence.connectors.api.schemas import Schema
 
 RawHeaders = Sequence[tuple[str, bytes | None]]
-"""Headers of one record, as they go into the topic."""
+"""The headers of one record, as the topic holds them."""
 
 
 class SourceRecord:
     """One record on its way to Kafka.
 
-    A plain class with `__slots__`: it is created once a record on the hot path, where a frozen dataclass costs 1.6
-    times as much. Treat it as immutable once handed over.
+    A plain class with `__slots__`: one is created for each record, and a frozen dataclass costs 1.6 times as much. Do
+    not change it after you have returned it.
 
     topic: the Kafka topic; value, key: what the connector's converters take (with `ByteArrayConverter`, bytes);
     key_schema, value_schema: what key and value are, None for plain Python values; headers: (name, value) pairs, with
@@ -61,7 +61,7 @@ class SourceRecord:
         self.value_schema = value_schema
 
     def copy(self) -> "SourceRecord":
-        """A record of its own that says the same: what changes a record changes a copy of it."""
+        """Return a copy. Transforms change copies, never the record itself."""
         return SourceRecord(
             self.source_partition,
             self.source_offset,
@@ -80,10 +80,10 @@ class SourceRecord:
 
 
 class OffsetRecord(SourceRecord):
-    """Moves a source partition on where there is nothing to write: its offset is committed, and no record is (KIP-910).
+    """Commits the offset of a source partition without writing a record (KIP-910).
 
-    `poll` returns it among other records, in its place. Neither transforms nor converters see it. Use it for what a
-    source has read and left out, so that it need not be read again: a heartbeat, a page without rows, a finished file.
+    `poll` returns it among other records, in order. Transforms and converters do not see it. Use it for data that the
+    source skips, so that it is not read again: a heartbeat, a page without rows, a finished file.
     """
 
     __slots__ = ()
@@ -93,12 +93,12 @@ class OffsetRecord(SourceRecord):
 
 
 class RecordBatch:
-    """The fast path: many records of one source partition for one topic, as ready bytes.
+    """The fast path: many records of one source partition for one topic, already serialised.
 
-    values: one item a record, already in the form that the topic shall hold (None: a tombstone); keys, timestamps
-    (milliseconds since the epoch; 0 or less: the time of writing) and headers (bytes, ready too): None, or one item a
-    value; source_offset: the position after the last value. Legal only where `SourceTaskContext.raw_batches` is true,
-    that is where neither a converter nor a transform would change the bytes; the framework refuses it elsewhere.
+    values: one item for each record, as the topic holds it (None: a tombstone); keys, timestamps (milliseconds since
+    the epoch; 0 or less: the time of writing) and headers (bytes): None, or one item for each value; source_offset: the
+    position after the last value. Allowed only if `SourceTaskContext.raw_batches` is true, that is, if neither a
+    converter nor a transform would change the bytes; otherwise the framework refuses it.
     """
 
     __slots__ = (
@@ -145,11 +145,11 @@ class RecordBatch:
 
 
 class MixedBatch(RecordBatch):
-    """Ready bytes for many topics, of many source partitions: what a framework hands over, such as Kafka Connect's.
+    """Serialised records of many source partitions for many topics, as a framework such as Kafka Connect returns them.
 
-    offsets: the newest of each source partition, also where all of its records were dropped, so a batch may have
-    offsets and no record; topics: one name for all, or one a value; partitions: one a value, -1 for any; skipped,
-    letters: records that errors.tolerance left out, and how many of them are in the batch as dead letters.
+    offsets: the newest of each source partition, even if all of its records were dropped, so a batch may have offsets
+    and no records; topics: one name for all, or one for each value; partitions: one for each value, -1 for any;
+    skipped, letters: how many records errors.tolerance left out, and how many of those the batch holds as dead letters.
     """
 
     __slots__ = ("letters", "offsets", "partitions", "skipped", "topics")

@@ -1,7 +1,8 @@
-"""Schemas of keys, values and header values: Kafka Connect's data model, so that converters write what it writes.
+"""Schemas of keys, values and header values. They follow Kafka Connect's data model, so converters write the same
+bytes.
 
-Records may do without: then values are plain Python ones (texts, numbers, lists, mappings). A schema says exactly what
-a value is, and can carry a name, a version, a text for people, parameters, and a default.
+A record needs no schema: its values are then plain Python ones (strings, numbers, lists, mappings). A schema gives the
+exact type of a value, and can have a name, a version, a description, parameters, and a default.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,7 +11,7 @@ from typing import Final, NamedTuple
 
 
 class SchemaType(StrEnum):
-    """What a value is. The value is the name that JSON schema envelopes and settings use."""
+    """The type of a value. The enum's value is the name that JSON schema envelopes and settings use."""
 
     INT8 = "int8"
     INT16 = "int16"
@@ -31,7 +32,7 @@ class SchemaType(StrEnum):
 
 
 class Field(NamedTuple):
-    """A field of a struct: its place (from 0), and what it holds."""
+    """A field of a struct: its index (from 0), and its schema."""
 
     name: str
     place: int
@@ -39,10 +40,11 @@ class Field(NamedTuple):
 
 
 class Schema:
-    """What a value is. Never changed once made; equal schemas are interchangeable.
+    """The type of a value. Immutable; equal schemas are interchangeable.
 
-    optional: whether None is a value; default: what a null stands for, None for nothing; `fields` for a struct, `keys`
-    and `values` for a map, `values` for an array (None where they are only nulls). The functions below are shorter.
+    optional: whether None is allowed; default: the value that null stands for, None for no default; `fields` for a
+    struct, `keys` and `values` for a map, `values` for an array (None if they are only nulls). The functions below are
+    shorter.
     """
 
     __slots__ = (
@@ -99,11 +101,11 @@ class Schema:
         self._hash = hash((type, optional, name, version, doc, self.fields, keys, values))
 
     def field(self, name: str) -> Field | None:
-        """The field of that name, if there is one."""
+        """Return the field with that name, or None."""
         return self._by_name.get(name)
 
     def but(self, **changes: object) -> "Schema":
-        """The same schema with some of `__init__`'s arguments changed."""
+        """Return a copy with some of `__init__`'s arguments changed."""
         same: dict[str, object] = {
             "type": self.type,
             "optional": self.optional,
@@ -178,20 +180,20 @@ STRING: Final = Schema(SchemaType.STRING)
 BYTES: Final = Schema(SchemaType.BYTES)
 
 DATE: Final = Schema(SchemaType.INT32, name=DATE_NAME, version=1)
-"""A day: `datetime.date`."""
+"""A date: `datetime.date`."""
 TIME: Final = Schema(SchemaType.INT32, name=TIME_NAME, version=1)
 """A time of day, to the millisecond: `datetime.time`."""
 TIMESTAMP: Final = Schema(SchemaType.INT64, name=TIMESTAMP_NAME, version=1)
-"""A moment, to the millisecond: `datetime.datetime`, in UTC where it names no zone."""
+"""A point in time, to the millisecond: `datetime.datetime`, in UTC if it has no time zone."""
 
 
 def decimal(scale: int) -> Schema:
-    """An exact number with so many digits after the point: `decimal.Decimal`."""
+    """An exact number with `scale` digits after the decimal point: `decimal.Decimal`."""
     return Schema(SchemaType.BYTES, name=DECIMAL_NAME, version=1, parameters={"scale": str(scale)})
 
 
 def optional(schema: Schema) -> Schema:
-    """The same, and None is a value."""
+    """Return a copy that allows None."""
     return schema.but(optional=True)
 
 
@@ -203,15 +205,15 @@ def struct(
     optional: bool = False,
     doc: str | None = None,
 ) -> Schema:
-    """Named fields, in their order."""
+    """A struct of named fields, in order."""
     return Schema(SchemaType.STRUCT, fields=fields.items(), name=name, version=version, optional=optional, doc=doc)
 
 
 def array(values: Schema, *, optional: bool = False) -> Schema:
-    """A list of values of one kind."""
+    """A list of values with one schema."""
     return Schema(SchemaType.ARRAY, values=values, optional=optional)
 
 
 def mapping(keys: Schema, values: Schema, *, optional: bool = False) -> Schema:
-    """Keys of one kind, values of one kind."""
+    """A map whose keys have one schema, and its values another."""
     return Schema(SchemaType.MAP, keys=keys, values=values, optional=optional)

@@ -1,4 +1,4 @@
-"""Many records whose values are structs of one schema, given by column."""
+"""Many records whose values are structs of one schema, given as columns."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import overload
@@ -10,14 +10,14 @@ from ringfence.connectors.api.structs import Struct
 
 
 class StructBatch(Sequence[SourceRecord]):
-    """The fast path of sources that read columns: the sequence of the records, each made only when it is asked for.
+    """The fast path for sources that read columns: a sequence of records, each created only when it is accessed.
 
-    `poll` may return it with any converters and transforms. Where those work on many values at once, no object per
-    record is made at all, which takes a third of the time.
+    `poll` may return it with any converters and transforms. If those can process many values at once, no object per
+    record is created at all, which takes a third of the time.
 
-    schema: of the values, a struct; columns: the values of each of its fields, in their order and one a record, which
-    are known to fit and are not checked; source_offset: after the last record; offset_of(number): after the record
-    with this number from 0 on, where not all of them are committed together. The records have no keys and no headers.
+    schema: the struct schema of the values; columns: for each field, in order, the values of all records, which must
+    fit the schema and are not checked; source_offset: the offset after the last record; offset_of(number): the offset
+    after that record, counted from 0, in case not all are committed together. The records have no keys and no headers.
     """
 
     __slots__ = ("_columns", "_offset_of", "schema", "source_offset", "source_partition", "topic")
@@ -41,7 +41,7 @@ class StructBatch(Sequence[SourceRecord]):
         self._offset_of = offset_of
 
     def rows(self) -> list[list[object]]:
-        """The values as new lists of their fields."""
+        """Return the values as new lists of their fields."""
         return [list(row) for row in zip(*self._columns, strict=True)]
 
     def __len__(self) -> int:

@@ -12,14 +12,14 @@ from ringfence.connectors.api.schemas import DATE_NAME, DECIMAL_NAME, TIME_NAME,
 
 
 class SchemaAndValue(NamedTuple):
-    """A value with what it is. As a header's value it says which schema the header has; None for none."""
+    """A value with its schema. As a header's value it gives the header a schema; None for no schema."""
 
     schema: Schema | None
     value: object
 
 
 class Struct:
-    """A value for each field of a schema. A field that is not set is null.
+    """A value for each field of a struct schema. A field that is not set is null.
 
     >>> from ringfence.connectors.api.schemas import STRING, INT32, struct
     >>> Struct(struct({"name": STRING, "age": INT32}), {"name": "Ada", "age": 36})["age"]
@@ -29,7 +29,7 @@ class Struct:
     __slots__ = ("_values", "schema")
 
     def __init__(self, schema: Schema, values: Mapping[str, object] | None = None) -> None:
-        """Raises `ConnectorError` for a field that the schema has not, or a value that is not what its field holds."""
+        """Raises `ConnectorError` for a field that the schema does not have, or a value that does not fit its field."""
         if schema.type is not SchemaType.STRUCT:
             raise ConnectorError(f"A struct needs a struct's schema, not {schema}")
         self.schema = schema
@@ -49,14 +49,14 @@ class Struct:
 
     @classmethod
     def of(cls, schema: Schema, values: list[object]) -> "Struct":
-        """One from values that are known to fit, in the order of the fields. Nothing is checked: the list is kept."""
+        """Create one from values in the order of the fields. Nothing is checked, and the list is not copied."""
         made = cls.__new__(cls)
         made.schema = schema
         made._values = values
         return made
 
     def __getitem__(self, name: str) -> object:
-        """The field's value, its default where it is null."""
+        """Return the field's value, or its default if it is null."""
         field = self.schema.field(name)
         if field is None:
             raise self._unknown(name)
@@ -64,14 +64,14 @@ class Struct:
         return field.schema.default if value is None else value
 
     def __setitem__(self, name: str, value: object) -> None:
-        """A mapping for a field that holds a struct becomes one."""
+        """Set a field. A mapping given for a struct field becomes a struct."""
         field = self.schema.field(name)
         if field is None:
             raise self._unknown(name)
         self._values[field.place] = fit(field.schema, value, f"field {name}")
 
     def raw_value(self, name: str) -> object:
-        """The field's value as it was set: None is not taken for the default."""
+        """Return the field's value as it was set: None is not replaced by the default."""
         field = self.schema.field(name)
         if field is None:
             raise self._unknown(name)
@@ -82,11 +82,11 @@ class Struct:
 
     @property
     def values(self) -> Sequence[object]:
-        """All values as they were set, in the order of the schema's fields."""
+        """Return all values as they were set, in the order of the fields."""
         return self._values
 
     def values_or_defaults(self) -> list[object]:
-        """All values with defaults for nulls, in the order of the schema's fields."""
+        """Return all values in the order of the fields, with defaults in place of nulls."""
         values = self._values.copy()
         for index, default in self.schema.defaulted:
             if values[index] is None:
@@ -103,9 +103,9 @@ class Struct:
 
 
 def fit(schema: Schema, value: object, what: str = "value") -> object:
-    """The value in the form that its schema's values have. Raises `ConnectorError`, which never shows the value.
+    """Convert a value to the form that its schema requires. Raises `ConnectorError`, which never shows the value.
 
-    Integers do for floating point ones, mappings for structs; everything else must be what the schema says.
+    Integers are accepted as floats, and mappings as structs; everything else must have the schema's type.
     """
     if value is None:
         if schema.optional or schema.default is not None:
@@ -141,7 +141,7 @@ def _single(schema: Schema, value: object, what: str) -> object:
 
 
 def single(number: float) -> float:
-    """The nearest number of 32 bits, infinite beyond them."""
+    """Round to the nearest 32-bit float; infinite beyond its range."""
     try:
         return float(packing.unpack("f", packing.pack("f", number))[0])
     except OverflowError:

@@ -1,4 +1,4 @@
-"""The task half of a connector: it reads the source. One instance lives for one attempt of one task."""
+"""The task of a connector: it reads the source. An instance serves one attempt of one task at most."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -14,10 +14,10 @@ from ringfence.connectors.api.signals import Signal
 class TransactionContext(Protocol):
     """Lets a task define transactions (`transaction.boundary=connector`; KIP-618, "Transaction context").
 
-    With it nothing is committed unless the task asks. Records are told apart by identity: name the very object that
-    `poll` returns. A request outlasts polls that return None; an empty list is a batch and ends a transaction. Asking
-    for commit and abort of the same record or batch fails the task. What was not asked for when the task stops or
-    pauses is aborted and read again, by a new instance.
+    Nothing is committed unless the task asks for it. Records are identified by identity: pass the same object that
+    `poll` returns. A request stays in force over polls that return None; an empty list is a batch and ends a
+    transaction. To ask for both commit and abort of the same record or batch fails the task. Records that no commit was
+    requested for when the task stops or pauses are aborted, and read again by a new instance.
     """
 
     def commit_transaction(self, record: SourceRecord | None = None) -> None:
@@ -25,15 +25,15 @@ class TransactionContext(Protocol):
         ...
 
     def abort_transaction(self, record: SourceRecord | None = None) -> None:
-        """Abort with the next batch, or with the given record as the last one: these records never become visible.
+        """Abort after the next batch, or after the given record: these records never become visible.
 
-        Their source offsets are committed all the same, so they are not read again.
+        Their source offsets are still committed, so they are not read again.
         """
         ...
 
 
 class InputRecord(Protocol):
-    """One committed record that a consumer group delivered. `timestamp_ms`: -1 where the broker knows none."""
+    """A committed record that a consumer group delivered. `timestamp_ms`: -1 if the broker has none."""
 
     @property
     def topic(self) -> str: ...
@@ -61,10 +61,10 @@ class GroupInput(Protocol):
     """A membership in a consumer group of the cluster that the task writes to (KIP-447)."""
 
     def poll(self, seconds: float, limit: int) -> Sequence[InputRecord]:
-        """At most `limit` records of the partitions that are this member's now; empty after `seconds` without any.
+        """Return at most `limit` records of the partitions assigned to this member; none after `seconds` without any.
 
-        Call it only in the task's `poll`, and only when all that it gave before was returned: a rebalance commits
-        inside it what was returned so far, and the partitions may be others' afterwards.
+        Call it only in the task's `poll`, and only after you have returned all earlier records: a rebalance inside this
+        call commits what was returned so far, and may then assign the partitions to other members.
         """
         ...
 
@@ -74,35 +74,38 @@ class ShareRecord(InputRecord, Protocol):
 
     @property
     def delivery_count(self) -> int:
-        """How often the broker says that it has delivered the record, 0 where the sweep has found it. A hint: the
-        broker forgets it when it fails."""
+        """How often the broker says that it has delivered the record; 0 if the sweep found it. It is a hint: a broker
+        that fails loses the count."""
         ...
 
 
 class ShareInput(Protocol):
-    """A membership in a share group (KIP-932): many tasks read one partition, without any order between them.
+    """A membership in a share group (KIP-932): many tasks read one partition, in no particular order.
 
-    Records that `poll` gave are committed with what the task's own `poll` returns next, each of them once for all tasks
-    of the connector; that they lead to no record, or to several, is the task's affair.
+    The records of one `poll` are committed with what the task's own `poll` returns next, each of them once among all
+    tasks of the connector. The task may return no record for one of them, or several.
     """
 
     def poll(self, seconds: float, limit: int) -> Sequence[ShareRecord]:
-        """At most `limit` records; empty after `seconds` without any, and sometimes earlier.
+        """Return at most `limit` records; none after `seconds` without any, and sometimes earlier.
 
-        Call it once in each of the task's `poll`s, and return what becomes of all its records from that very `poll`.
+        Call it at most once in each `poll` of the task, and return the results of all its records from that same
+        `poll`.
         """
         ...
 
     def accept(self, record: ShareRecord) -> None:
-        """The record is done with the transaction of this `poll`; so is every one of which nothing else is said."""
+        """The record is done once the transaction of this `poll` is committed. This is the default."""
         ...
 
     def release(self, record: ShareRecord) -> None:
-        """Give the record back, now or until the `poll` returns: some task gets it again. Return nothing of it."""
+        """Give the record back, so that some task gets it again. Do not return results of it. Call it before `poll`
+        returns.
+        """
         ...
 
     def reject(self, record: ShareRecord) -> None:
-        """The record is done, and nothing comes of it: no task gets it again."""
+        """The record is done and has no result: no task gets it again."""
         ...
 
 
@@ -120,13 +123,13 @@ class SourceTaskContext(Protocol):
 
     @property
     def offset_reader(self) -> OffsetReader:
-        """Committed source offsets, as they stood when the task started."""
+        """The committed source offsets, as they were when the task started."""
         ...
 
     def read_offsets(self) -> OffsetReader:
-        """Committed source offsets of all the connector's tasks, as they stand now.
+        """Read the current committed source offsets of all tasks of the connector.
 
-        For tasks that wait for each other's progress. It reads the offsets topic, so do not call it for each poll.
+        For tasks that wait for each other's progress. It reads the offsets topic, so do not call it in each poll.
         """
         ...
 
@@ -137,20 +140,20 @@ class SourceTaskContext(Protocol):
 
     @property
     def raw_batches(self) -> bool:
-        """True where `RecordBatch` is legal: converters and transforms leave bytes as they are."""
+        """Whether `RecordBatch` is allowed: converters and transforms do not change the bytes."""
         ...
 
     @property
     def metrics(self) -> SourceMetrics:
-        """What the task measures itself, for pages, `/metrics` and alerts."""
+        """The task's own metrics, for pages, `/metrics` and alerts."""
         ...
 
     @property
     def signals(self) -> Sequence[Signal]:
-        """The newest signals that people have sent to the connector, oldest first, as they stand now.
+        """The latest signals that users have sent to the connector, oldest first.
 
-        Each stays for a while, so carry out those whose number is larger than the newest that was, and commit that
-        number in a source offset. Only the platform sends any: to PostgresSource, for its incremental snapshots.
+        Each is listed for a while. Handle those whose number is larger than the last one that you handled, and commit
+        that number in a source offset. Only PostgresSource gets any, for its incremental snapshots.
         """
         ...
 
@@ -162,12 +165,12 @@ class SourceTaskContext(Protocol):
         session_timeout_ms: int,
         first: Mapping[tuple[str, int], int] | None = None,
     ) -> GroupInput:
-        """Read these topics as a member of a consumer group; the group's offsets are committed in the task's
-        transactions, in place of source offsets. Partitions move between the members by themselves.
+        """Read these topics as a member of a consumer group. The task's transactions commit the group's offsets in
+        place of source offsets; partitions are rebalanced among the members.
 
-        Source partitions have `topic` and `partition` then, source offsets `offset` (the last record's). first: where
-        to begin partitions that the group has no offset of, else at their beginning. Call it once, in `start`. Raises
-        `ConnectorError` on a worker that is not exactly once.
+        The source partitions then have `topic` and `partition`, and the source offsets have `offset` (of the last
+        record). first: where to start in partitions without a committed offset; the default is their beginning. Call
+        it once, in `start`. Raises `ConnectorError` on a worker that is not exactly once.
         """
         ...
 
@@ -179,21 +182,23 @@ class SourceTaskContext(Protocol):
         *,
         cluster: Mapping[str, str] | None = None,
     ) -> ShareInput:
-        """Read these topics as a member of a share group, each record committed once for all tasks of the connector.
+        """Read these topics as a member of a share group: each record is committed once among all tasks of the
+        connector.
 
-        group: None takes the connector's own; no two connectors may read one. settings: the connector's
-        configuration, of which those under `share.` count (`connectors.kafka_settings.share_group`). cluster: the
-        client settings of the cluster to read from, None for the one that the task writes to. Source partitions and
-        offsets of the task's records are only told then, in dead letters for example: the ledger counts. Call it once,
-        in `start`. Needs `transaction.boundary=poll`. Raises `ConnectorError` on a worker that is not exactly once.
+        group: None means the connector's own group; two connectors cannot share one. settings: the connector's
+        configuration, of which the keys under `share.` are used (`connectors.kafka_settings.share_group`). cluster:
+        the client settings of the cluster to read from, None for the cluster that the task writes to. The ledger
+        decides what is done; source partitions and offsets of the task's records are only shown, for example in dead
+        letters. Call it once, in `start`. Needs `transaction.boundary=poll`. Raises `ConnectorError` on a worker that
+        is not exactly once.
         """
         ...
 
     def announce_endpoint(self, endpoint: Endpoint) -> None:
-        """Tell web processes where this task listens, from when it is RUNNING until it pauses or ends.
+        """Tell the web processes where this task listens, while it is RUNNING.
 
-        Call it in `start`. Raises `ConnectorError` on a worker that is not exactly once: what came in must be committed
-        before it is answered.
+        Call it in `start`. Raises `ConnectorError` on a worker that is not exactly once: a request is answered only
+        after its records are committed.
         """
         ...
 
@@ -208,20 +213,20 @@ class SourceTaskContext(Protocol):
         ...
 
     def wait(self, seconds: float) -> bool:
-        """Sleep for at most `seconds`; true as soon as the task shall stop. Use it in place of `time.sleep`."""
+        """Sleep for at most `seconds`, in place of `time.sleep`. Returns True at once when the task must stop."""
         ...
 
 
 class SourceTask(ABC):
-    """Reads one share of the source. All methods are called on one thread, one after another.
+    """Reads one part of the source. All methods are called on one thread, one after another.
 
-    Life of an instance: `start`, then `poll` again and again, with `commit_record` and `commit` after each committed
-    transaction, then `stop`. After an abort that the plugin did not ask for, the instance is stopped and a new one
-    starts from the committed offsets: nothing that an instance remembers can be rewound.
+    The lifecycle of an instance: `start`, then `poll` repeatedly, with `commit_record` and `commit` after each
+    committed transaction, then `stop`. After an abort that the plugin did not request, the instance is stopped and a
+    new one starts from the committed offsets, because the state of an instance cannot be rewound.
     """
 
     version: ClassVar[str | None] = None
-    """Shown in the task's status; usually the connector's."""
+    """The version that the task's status shows; usually the connector's."""
     context: SourceTaskContext
     """Set by the framework before `start`."""
 
@@ -231,27 +236,27 @@ class SourceTask(ABC):
 
     @abstractmethod
     def poll(self) -> Sequence[SourceRecord] | RecordBatch | None:
-        """The next records, or None (or nothing) where there are none just now.
+        """Return the next records; None or an empty list if there are none at present.
 
-        Return within about a second; to wait for the source use `self.context.wait`. Raise `RetriableError` for a
-        call worth repeating, anything else fails the task.
+        Return within about a second; to wait for the source, use `self.context.wait`. Raise `RetriableError` if the
+        call should be repeated; any other exception fails the task.
         """
 
     wants_positions = False
-    """Whether `note_positions` is called; read after `start`. Each record then costs a microsecond more."""
+    """Whether `note_positions` is called. It is read after `start`, and costs a microsecond for each record."""
 
     def note_positions(self, positions: Sequence[RecordPosition | None]) -> None:  # noqa: B027 - optional to override
-        """Called before `commit` with where each record of the transaction is, in the order of the polls; without those
-        that were dropped, with dead letters. None where the broker did not say.
+        """Called before `commit` with the position of each record of the transaction, in the order of the polls.
+        Dropped records are left out; dead letters are included. None: the broker did not report the position.
         """
 
     def commit_record(self, record: SourceRecord) -> None:  # noqa: B027 - optional to override
-        """Called for each record after its source offset was committed: also for those that a transform dropped or the
-        task itself aborted. Not for records of a `RecordBatch`.
+        """Called for each record after its source offset was committed, also if a transform dropped it or the task
+        aborted it. Not called for the records of a `RecordBatch`.
         """
 
     def commit(self) -> None:  # noqa: B027 - optional to override
-        """Called after each commit: all that `poll` returned before is in Kafka. May be missed in a crash."""
+        """Called after each commit: all that `poll` has returned is in Kafka. A crash may prevent the call."""
 
     def stop(self) -> None:  # noqa: B027 - optional to override
-        """Free what `start` opened. Called once, also after a failed `start`."""
+        """Release what `start` opened. Called once, also after a failed `start`."""

@@ -1,4 +1,4 @@
-"""Ready-made validators for `ConfigDef.define(validator=...)`. Any callable `(name, value)` that raises is one, too."""
+"""Validators for `ConfigDef.define(validator=...)`. Any callable `(name, value)` that raises can be one."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,7 +6,7 @@ from ringfence.connectors.api.config_types import ConfigException, Validator
 
 
 class Range:
-    """A number of at least `minimum` and at most `maximum`; either may be left out."""
+    """A number of at least `minimum` and at most `maximum`; both are optional."""
 
     def __init__(self, minimum: float | None = None, maximum: float | None = None) -> None:
         self.minimum = minimum
@@ -22,7 +22,7 @@ class Range:
 
 
 class OneOf:
-    """One of a few texts. `ignore_case` accepts any capitals, as Kafka does for its enumerations."""
+    """One of the given strings. `ignore_case` ignores case, as Kafka does for its enumerations."""
 
     def __init__(self, *allowed: str, ignore_case: bool = False) -> None:
         self.allowed = allowed
@@ -60,7 +60,7 @@ class NoControlCharacters:
 
 
 class UniqueItems:
-    """A list that names nothing twice and holds no empty item."""
+    """A list without duplicates and empty items."""
 
     def __call__(self, name: str, value: object) -> None:
         if isinstance(value, list):
@@ -71,7 +71,7 @@ class UniqueItems:
 
 
 class AllOf:
-    """All of the given validators, in their order."""
+    """All of the given validators, in order."""
 
     def __init__(self, *validators: Validator) -> None:
         self.validators: Sequence[Validator] = validators
@@ -82,7 +82,7 @@ class AllOf:
 
 
 class Choices:
-    """A recommender that always offers the same values, in their order."""
+    """A recommender that always offers the same values, in order."""
 
     def __init__(self, *values: object) -> None:
         self.values = values
