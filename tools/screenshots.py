@@ -46,7 +46,7 @@ def _add_transforms(page: Page) -> None:
         page.keyboard.press("Enter")
         for label, value in fields.items():
             page.get_by_label(label).fill(value)
-    page.locator("[name$='replacement']").fill("$1-masked")
+    page.locator("[name$='regexRouter.replacement']").fill("$1-masked")
     expect(page.locator(".step").last.locator(".plus")).to_contain_text("-masked")
     page.locator(".step").first.evaluate("step => step.scrollIntoView({block: 'start'})")
     page.evaluate("window.scrollBy(0, -80)")
@@ -60,7 +60,13 @@ def _search(page: Page) -> None:
 
 def _count(page: Page) -> None:
     page.get_by_role("button", name="Count now").click()
-    expect(page.locator("#proof-run table").first).to_be_visible()
+    expect(page.locator("#verdict-title")).to_be_visible()
+
+
+def _read(page: Page) -> None:
+    page.get_by_role("button", name="Read records").click()
+    expect(page.locator("#records-title")).to_be_visible()
+    page.locator("#records-title").evaluate("title => title.scrollIntoView({block: 'center'})")
 
 
 class Shot(NamedTuple):
@@ -95,8 +101,8 @@ SHOTS = (
     Shot("config-dark", f"{_PAYMENTS}/config?from=1", theme="dark"),
     Shot("logs-dark", "/ui/connectors/weather/logs", theme="dark"),
     Shot("topics-light", "/ui/topics"),
-    Shot("topic-light", "/ui/topics/flights"),
-    Shot("topic-narrow-dark", "/ui/topics/flights", NARROW, "dark"),
+    Shot("topic-light", "/ui/topics/flights", prepare=_read),
+    Shot("topic-narrow-dark", "/ui/topics/flights", NARROW, "dark", _read),
     Shot("catalog-light", "/ui/new"),
     Shot("catalog-narrow-dark", "/ui/new", NARROW, "dark"),
     Shot("new-dark", "/ui/new?class=FileStreamSource", theme="dark"),

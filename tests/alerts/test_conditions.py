@@ -65,6 +65,10 @@ def test_the_summary_names_the_exception_and_not_the_whole_trace() -> None:
     seen = followed(ClusterSnapshot(NOW, (connector(),), (task(state="FAILED", since_ms=ago(99), trace=trace),)))
     (found,) = look([rule(Kind.FAILED)], seen).values()
     assert found.summary == "Task 0 of flights has failed. ValueError: no such table"
+    ours = trace.replace("ValueError: no", "ringfence.connectors.api.errors.ConnectorError: No")
+    seen = followed(ClusterSnapshot(NOW, (connector(),), (task(state="FAILED", since_ms=ago(99), trace=ours),)))
+    (found,) = look([rule(Kind.FAILED)], seen).values()
+    assert found.summary == "Task 0 of flights has failed. No such table"
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ from ringfence.connectors.api import SourceRecord, Struct
 from ringfence.connectors.api.schemas import INT32, STRING, struct
 from ringfence.engine.plugins.errors import BadRequest
 from ringfence.engine.plugins.replay import Settings, convert_letters
-from ringfence.fencing.records.dead_letter import PREFIX, record_text
-from ringfence.fencing.records.errors import as_bytes
+from ringfence.fencing.records.dead_letter import PREFIX, as_bytes, record_text
 
 ROW = struct({"id": INT32, "pin": STRING})
 CONFIG = {"name": "c", "key.converter": "StringConverter", "value.converter": "JsonConverter"}

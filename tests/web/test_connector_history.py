@@ -1,5 +1,9 @@
 """The History tab: an axis for the page's script, and what was at one moment."""
 
+import re
+import time
+
+import pytest
 from django.test import Client
 
 from ringfence.projection.models import Event, HistoryPoint
@@ -31,3 +35,15 @@ def test_the_series_and_a_moment_are_told_and_a_wrong_range_is_refused(client: C
     assert client.get(f"{TAB}/series?from=9&to=8").status_code == 400
     for wrong in ("from=9&to=8", "from=x", "step=1"):
         assert client.get(f"/api/v1/connectors/team-a/history?{wrong}").status_code == 400
+
+
+@pytest.mark.parametrize(("age_minutes", "words"), [(5, "1 h"), (90, "6 h"), (600, "24 h"), (9000, "24 h")])
+def test_a_young_connector_opens_with_a_range_that_shows_it(
+    client: Client, leader: FakeLeader, age_minutes: int, words: str
+) -> None:
+    leader.config.config(connector("team-a", topic="t"))
+    leader.start("team-a")
+    minute = int(time.time()) // 60 - age_minutes
+    HistoryPoint.objects.create(step=1, connector="team-a", minute=minute, state="RUNNING")
+    chosen = re.findall(r'aria-current="true"\s*>([^<]+)</a>', text(client.get(TAB)).partition('<h2 id="history')[2])
+    assert chosen == [words]

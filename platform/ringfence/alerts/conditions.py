@@ -1,11 +1,15 @@
 """What each kind of rule looks for, and what follows from it: pure functions from what is seen to incidents."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from ringfence.connectors.plural_forms import write_count
 from ringfence.fencing.name_patterns import matches
+
+_CLASS: Final = re.compile(r"^(?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*: (?=\S)", re.ASCII)
 
 
 class Kind(StrEnum):
@@ -179,9 +183,9 @@ def _lasts(rule: Asked, seen: ClusterSnapshot, since_ms: int) -> bool:
 
 
 def first_line(trace: str) -> str:
-    """The exception, which is the last line of a Python trace and the first of a short text."""
+    """What went wrong: the last line of a Python trace, without the class of an error that says so in words."""
     lines = [line.strip() for line in trace.strip().splitlines() if line.strip()]
-    return lines[-1] if lines else ""
+    return _CLASS.sub("", lines[-1]) if lines else ""
 
 
 def _find_failed(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from django.db.models import Min
+
 from ringfence.history.models import ConfigVersion
 from ringfence.http.errors import bad_request
 from ringfence.projection.history_points import HOUR, MINUTE, SUMS, newest_minute, oldest_minute
@@ -31,6 +33,12 @@ class Range:
     end: int
     step: int
     source: int
+
+
+def oldest_ms(connector: str) -> int | None:
+    """When what is kept of the connector begins; None where nothing is."""
+    minute: int | None = HistoryPoint.objects.filter(connector=connector).aggregate(m=Min("minute"))["m"]
+    return None if minute is None else minute * _MINUTE_MS
 
 
 def choose_range(from_ms: int, to_ms: int, oldest: int | None) -> Range:

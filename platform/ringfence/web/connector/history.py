@@ -1,7 +1,7 @@
 """The History tab: all that a connector did on one time axis, and what was at one moment of it."""
 
 import time
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
@@ -17,10 +17,22 @@ from ringfence.projection.models import Connector, Event
 from ringfence.web.connector.frame import tab
 from ringfence.web.views import find
 
+_MINUTE_MS: Final = 60_000
+_HOUR_MS: Final = 3_600_000
 _DAY_MS: Final = 86_400_000
+_FIRST_HOURS: Final = (1, 6, 24)
 _AROUND_MS: Final = 5 * 60_000
 _EVENTS: Final = 50
 _PRESETS: Final = (("1 h", 1), ("6 h", 6), ("24 h", 24), ("3 days", 72), ("30 days", 720))
+
+
+class Preset(NamedTuple):
+    """A range to choose, in milliseconds. chosen: it is shown."""
+
+    words: str
+    from_ms: int
+    to_ms: int
+    chosen: bool
 
 
 @tab("history", still=True)
@@ -28,11 +40,21 @@ def history(request: HttpRequest, row: Connector) -> dict[str, Any]:
     """The axis; the page's script asks for the series. `?from=&to=&at=` in milliseconds."""
     now_ms = int(time.time() * 1000)
     to_ms = _time_of(request, "to", now_ms)
-    from_ms = _time_of(request, "from", to_ms - _DAY_MS)
-    presets = [(words, now_ms - hours * 3_600_000, now_ms) for words, hours in _PRESETS]
+    from_ms = _time_of(request, "from", 0) or to_ms - _hours_to_show(row, now_ms) * _HOUR_MS
+    presets = [
+        Preset(words, now_ms - hours * _HOUR_MS, now_ms, abs(to_ms - from_ms - hours * _HOUR_MS) < _MINUTE_MS)
+        for words, hours in _PRESETS
+    ]
     at_ms = _time_of(request, "at", 0)
     shown = {"from_ms": from_ms, "to_ms": to_ms, "presets": presets, "at_ms": at_ms}
     return {**shown, **(_look_at(row, at_ms) if at_ms else {})}
+
+
+def _hours_to_show(row: Connector, now_ms: int) -> int:
+    """A day; less of a connector that is younger, which would be a dot at the right edge."""
+    oldest = history_series.oldest_ms(row.name)
+    age_ms = now_ms - oldest if oldest is not None else _DAY_MS
+    return next((hours for hours in _FIRST_HOURS if age_ms <= hours * _HOUR_MS), _FIRST_HOURS[-1])
 
 
 @requires(GET=on_connector(Verb.VIEW))
