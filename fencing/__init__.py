@@ -1,1 +1,1 @@
-"""The exactly-once kernel: Kafka and nothing else."""
+"""The exactly-once kernel. It depends on Kafka and nothing else."""

@@ -1,4 +1,4 @@
-"""Pauses between attempts that fail."""
+"""Pauses between failed attempts."""
 
 import random
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ _MOST_DOUBLINGS = 32
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Each pause is twice the one before, up to a longest one; all in seconds.
+    """Doubles each pause, up to a maximum. All values are in seconds.
 
-    Up to a fifth of each pause is taken off at random, so that tasks that failed together do not try again together.
+    Each pause is shortened by up to a fifth at random, so that tasks that failed together do not retry together.
     """
 
     first: float
@@ -18,7 +18,7 @@ class Backoff:
     jitter: float = 0.2
 
     def pause(self, failures: int) -> float:
-        """The pause after this many failures in a row: 0.0 after none."""
+        """Return the pause after this many failures in a row: 0.0 after none."""
         if failures < 1:
             return 0.0
         full = min(self.longest, self.first * 2.0 ** min(failures - 1, _MOST_DOUBLINGS))

@@ -1,4 +1,4 @@
-"""Time as a parameter: a clock that tests can turn, and one deadline that travels through a call chain."""
+"""Time as a parameter: a clock that tests can set, and a deadline that is passed down a call chain."""
 
 import time
 from dataclasses import dataclass
@@ -6,14 +6,14 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Both clocks in seconds."""
+    """A monotonic and a wall clock, both in seconds."""
 
     def monotonic(self) -> float:
-        """Never goes back; for durations and deadlines."""
+        """Seconds that never go back, for durations and deadlines."""
         ...
 
     def wall(self) -> float:
-        """Seconds since the epoch; for time stamps that people and other machines read."""
+        """Seconds since the epoch, for timestamps that people and other machines read."""
         ...
 
 
@@ -43,7 +43,7 @@ class Deadline:
 
     @property
     def remaining(self) -> float:
-        """Seconds left, never negative."""
+        """The seconds left, never negative."""
         return max(0.0, self.at - self.clock.monotonic())
 
     @property
@@ -51,5 +51,5 @@ class Deadline:
         return self.clock.monotonic() >= self.at
 
     def slice(self, seconds: float) -> float:
-        """What one wait of at most `seconds` may take within this deadline."""
+        """Return how long one wait of at most `seconds` may take within this deadline."""
         return min(seconds, self.remaining)

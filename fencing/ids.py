@@ -1,4 +1,4 @@
-"""Names and ids of the field, and the strings that Kafka sees of them."""
+"""Names and ids, and how they are written as strings in Kafka."""
 
 from dataclasses import dataclass
 from typing import NewType
@@ -6,7 +6,7 @@ from typing import NewType
 ConnectorName = NewType("ConnectorName", str)
 WorkerId = NewType("WorkerId", str)
 Incarnation = NewType("Incarnation", str)
-"""One start of a worker process; a restarted worker has the same worker id and another incarnation."""
+"""One start of a worker process. A restarted worker keeps its worker id and gets a new incarnation."""
 
 Generation = NewType("Generation", int)
 """The config-topic offset of a connector's newest commit record. Compared by equality only."""
@@ -15,7 +15,7 @@ NO_GENERATION = Generation(-1)
 """Before the first commit record."""
 
 NOBODY = Incarnation("")
-"""No worker's start."""
+"""The incarnation of no worker."""
 
 _TASK_DIGITS = 9
 
@@ -44,13 +44,13 @@ def parse_task(text: str) -> TaskId | None:
 
 
 def parse_task_transactional_id(group_id: str, transactional_id: str) -> TaskId | None:
-    """The inverse of `task_transactional_id`; None for an id of another group, and for one that is no task's."""
+    """The inverse of `task_transactional_id`; None for an id of another group, or not of a task."""
     task = parse_task(transactional_id.removeprefix(f"{group_id}-"))
     return task if task and task_transactional_id(group_id, task) == transactional_id else None
 
 
 def replay_transactional_id(group_id: str, connector: ConnectorName) -> str:
-    """`${group.id}-${connector}-replay`: no task's, whose ids end with a number."""
+    """`${group.id}-${connector}-replay`. It is never a task's id: those end with a number."""
     return f"{group_id}-{connector}-replay"
 
 
@@ -60,11 +60,11 @@ def leader_transactional_id(group_id: str) -> str:
 
 
 def member_client_id(worker: WorkerId, incarnation: Incarnation) -> str:
-    """The client id under which a worker joins the group: it ties a group member to its `worker-<id>` record."""
+    """The client id with which a worker joins the group. It links the group member to its `worker-<id>` record."""
     return f"{worker}@{incarnation}"
 
 
 def parse_member_client_id(client_id: str) -> tuple[WorkerId, Incarnation] | None:
-    """The inverse of `member_client_id`; None for a client that is no Ringfence worker."""
+    """The inverse of `member_client_id`; None for a client that is not a Ringfence worker."""
     worker, at, incarnation = client_id.rpartition("@")
     return (WorkerId(worker), Incarnation(incarnation)) if at and worker and incarnation else None

@@ -1,7 +1,6 @@
-"""What a task measures about itself, once a batch and once a transaction, never once a record.
+"""What a task measures about itself: once per batch and once per transaction, never once per record.
 
-Spreads cover the last half to whole minute, as Kafka Connect's own do (two samples of 30 s): a maximum of yesterday
-says nothing about today.
+Like Kafka Connect's, minima, maxima and averages cover the last 30 to 60 seconds (two samples of 30 s).
 """
 
 from collections.abc import Callable
@@ -13,13 +12,13 @@ from ringfence.fencing.clock import Clock
 from ringfence.fencing.errors import FencingError
 
 WINDOW_S: Final = 30.0
-"""The length of one sample; two of them make a spread."""
+"""The length of one sample; a spread covers two."""
 
 Batch = TypeVar("Batch")
 
 
 class Spread:
-    """Count, sum, smallest and largest of some values."""
+    """The count, sum, minimum and maximum of values."""
 
     __slots__ = ("count", "largest", "smallest", "sum")
 
@@ -37,7 +36,7 @@ class Spread:
 
 
 class Window:
-    """The spread of the last 30 to 60 seconds. One thread adds; `read` changes nothing, so any thread may call it."""
+    """The spread of the last 30 to 60 seconds. One thread adds; any thread may call `read`, which changes nothing."""
 
     __slots__ = ("_before", "_current", "_ends")
 
@@ -54,7 +53,7 @@ class Window:
         self._current.add(value)
 
     def read(self, now: float) -> dict[str, float]:
-        """min, max, sum and count; all 0 where nothing was added lately."""
+        """Return min, max, sum and count; all 0 if nothing was added lately."""
         parts = (self._before, self._current) if now < self._ends else (self._current,)
         filled = [part for part in parts if part.count and now < self._ends + WINDOW_S]
         return {
@@ -66,9 +65,10 @@ class Window:
 
 
 class Measures:
-    """One attempt's measurements. The task's thread and the committing one write, the reporting one reads.
+    """The measurements of one attempt. The task's and the committing thread write them, the reporting thread reads
+    them.
 
-    Numbers are cumulative since the attempt's start; times are milliseconds.
+    Counts are cumulative since the attempt's start; times are in milliseconds.
     """
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class Measures:
         self.last_error = 0.0
         self.commit_failures = 0
         self.producers_renewed = 0
-        """After aborts, and after commits that are not shown to have been sent once."""
+        """How often: after aborts, and after commits that may have been sent more than once."""
         self.poll_ms = Window()
         self.batch_records = Window()
         self.active_records = Window()
@@ -91,7 +91,7 @@ class Measures:
         self.transaction_records = Window()
 
     def poll(self, poll: Callable[[], Batch], clock: Clock) -> Batch:
-        """Call `poll`. What it returns is counted where it is a batch with something in it."""
+        """Call `poll`, and count what it returns unless that is empty."""
         start = clock.monotonic()
         try:
             batch = poll()
@@ -109,41 +109,43 @@ class Measures:
         return batch
 
     def count_failure(self, error: Exception, clock: Clock) -> None:
-        """The attempt ends with this error. One of Kafka's is no record's fault."""
+        """Count the error that ends the attempt. An error of Kafka is not caused by a record."""
         self.last_error = clock.wall()
         if not isinstance(error, FencingError):
             self.record_errors += 1
             self.record_failures += 1
 
     def count_retry(self, clock: Clock) -> None:
-        """A transform or converter asked to be called again."""
+        """Count a retry that a transform or converter asked for."""
         self.retries += 1
         self.record_errors += 1
         self.last_error = clock.wall()
 
     def count_skipped(self, clock: Clock) -> None:
-        """A record cannot be transformed or converted, and the connector tolerates it."""
+        """Count a record that failed to transform or convert, which the connector tolerates."""
         self.record_errors += 1
         self.record_failures += 1
         self.records_skipped += 1
         self.last_error = clock.wall()
 
     def count_left_out(self, batch: object, clock: Clock) -> None:
-        """The same of all records that a batch of ready bytes says were left out."""
+        """Count the records that a serialised batch reports as skipped."""
         if isinstance(batch, MixedBatch):
             for _ in range(batch.skipped):
                 self.count_skipped(clock)
             self.dead_letters += batch.letters
 
     def commit(self, start: float, ok: bool, records: int, clock: Clock) -> float:
-        """A commit of so many records, begun at `start`, is over; returns its seconds."""
+        """Count a finished commit of this many records, begun at `start`; return its duration in seconds."""
         seconds = self.flush(start, ok, clock)
         if ok:
             self.transaction_records.add(records, clock.monotonic())
         return seconds
 
     def flush(self, start: float, ok: bool, clock: Clock) -> float:
-        """A commit of offsets without a transaction, begun at `start`, is over; returns its seconds."""
+        """Count a finished commit of offsets without a transaction, begun at `start`; return its duration in
+        seconds.
+        """
         now = clock.monotonic()
         self.commit_ms.add((now - start) * 1000, now)
         self.commit_failed.add(0.0 if ok else 1.0, now)
@@ -174,7 +176,7 @@ class Measures:
 
 
 class StateTimes:
-    """For how long the attempt has been running, paused, or something else."""
+    """How long the attempt has been in each state, such as running or paused."""
 
     def __init__(self, now: float) -> None:
         self._since = now
@@ -186,7 +188,7 @@ class StateTimes:
         self._state, self._since = state, now
 
     def report(self, now: float) -> dict[str, object]:
-        """Milliseconds in each state since the attempt's start, and in all."""
+        """Milliseconds in each state since the attempt's start, and in total."""
         spent = {**self._spent, self._state: self._spent.get(self._state, 0.0) + now - self._since}
         return {
             "running_ms": int(spent.get("RUNNING", 0.0) * 1000),

@@ -1,8 +1,8 @@
 """Worker modes, `exactly.once.source.support` (KIP-618, "Worker configuration" and "Rolling upgrade"). Pure.
 
-Every mode's leader writes the config topic in transactions and serves fencing rounds, so one rolling restart leads from
-`disabled` to `enabled`; `preparing` is accepted on the way, as in Kafka Connect. A task runs by the mode of the worker
-that it is placed on: exactly once in `enabled`, else without transactions and at least once.
+In every mode, the leader writes the config topic in transactions and runs fencing rounds. So one rolling restart is
+enough to go from `disabled` to `enabled`; `preparing` is accepted, as in Kafka Connect. A task runs in the mode of the
+worker that it is assigned to: exactly once if `enabled`, otherwise at least once, without transactions.
 """
 
 from collections.abc import Iterable
@@ -21,14 +21,14 @@ class Mode(StrEnum):
 
 
 def parse_mode(text: str) -> Mode:
-    """A mode that another worker reports. What this release does not know promises nothing."""
+    """Parse the mode that another worker reports. A mode that this release does not know guarantees nothing."""
     return Mode(text) if text in list(Mode) else Mode.DISABLED
 
 
 def lagging(modes: Iterable[tuple[str, str]]) -> str:
-    """What a cluster of (worker, mode) does not guarantee; empty where every live worker is in one mode.
+    """Return what a cluster of (worker, mode) does not guarantee; "" if all live workers are in one mode.
 
-    Names the workers that lag behind: in a mixed cluster those that are not `enabled`, else those still `disabled`.
+    It names the workers that lag behind: those that are not `enabled` if some are, else those still `disabled`.
     """
     by_mode: dict[str, list[str]] = {}
     for worker, mode in sorted(modes):

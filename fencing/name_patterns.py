@@ -1,4 +1,4 @@
-"""Patterns of names: `*` stands for any characters, `?` for one, everything else for itself. Pure."""
+"""Name patterns: `*` matches any characters, `?` one, everything else itself. Pure."""
 
 import re
 from functools import lru_cache
@@ -8,7 +8,7 @@ EVERYTHING = "*"
 
 @lru_cache(maxsize=1024)
 def regular_expression(pattern: str) -> str:
-    """The same as a regular expression that Python, SQLite and PostgreSQL read alike."""
+    """Return the pattern as a regular expression that Python, SQLite and PostgreSQL interpret in the same way."""
     parts = {"*": ".*", "?": "."}
     return r"\A" + "".join(parts.get(character, re.escape(character)) for character in pattern) + r"\Z"
 

@@ -1,1 +1,1 @@
-"""A record's way into a transaction: transform, convert, produce; what happens to a bad one."""
+"""How a record gets into a transaction: transform, convert, produce; and what happens to one that fails."""

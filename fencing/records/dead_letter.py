@@ -1,8 +1,8 @@
-"""What a dead letter says, in Kafka's bytes: the failed record as it was, what is known of its failure, and a replay.
+"""The format of dead letters: the failed record as it was, the details of its failure, and the mark of a replay.
 
-A letter is written by `fencing.records.errors` in the transaction of its source offset. Once replayed
-(`fencing.dead_letters.replay`), a mark with its place stands behind it in the same partition: it cannot expire before
-its letter.
+`fencing.records.errors` writes a dead letter in the transaction of its source offset. A replay
+(`fencing.dead_letters.replay`) writes a mark with its position later in the same partition, so the mark cannot expire
+before the dead letter.
 """
 
 import json
@@ -19,28 +19,28 @@ from ringfence.fencing.ids import TaskId
 
 PREFIX: Final = "__connect.errors."
 RECORD: Final = PREFIX + "record"
-"""The header that holds the record exactly, `record_text`."""
+"""The header that holds the exact record: `record_text`."""
 REPLAYED: Final = PREFIX + "replayed"
-"""The header of a mark: the offset of the letter, in the mark's own partition, that was replayed."""
+"""The header of a mark: the offset of the replayed dead letter, in the same partition."""
 CONNECTOR: Final = PREFIX + "connector.name"
 
 _LARGEST: Final = 400_000
-"""Bytes of `RECORD`: beside the same value once more, that is well below what a broker takes by default."""
+"""The maximum size of `RECORD` in bytes: together with the value itself, well below a broker's default limit."""
 _VERSION: Final = 1
 
 Headers = Sequence[tuple[str, bytes | None]]
 Place = tuple[int, int]
-"""Partition and offset of a letter."""
+"""Partition and offset of a dead letter."""
 
 
 class NotExact(Exception):
-    """The letter does not hold its record; the message says why, and what to do."""
+    """The dead letter does not hold its exact record. The message says why, and what to do."""
 
 
 def make_dead_letter(
     record: SourceRecord, task: TaskId, stage: str, by: str, error: Exception, redact: Callable[[str], str]
 ) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]:
-    """Key, value and headers: the record as the connector handed it over, and what is known of its failure.
+    """Return key, value and headers: the record as the connector returned it, and the details of its failure.
 
     by: the class that failed. redact: takes secrets out of the error's message and stack trace.
     """
@@ -64,7 +64,9 @@ def make_dead_letter(
 
 
 def record_text(record: SourceRecord, key: bytes | None, value: bytes | None) -> str:
-    """What cannot be told from the letter's own key and value, as JSON; `lost` in it says why it cannot be told."""
+    """Return, as JSON, what the dead letter's key and value do not say; its `lost` says why the record cannot
+    be kept.
+    """
     writing = Writing()
     try:
         parts: dict[str, object] = {
@@ -93,7 +95,7 @@ def _unexact(why: str) -> str:
 
 
 def _part(writing: Writing, part: object, own: bytes | None) -> object:
-    """Bytes and strings stand in the letter itself already."""
+    """Bytes and strings are already in the dead letter itself."""
     if own is not None and type(part) is bytes:
         return {"own": "bytes"}
     if own is not None and type(part) is str and _text(own) == part:
@@ -103,7 +105,7 @@ def _part(writing: Writing, part: object, own: bytes | None) -> object:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A dead letter as it stands in its topic."""
+    """A dead letter as it was read from its topic."""
 
     place: Place
     timestamp_ms: int
@@ -112,8 +114,9 @@ class DeadLetter:
     headers: Headers
 
     def header(self, name: str) -> str:
-        """What a header of ours says, "" where it is not there. The last one counts: a source record may have brought
-        headers of that name along."""
+        """Return the value of one of our headers, "" if it is missing. The last one counts, because the source record
+        may have had headers of the same name.
+        """
         return text_of(self.headers, PREFIX + name)
 
     @property
@@ -126,7 +129,7 @@ class DeadLetter:
         return sum(len(part) for part in parts if part is not None)
 
     def record(self) -> SourceRecord:
-        """The record as the connector handed it over. Raises `NotExact`."""
+        """Return the record as the connector returned it. Raises `NotExact`."""
         text = self.header("record")
         if not text:
             raise NotExact(
@@ -172,7 +175,7 @@ def _whole(reading: Reading, shown: object, own: bytes | None) -> object:
 
 
 def text_of(headers: Headers, name: str) -> str:
-    """The last header of that name as text; "" where there is none."""
+    """Return the last header of that name as text; "" if there is none."""
     for each, value in reversed(headers):
         if each == name:
             return (value or b"").decode("utf-8", "replace")
@@ -180,15 +183,15 @@ def text_of(headers: Headers, name: str) -> str:
 
 
 def parse_replayed_offset(headers: Headers) -> int | None:
-    """The offset of the letter that a mark is about; None for what is no mark."""
+    """Return the offset of the dead letter that a mark refers to; None if the record is not a mark."""
     text = text_of(headers, REPLAYED)
     return int(text) if text.isascii() and text.isdigit() else None
 
 
 def mark(topic: str, place: Place, connector: str, told: Mapping[str, str]) -> tuple[object, ...]:
-    """What to produce to say that a letter was replayed; told: by whom, and what came of it.
+    """Return what to produce to record that a dead letter was replayed. told: by whom, and the result.
 
-    It has a key of its own, so that a compacted topic takes it and keeps it.
+    It has its own key, so that a compacted topic accepts and keeps it.
     """
     partition, offset = place
     value = json.dumps({"replayed": {"partition": partition, "offset": offset}, **told}, ensure_ascii=False)
@@ -197,7 +200,7 @@ def mark(topic: str, place: Place, connector: str, told: Mapping[str, str]) -> t
 
 
 def as_bytes(value: object) -> bytes | None:
-    """A part of a record that may not be convertible: bytes and strings as they are, anything else as JSON."""
+    """Serialise a part of a record that may have no converter: bytes and strings as they are, anything else as JSON."""
     if value is None or isinstance(value, bytes):
         return value
     if isinstance(value, str):
@@ -208,7 +211,7 @@ def as_bytes(value: object) -> bytes | None:
 
 
 def _utf8(text: str) -> bytes:
-    """Half a surrogate pair stands for a raw byte, or is not valid text: the dead letter is written all the same."""
+    """Half a surrogate pair stands for a raw byte, or is not valid text. The dead letter is written in either case."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -216,7 +219,7 @@ def _utf8(text: str) -> bytes:
 
 
 def as_json(value: object) -> str:
-    """Compact JSON; what JSON cannot hold as Python writes it."""
+    """Return compact JSON; what JSON cannot represent is written as Python's `repr`."""
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=repr)
     except (TypeError, ValueError, RecursionError):  # keys that JSON does not have, cycles

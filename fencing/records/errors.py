@@ -1,8 +1,8 @@
-"""What happens to a record that a transform or converter cannot take (KIP-298): retried, skipped, kept for later.
+"""What happens to a record that a transform or converter rejects (KIP-298): it is retried, skipped, or kept for later.
 
-A record that is skipped may go to a dead letter topic, in the very transaction that takes its source offset along: so
-it is there exactly once, and it is never both skipped and lost. Errors of Kafka's clients are not a record's, and are
-none of this module's business.
+A skipped record may go to a dead letter topic, in the same transaction as its source offset. So it is there exactly
+once, and is never both skipped and lost. Errors of Kafka's clients are not caused by a record; this module does not
+handle them.
 """
 
 import logging
@@ -38,7 +38,7 @@ Given = TypeVar("Given")
 
 
 class Stage(StrEnum):
-    """Where a record failed, in Kafka Connect's words."""
+    """Where a record failed, with Kafka Connect's names."""
 
     TRANSFORMATION = "TRANSFORMATION"
     HEADER_CONVERTER = "HEADER_CONVERTER"
@@ -48,7 +48,9 @@ class Stage(StrEnum):
 
 
 class ConversionSteps(Protocol):
-    """A record's way, step by step: slower than `fencing.records.record_path.Convert`, and it tells where it is."""
+    """The steps of a record one by one: slower than `fencing.records.record_path.Convert`, but the failing step is
+    known.
+    """
 
     @property
     def transforms_by_class(self) -> Sequence[tuple[str, Callable[[SourceRecord], SourceRecord | None]]]: ...
@@ -65,7 +67,7 @@ class ConversionSteps(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ErrorPolicy:
-    """A connector's `errors.*`. `retry_s`: infinity for -1."""
+    """A connector's `errors.*` settings. `retry_s`: infinity for -1."""
 
     tolerant: bool = False
     retry_s: float = 0.0
@@ -76,7 +78,7 @@ class ErrorPolicy:
 
     @classmethod
     def of(cls, config: Mapping[str, str]) -> "ErrorPolicy":
-        """Out of a configuration that was validated."""
+        """Read the policy from a validated configuration."""
         tolerant = config.get(TOLERANCE, "none").strip().lower() == "all"
         retry_ms = int(config.get(RETRY_TIMEOUT, "0"))
         return cls(
@@ -90,7 +92,7 @@ class ErrorPolicy:
 
     @property
     def plain(self) -> bool:
-        """Every error fails the task at once."""
+        """Whether every error fails the task at once."""
         return not (self.tolerant or self.retry_s or self.log)
 
 
@@ -99,7 +101,7 @@ def _true(config: Mapping[str, str], name: str) -> bool:
 
 
 class RecordErrors:
-    """One task's. All methods are called on the task's thread."""
+    """Handles the record errors of one task. All methods are called on the task's thread."""
 
     def __init__(
         self,
@@ -112,8 +114,8 @@ class RecordErrors:
         redact: Callable[[str], str] = str,
         config: Mapping[str, str] | None = None,
     ) -> None:
-        """pause: waits so many seconds; raises when the attempt may not go on. redact: takes secrets out of a
-        string. config: the connector's, for the names of its settings.
+        """pause: waits that many seconds; raises if the attempt must end. redact: takes secrets out of a string.
+        config: the connector's, for the names of its settings.
         """
         self._config = config or {}
         self._aliases = aliases(self._config, "transforms")
@@ -127,18 +129,18 @@ class RecordErrors:
 
     @property
     def dead_letters(self) -> str | None:
-        """The topic that keeps what is skipped."""
+        """The topic for the dead letters; None for none."""
         return self._policy.dead_letters
 
     @property
     def given_up(self) -> int:
-        """How many records were skipped so far, with a dead letter or without."""
+        """How many records have been skipped so far, with or without a dead letter."""
         return self._measures.records_skipped
 
     def produce_of(self, record: SourceRecord, check: Callable[[str], None]) -> Call | None:
-        """What to produce of a record that has just failed: itself after all, a dead letter, or nothing.
+        """Return what to produce for a record that has just failed: the record itself, a dead letter, or nothing.
 
-        check(topic): refuses a topic that no record may go to. Raises the record's error where it is not tolerated.
+        check(topic): raises for a topic that no record may go to. Raises the record's error if it is not tolerated.
         """
         steps = self._steps
         stage, by, alias = Stage.TRANSFORMATION, "", ""
@@ -168,7 +170,7 @@ class RecordErrors:
         return (topic, value, key, to, None, None, out.timestamp or 0, headers or [])
 
     def _retry(self, step: Callable[[], Answer]) -> Answer:
-        """Only what asks for it is repeated, with doubled pauses, for at most `errors.retry.timeout`."""
+        """Repeat a step that raises `RetriableError`, with doubling pauses, for at most `errors.retry.timeout`."""
         deadline = self._clock.monotonic() + self._policy.retry_s
         delay = _FIRST_DELAY_S
         while True:
@@ -196,7 +198,7 @@ class RecordErrors:
         return self._dead_letter(self._policy.dead_letters, record, stage, by, error)
 
     def letter_of(self, record: SourceRecord, by: str, error: Exception) -> Call:
-        """The dead letter of a record that its task could not even hand over. Needs `dead_letters`."""
+        """Return the dead letter of a record that its task could not even return. Requires `dead_letters`."""
         assert self.dead_letters is not None
         if self._policy.log:
             self._say(record, Stage.TASK_POLL, by, error)
@@ -230,7 +232,7 @@ class RecordErrors:
 
 
 class _NotTheRecords(Exception):
-    """An error that is no record's fault, on its way past the handling of those that are."""
+    """Carries an error that no record caused past the handling of record errors."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))

@@ -1,4 +1,4 @@
-"""Which record an attempt failed on: one that our record path refused, or one that a plugin names."""
+"""Which record an attempt failed on: one that our record path rejected, or one that a plugin names."""
 
 from collections.abc import Callable, Mapping
 
@@ -9,7 +9,7 @@ from ringfence.fencing.topics.record_failures import NOTE, RecordFailure
 
 
 def find(error: Exception, config: Mapping[str, str], redact: Callable[[str], str]) -> RecordFailure | None:
-    """Of an error, or of what it came from. Where the plugin named it, the error's trace ends with it from now on.
+    """Find the record of an error or of its causes. If the plugin named it, append it to the error's stack trace.
 
     config: the connector's. redact: takes secrets out of a string.
     """

@@ -1,4 +1,4 @@
-"""A batch between its two halves, the source offsets of the open transaction, and what a transaction committed."""
+"""A batch between `prepare` and `send`, the source offsets of the open transaction, and the result of a commit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from ringfence.fencing.offsets.source_offsets import Offset, Partition, canonica
 
 
 class GatheredOffsets:
-    """The newest offset per source partition of the open transaction."""
+    """The newest offset of each source partition in the open transaction."""
 
     __slots__ = ("_newest",)
 
@@ -20,13 +20,13 @@ class GatheredOffsets:
         self._newest[canonical(partition)] = (partition, offset)
 
     def take(self) -> list[tuple[Partition, Offset | None]]:
-        """All of them; the collection is empty afterwards."""
+        """Return all of them, and empty the collection."""
         taken = list(self._newest.values())
         self._newest.clear()
         return taken
 
     def peek(self) -> list[tuple[Partition, Offset | None]]:
-        """All of them, as they stand."""
+        """Return all of them, and keep them."""
         return list(self._newest.values())
 
     def __bool__(self) -> bool:
@@ -34,30 +34,34 @@ class GatheredOffsets:
 
 
 class Prepared:
-    """A batch ready to be produced. `batch` is what the plugin returned; `size` counts the bytes of the values."""
+    """A batch that is ready to be produced. `batch` is what the plugin returned; `size` is the size of the values in
+    bytes.
+    """
 
     __slots__ = ("batch", "calls", "dead_letters", "offsets", "size", "skipped", "topics")
 
     def __init__(self, batch: Sequence[SourceRecord] | RecordBatch) -> None:
         self.batch = batch
         self.calls: list[tuple[object, ...]] = []
-        """Positional arguments of `produce`, one tuple a record; empty for a `RecordBatch`, which needs none."""
+        """The positional arguments of `produce`, one tuple per record; empty for a `RecordBatch`, which does not need
+        them.
+        """
         self.offsets: list[tuple[Partition, Offset | None]] = []
-        """In the plugin's order: a later one of the same partition is newer; None deletes."""
+        """In the plugin's order: a later offset of the same partition is newer; None deletes."""
         self.size = 0
         self.topics: set[str] = set()
-        """Where its records go."""
+        """The topics that its records go to."""
         self.skipped = 0
         self.dead_letters = 0
 
     def counts(self, sent: int) -> RecordCounts:
-        """What it adds to a transaction of which it sent so many."""
+        """Return what the batch adds to its transaction, if `sent` of its records were sent."""
         return RecordCounts(sent - self.dead_letters, self.skipped, self.dead_letters)
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A transaction that is in Kafka: for the plugin's callbacks."""
+    """A committed transaction, for the plugin's callbacks."""
 
     records: Sequence[SourceRecord]
     offsets: Sequence[tuple[Partition, Offset | None]]

@@ -1,8 +1,8 @@
-"""A batch's way from the plugin to the producer's queue: transform, convert, produce. The hot path.
+"""The path of a batch from the plugin to the producer's queue: transform, convert, produce. The hot path.
 
-In two halves. `prepare` transforms and converts, which needs no transaction, so that it can be done while the last one
-commits; `send` only produces. Offsets are gathered, not produced: the newest one per source partition goes into the
-transaction last.
+It has two halves. `prepare` transforms and converts; this needs no transaction, so it can run while the last one
+commits. `send` only produces. Offsets are collected, not produced: the newest one of each source partition goes into
+the transaction last.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -25,27 +25,27 @@ _OPEN: Final = TopicAccess()
 
 
 class Convert(ConversionSteps, Protocol):
-    """What the path needs of converters and transforms; bound once per task."""
+    """What the path needs from converters and transforms. Created once per task."""
 
     raw: bool
-    """True where `RecordBatch` is legal."""
+    """Whether `RecordBatch` is allowed."""
 
     def record(self, record: SourceRecord) -> SourceRecord | None:
-        """The record after all transforms; None drops it."""
+        """Return the record after all transforms; None drops it."""
         ...
 
     transforms: bool
 
     @property
     def column(self) -> Callable[[Column], list[bytes | None] | None] | None:
-        """The values of many records at once, transformed and converted, or None where these have to go one by one.
-        None in place of it where all have to.
+        """A function that transforms and converts the values of many records at once, and returns None for records that
+        must be handled one by one. None if all must be.
         """
         ...
 
 
 _FEW = 4
-"""Records for which columns do not pay."""
+"""For fewer records, columns are not faster."""
 
 
 class RecordPath:
@@ -60,9 +60,9 @@ class RecordPath:
         ensure: Callable[[str], None] | None = None,
         access: Callable[[], TopicAccess] = lambda: _OPEN,
     ) -> None:
-        """offsets_topic: where this task's offsets are kept, which no record may go to. errors: what to do about a
-        record that fails; None raises. ensure(topic): called before the first record of a batch goes there. access:
-        which topics are open, asked for each batch; another answer is another object.
+        """offsets_topic: the topic of this task's offsets, which no record may go to. errors: handles a record that
+        fails; None: the error is raised. ensure(topic): called before the first record of a batch goes to the topic.
+        access: which topics are allowed; called for each batch, and returns another object if that has changed.
         """
         self._convert = convert
         self._errors = errors
@@ -71,20 +71,22 @@ class RecordPath:
         self.bytes = 0
 
     def dead_letter(self, record: SourceRecord, by: str, error: Exception) -> tuple[object, ...]:
-        """What to produce of a record that is given up unseen. Raises `error` where dead letters have no topic."""
+        """Return the dead letter of a record that is given up untried. Raises `error` if there is no dead
+        letter topic.
+        """
         if self._errors is None or self._errors.dead_letters is None:
             raise error
         self._check.check(self._errors.dead_letters)
         return self._errors.letter_of(record, by, error)
 
     def prepare(self, batch: Sequence[SourceRecord] | RecordBatch) -> Prepared:
-        """Transform and convert. Raises what transforms and converters raise."""
+        """Transform and convert a batch. Raises what transforms and converters raise."""
         if isinstance(batch, RecordBatch):
             return self._prepare_raw(batch)
         return self._prepare_records(batch)
 
     def check_again(self, topics: Iterable[str]) -> None:
-        """Raise `ConnectorError` where a record that is not committed yet went to a topic that is closed by now."""
+        """Raise `ConnectorError` if an uncommitted record went to a topic that is no longer allowed."""
         self._check.check_again(topics)
 
     def _check_topic(self, topic: str) -> None:
@@ -135,7 +137,7 @@ class RecordPath:
         prepared: Prepared,
         to_values: Callable[[Column], list[bytes | None] | None],
     ) -> bool:
-        """All of these at once; False, and nothing is prepared, where that cannot be done."""
+        """Prepare all of these at once. False, with nothing prepared, if that is not possible."""
         column = column_of(run)
         if column is None:
             return False
@@ -223,7 +225,7 @@ class RecordPath:
         prepared.size += size
 
     def _try_again(self, record: SourceRecord, prepared: Prepared) -> None:
-        """Step by step; raises what is not tolerated."""
+        """Prepare a failed record step by step. Raises an error that is not tolerated."""
         assert self._errors is not None
         before = self._errors.given_up
         produced = self._errors.produce_of(record, self._check_topic)
@@ -241,9 +243,9 @@ class RecordPath:
             prepared.size += len(produced[1])
 
     def send(self, prepared: Prepared, produce: Produce, full: Callable[[], None], offsets: GatheredOffsets) -> int:
-        """Produce the batch; the number of records that went out (the rest was dropped by transforms).
+        """Produce the batch. Returns the number of records produced (transforms dropped the rest).
 
-        `full()` is called when the producer's queue is full; it makes room or raises.
+        `full()` is called when the producer's queue is full. It makes room, or raises.
         """
         if isinstance(prepared.batch, RecordBatch):
             sent = send_raw(prepared.batch, produce, full)
@@ -263,7 +265,9 @@ def _call(
     timestamp: int | None,
     headers: list[tuple[str, bytes | None]] | None,
 ) -> tuple[object, ...]:
-    """Arguments of `produce`, positional: it takes keywords at twice the price. The two None are delivery callbacks."""
+    """Return the arguments of `produce`, positional: keywords cost twice as much. The two None are delivery
+    callbacks.
+    """
     to = -1 if partition is None else partition
     if headers is not None:
         return (topic, value, key, to, None, None, timestamp or 0, headers)

@@ -1,4 +1,4 @@
-"""Handing records to the producer, also where its queue is full: the innermost loops."""
+"""Passes records to the producer, also when its queue is full: the innermost loops."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
@@ -8,17 +8,17 @@ from ringfence.connectors.api.records import MixedBatch
 from ringfence.fencing.kafka.protocols import Produce
 
 Call = tuple[object, ...]
-"""Arguments of `produce`, positional."""
+"""The positional arguments of `produce`."""
 
 
 def send_calls(calls: Sequence[Call], produce: Produce, full: Callable[[], None]) -> int:
-    """One call of `produce` for each; their number. `full()` makes room in the producer's queue, or raises."""
+    """Call `produce` for each; return their number. `full()` makes room in the producer's queue, or raises."""
     _send(calls, produce, full)
     return len(calls)
 
 
 def send_raw(batch: RecordBatch, produce: Produce, full: Callable[[], None]) -> int:
-    """The same of ready bytes."""
+    """Do the same with a serialised batch."""
     if isinstance(batch, MixedBatch):
         _send(_mixed_calls(batch), produce, full)
         return len(batch)
@@ -44,7 +44,7 @@ def _calls(batch: RecordBatch) -> Iterable[Call]:
 
 
 def _columns(batch: RecordBatch, topics: Iterable[str], partitions: Iterable[int]) -> Iterable[Call]:
-    """No more arguments than are needed: each costs something."""
+    """Return no more arguments than needed, because each one costs time."""
     no = repeat(None)
     keys = no if batch.keys is None else batch.keys
     common = topics, batch.values, keys, partitions

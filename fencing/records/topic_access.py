@@ -1,13 +1,13 @@
-"""Which topics a connector may write to: never an internal one, and only those that its editor was granted. Pure.
+"""Which topics a connector may write to: never internal ones, and only those granted to its editor. Pure.
 
-Internal are the workers' four topics, Kafka's own (`__*`), and every connector's own offsets topic. A worker's login
-can write them all, so a record there could forge a configuration, a placement or somebody else's source offsets. They
-are told by their names on whichever cluster: an address has aliases. Validation refuses what a configuration names;
-the task refuses, after transforms, what only the records say.
+Internal topics are the workers' four topics, Kafka's own (`__*`), and the offsets topic of every connector. A worker's
+login can write them all, so a record there could forge a configuration, a placement or another connector's source
+offsets. They are recognised by name on any cluster, because an address can have aliases. Validation refuses a topic
+that a configuration names; the task refuses, after transforms, a topic that only the records name.
 
-The grant of a connector stands in the config topic, in the transaction of the configuration that it belongs to:
-`topic-grant-<c>` `{"patterns": [["team-a.*"]], "user": "alice"}`. Kafka Connect warns about the key and goes on. Only
-the leader can write that topic, so no connector can widen its own.
+The grant of a connector is in the config topic, written in the transaction of its configuration: `topic-grant-<c>`
+`{"patterns": [["team-a.*"]], "user": "alice"}`. Kafka Connect logs a warning about the key and continues. Only the
+leader can write that topic, so no connector can extend its own grant.
 """
 
 from collections.abc import Mapping
@@ -30,14 +30,16 @@ _NAMED: Final = OFFSETS_STORAGE_TOPIC.encode()
 
 @dataclass(frozen=True, slots=True)
 class TopicAccess:
-    """workers: None where there are none to protect (tests). offsets: the offsets topics of connectors."""
+    """workers: the workers' topics, None if there are none to protect (tests). offsets: the connectors'
+    offsets topics.
+    """
 
     workers: Topics | None = None
     offsets: frozenset[str] = field(default_factory=frozenset)
     grant: TopicGrantRecord | None = None
 
     def internal(self, topic: str) -> str:
-        """What an internal topic holds, "" for any other topic."""
+        """Return what an internal topic holds, "" for any other topic."""
         workers = self.workers
         if workers is not None:
             for name, what in (
@@ -53,26 +55,26 @@ class TopicAccess:
         return "the offsets topic of a connector" if topic in self.offsets else ""
 
     def refusal(self, topic: str) -> str:
-        """Why no record may go there, for people; "" where it may."""
+        """Return why no record may go to the topic, as a message; "" if it may."""
         if what := self.internal(topic):
             return f"{topic} is {what}, which takes no records of connectors. Name another topic"
         return "" if self.grant is None else self.grant.refusal(topic)
 
     def is_granted(self, topic: str) -> bool:
-        """Whether the grant, if there is one, covers the topic."""
+        """Return whether the grant, if there is one, covers the topic."""
         return self.grant is None or self.grant.covers(topic)
 
     def check(self, topic: str) -> None:
-        """Raises `ConnectorError` where no record may go to the topic."""
+        """Raise `ConnectorError` if no record may go to the topic."""
         if reason := self.refusal(topic):
             raise ConnectorError(f"The task produced a record to a topic that is closed to it: {reason}")
 
 
 class OffsetsTopics:
-    """The offsets topics of all connectors, followed along the config topic without reading what names none.
+    """The offsets topics of all connectors, followed in the config topic. Records that name none are not parsed.
 
-    Of the newest configuration, and of the newest task count record: old tasks may still write there, and a deleted
-    connector that is created again goes on from there.
+    They are those of the newest configuration and of the newest task count record: old tasks may still write there,
+    and a deleted connector that is created again continues from there.
     """
 
     def __init__(self) -> None:
@@ -80,7 +82,7 @@ class OffsetsTopics:
         self.names: frozenset[str] = frozenset()
 
     def apply(self, record: LogRecord) -> bool:
-        """Take one record in; whether that changed `names`."""
+        """Apply one record. Returns whether that changed `names`."""
         if record.key is None or not record.key.startswith(_HOLDERS):
             return False
         name = _explain_name(record) if record.value is not None and _NAMED in record.value else ""
@@ -109,7 +111,7 @@ def _explain_name(record: LogRecord) -> str:
 
 
 def offsets_topics(state: ClusterState) -> frozenset[str]:
-    """The same of a folded config topic."""
+    """Return the offsets topics in a given cluster state."""
     found = set()
     for connector in state.connectors.values():
         for settings in (connector.config or {}, connector.count.target if connector.count else {}):

@@ -1,4 +1,4 @@
-"""Which topics a task may produce to; each name is looked at once, not with each record."""
+"""Which topics a task may produce to. Each name is checked once, not with each record."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -11,9 +11,9 @@ _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 def check_name(topic: str) -> None:
-    """Raises `ConnectorError` for what no broker takes as a topic's name.
+    """Raise `ConnectorError` for a name that no broker accepts as a topic's.
 
-    The client would only say, of one transaction after another, that some record could not be delivered.
+    Without this check, the client would only report in each transaction that some record could not be delivered.
     """
     if not _LEGAL.fullmatch(topic) or topic in (".", ".."):
         raise ConnectorError(
@@ -24,8 +24,8 @@ def check_name(topic: str) -> None:
 
 
 class TopicCheck:
-    """offsets_topic: where the task's offsets are kept, which no record may go to. access: which topics are open, asked
-    for each batch; another answer is another object.
+    """offsets_topic: the topic of the task's offsets, which no record may go to. access: which topics are allowed;
+    called for each batch, and returns another object if that has changed.
     """
 
     def __init__(self, offsets_topic: str, access: Callable[[], TopicAccess]) -> None:
@@ -33,7 +33,7 @@ class TopicCheck:
         self._access = access
         self._judged_by: TopicAccess | None = None
         self._legal: set[str] = set()
-        """Topics that `_judged_by` lets pass."""
+        """The topics that `_judged_by` allows."""
 
     def check(self, topic: str) -> None:
         """Raises `ConnectorError`."""
@@ -53,7 +53,7 @@ class TopicCheck:
         self._legal.add(topic)
 
     def check_again(self, topics: Iterable[str]) -> None:
-        """Raise `ConnectorError` where a record that is not committed yet went to a topic that is closed by now."""
+        """Raise `ConnectorError` if an uncommitted record went to a topic that is no longer allowed."""
         if self._access() is not self._judged_by:
             for topic in topics:
                 self.check(topic)

@@ -1,4 +1,4 @@
-"""Topics are created before the first record goes there, by the connector's rules (KIP-158, `topic.creation.*`)."""
+"""Creates topics before the first record goes there, by the connector's rules (KIP-158, `topic.creation.*`)."""
 
 import logging
 import re
@@ -21,7 +21,7 @@ _SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Topics that are made alike."""
+    """Topics that are created with the same settings."""
 
     include: Sequence[re.Pattern[str]]
     exclude: Sequence[re.Pattern[str]]
@@ -39,16 +39,17 @@ class Group:
 
 
 class TopicRules:
-    """A connector's groups in their order, the default one last."""
+    """A connector's groups in order, with the default one last."""
 
     def __init__(self, groups: Sequence[Group]) -> None:
         self._groups = groups
 
     @classmethod
     def of(cls, config: Mapping[str, str], worker: Mapping[str, str]) -> "TopicRules | None":
-        """None where the connector has no rules, or the worker does not want them: then the broker may create topics.
+        """Return the rules; None if the connector has none or the worker disables them. Then the broker may create
+        topics.
 
-        Raises ValueError for what validation refuses.
+        Raises `ValueError` for settings that validation refuses.
         """
         enabled = worker.get(ENABLE, "true").strip().lower() == "true"
         if not enabled or not any(name.startswith(PREFIX) for name in config):
@@ -60,7 +61,7 @@ class TopicRules:
         return cls([*groups, _group(everything)])
 
     def spec(self, topic: str) -> TopicSpec:
-        """How to create it: by the first group that holds it."""
+        """Return how to create the topic: by the first group that includes it."""
         return next(group.spec(topic) for group in self._groups if group.holds(topic))
 
 
@@ -83,10 +84,10 @@ def _group(settings: Mapping[str, str]) -> Group:
 
 
 class TopicMaker:
-    """Creates each topic once, where it is missing. Called on the task's thread."""
+    """Creates each missing topic once. Called on the task's thread."""
 
     def __init__(self, connection: Connection, rules: TopicRules, clock: Clock, told: Callable[[str], None]) -> None:
-        """told: what was created, or why it was not."""
+        """told: called with a message about what was created, or why not."""
         self._connection = connection
         self._rules = rules
         self._clock = clock
@@ -94,7 +95,7 @@ class TopicMaker:
         self._there: set[str] = set()
 
     def ensure(self, topic: str) -> None:
-        """Returns when the topic is there, or may be made by the broker. Raises `FencingError` for anything worse."""
+        """Return once the topic exists or the broker may create it. Raises `FencingError` for any other failure."""
         if topic in self._there:
             return
         deadline = Deadline.after(_SECONDS, self._clock)
@@ -104,7 +105,7 @@ class TopicMaker:
 
 
 def make(connection: Connection, spec: TopicSpec, deadline: Deadline, told: Callable[[str], None]) -> None:
-    """Create a topic that is missing. One that may not be created is left to the broker, as in Kafka Connect."""
+    """Create a missing topic. If that is not permitted, the broker may do it, as in Kafka Connect."""
     try:
         if create_topics(connection, [spec], deadline):
             told(f"created topic {spec.name} with {spec.partitions} partitions")
