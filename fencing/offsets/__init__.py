@@ -1,1 +1,1 @@
-"""Source offsets: where they are kept, how they are read, altered and copied."""
+"""Source offsets: where they are stored, and how they are read, altered and copied."""

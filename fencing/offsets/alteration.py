@@ -1,10 +1,11 @@
-"""Source offsets written by the leader, outside of any task: moved by hand, or carried to another topic in a round.
+"""Source offsets that the leader writes outside of any task: altered by a user, or migrated to another topic in a
+round.
 
-They go through a transactional producer with the id of the connector's task 0, as in Kafka Connect: 1 `init` shuts out
-whoever wrote under it before, 2 the config topic to its end says whether this may still be done, 3 one transaction, 4
-another `init`, which is answered when the markers of that transaction are written: tasks with other ids are to read it,
-and they do not wait for anybody's markers (`fencing.topics.topic_log`). A leader that froze between 2 and 3 is shut
-out by the next round, which fences that id whatever else it fences.
+As in Kafka Connect, they are written by a transactional producer with the id of the connector's task 0. 1: `init`
+fences whoever wrote with that id before. 2: the config topic, read to its end, says whether this may still be done. 3:
+one transaction. 4: another `init`, which returns once the markers of that transaction are written; tasks with other ids
+must read it, and they do not wait for markers (`fencing.topics.topic_log`). A leader that froze between 2 and 3 is
+fenced by the next round, which always fences that id.
 """
 
 import logging
@@ -25,17 +26,17 @@ Records = Sequence[tuple[bytes, bytes | None]]
 
 
 def guard_id(group_id: str, connector: ConnectorName) -> str:
-    """The transactional id under which the leader writes a connector's offsets."""
+    """Return the transactional id with which the leader writes a connector's offsets."""
     return task_transactional_id(group_id, TaskId(connector, 0))
 
 
 def write(
     new_producer: Callable[[], TransactionalClient], topic: str, decide: Callable[[], Records], deadline: Deadline
 ) -> int:
-    """Write what `decide` answers after the init, in one transaction; how many records that were.
+    """Write what `decide` returns after the init, in one transaction. Returns the number of records.
 
-    `decide` reads the config topic, and raises `Conflict` where the offsets may not be written any more. It is asked
-    again after every doubt, so its answer must be safe to write twice.
+    `decide` reads the config topic, and raises `Conflict` if the offsets may no longer be written. It is called again
+    after every unknown outcome, so its result must be safe to write twice.
     """
     while True:
         producer = new_producer()
@@ -80,15 +81,15 @@ def _complete(successor: TransactionalClient, deadline: Deadline) -> None:
 
 
 def has_moved(old: OffsetStores, new: OffsetStores) -> bool:
-    """Whether a connector's offsets have to be carried from one effective topic to the other."""
+    """Return whether a connector's offsets must be migrated from one effective topic to the other."""
     before, after = old.effective, new.effective
     return (before.name, before.reading.bootstrap) != (after.name, after.reading.bootstrap)
 
 
 def records_to_migrate(old: SourceOffsets, new: SourceOffsets) -> Records:
-    """What makes the new topic say what the merged view of the old one says: a change of the topic moves no offset.
+    """Return the records that give the new topic the merged view of the old one: a change of topic moves no offset.
 
-    So an offset that the new topic still holds from an earlier time is replaced, or deleted where there is none now.
+    So an older offset that the new topic still holds is replaced, or deleted if there is none now.
     """
     own = {canonical(found.partition): found for found in new.own()}
     partitions = {canonical(found.partition): found.partition for found in (*new.all(), *old.all())}

@@ -1,7 +1,7 @@
-"""Which source partitions are a ledger's (`ringfence.fencing.share`), and where in the offsets topic they are. Pure.
+"""Which source partitions belong to a ledger (`ringfence.fencing.share`), and where the offsets topic has them. Pure.
 
-All of a ledger is in partition 0 of its topic, whatever its keys: claims on one offset must stand in one log, in one
-order. The first partition is there in every topic, and stays the first when the topic gets more.
+A ledger is wholly in partition 0 of its topic, whatever its keys are: claims on one offset must be in one log, in one
+order. Every topic has partition 0, and keeps it when partitions are added.
 """
 
 import json
@@ -17,20 +17,20 @@ SLOT: Final = "slot"
 
 
 class InputPartition(NamedTuple):
-    """A topic that was deleted and created again has another id, and starts over."""
+    """A partition of the input. A topic that was deleted and created again has another id, and starts over."""
 
     topic_id: str
     partition: int
 
 
 def partition_key(tp: InputPartition, slot: int | None = None) -> Partition:
-    """The source partition of one slot's state, or of the whole."""
+    """Return the source partition of one slot's state, or of the whole ledger's."""
     found: dict[str, object] = {TOPIC_ID: tp.topic_id, PARTITION: tp.partition}
     return found if slot is None else {**found, SLOT: slot}
 
 
 def parse_partition(partition: Partition) -> tuple[InputPartition, int | None] | None:
-    """Input partition and slot; None for a source partition that is none of a ledger's."""
+    """Return input partition and slot; None for a source partition that does not belong to a ledger."""
     topic, number, slot = partition.get(TOPIC_ID), partition.get(PARTITION), partition.get(SLOT)
     if not isinstance(topic, str) or not is_number(number) or not (slot is None or is_number(slot)):
         return None
@@ -40,7 +40,7 @@ def parse_partition(partition: Partition) -> tuple[InputPartition, int | None] |
 
 
 def log_partition_of(key: bytes) -> int:
-    """Where a source offset of this key is written: partition 0 for a ledger's, else -1, the partitioner's choice."""
+    """Return the partition for a source offset with this key: 0 for a ledger's, else -1, the partitioner's choice."""
     if TOPIC_ID.encode() not in key:
         return -1
     try:
@@ -53,5 +53,5 @@ def log_partition_of(key: bytes) -> int:
 
 
 def is_number(value: object) -> bool:
-    """An integer, not negative."""
+    """Return whether the value is a non-negative integer."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0

@@ -1,8 +1,9 @@
-"""How many records an attempt has committed, told in the very transaction that commits them.
+"""How many records an attempt has committed, written in the same transaction that commits them.
 
-A report (`fencing.task.report`) comes once a second and dies with its process. So each transaction carries the counts
-in a header of its last source offset, which Kafka Connect and other readers pass over: they are in Kafka if and only if
-the records are. Cumulative since the attempt's start, so that a reader that misses one learns it from the next.
+A report (`fencing.task.report`) is sent once a second and is lost with its process. So each transaction carries the
+counts in a header of its last source offset, which Kafka Connect and other readers ignore: the counts are in Kafka if
+and only if the records are. They are cumulative since the attempt's start, so a reader that misses one learns it from
+the next.
 """
 
 import json
@@ -16,8 +17,9 @@ _SENT: Final = "sent"
 
 
 class RecordCounts(NamedTuple):
-    """records: those in their own topics; skipped: tolerated ones that went nowhere; dead_letters: those in the dead
-    letter queue."""
+    """records: written to their own topics; skipped: tolerated errors that were written nowhere; dead_letters: written
+    to the dead letter topic.
+    """
 
     records: int = 0
     skipped: int = 0
@@ -27,15 +29,15 @@ class RecordCounts(NamedTuple):
         return RecordCounts(*(mine + others for mine, others in zip(self, more, strict=True)))
 
     def most(self, other: "RecordCounts") -> "RecordCounts":
-        """The larger of each: of cumulative counts the later ones."""
+        """Return the larger of each: the later ones of cumulative counts."""
         return RecordCounts(*map(max, self, other))
 
 
 class AttemptCounts(NamedTuple):
     """What one attempt of one task has committed so far.
 
-    sent: how many records this life of the producer had produced before the transaction, and with it, dead letters too;
-    None where an earlier version wrote. Brokers count the same, by partition, in sequence numbers: so a record is
+    sent: how many records, dead letters included, this producer had produced before the transaction, and including it;
+    None if an earlier version wrote it. Brokers count the same, by partition, in sequence numbers, so a record can be
     traced to its transaction (`fencing.provenance`).
     """
 
@@ -51,7 +53,7 @@ class AttemptCounts(NamedTuple):
 
 
 def encode(told: AttemptCounts) -> list[tuple[str, bytes]]:
-    """The headers of a source offset."""
+    """Return the headers of a source offset."""
     numbers: dict[str, object] = dict(zip(_NAMES, (*told.key, *told.counts), strict=True))
     if told.sent is not None:
         numbers[_SENT] = told.sent
@@ -59,7 +61,7 @@ def encode(told: AttemptCounts) -> list[tuple[str, bytes]]:
 
 
 def decode(headers: Iterable[tuple[str, bytes | None]]) -> AttemptCounts | None:
-    """What the headers of a source offset tell; None where they tell nothing, or nonsense."""
+    """Parse the headers of a source offset; None if they have no counts, or invalid ones."""
     for name, value in headers:
         if name == HEADER:
             try:

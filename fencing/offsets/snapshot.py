@@ -1,8 +1,8 @@
-"""What an offsets topic says of one connector up to some position: whoever is given it reads only the rest.
+"""The content of an offsets topic for one connector up to some position, so that its reader only reads the rest.
 
 A worker follows the topic once for all its connectors (`fencing.offsets.view`). An attempt gets its connector's part
-with its placement and reads on from `positions` after its own init, so nothing is missed (invariant 6): everything
-before the positions was decided when it was taken, as it stood before the last stable offset.
+with its assignment and reads on from `positions` after its own init, so it misses nothing (invariant 6): all that is
+before the positions was before the last stable offset when the snapshot was taken, so it was decided.
 """
 
 import base64
@@ -15,7 +15,7 @@ from typing import Final
 from ringfence.fencing.ids import ConnectorName
 
 MOST_BYTES: Final = 64 * 1024 * 1024
-"""A larger one does not travel: the attempt reads the topic."""
+"""A larger snapshot is not sent: the attempt reads the topic."""
 
 _SIZES: Final = struct.Struct(">ii")
 Entries = Sequence[tuple[bytes, bytes | None]]
@@ -23,10 +23,10 @@ Entries = Sequence[tuple[bytes, bytes | None]]
 
 @dataclass(frozen=True, slots=True)
 class OffsetsSnapshot:
-    """`entries`: keys and newest values as they stand in the topic, tombstones included, the latest written last.
+    """`entries`: keys and newest values as the topic holds them, with tombstones, the latest written last.
 
-    positions: the next offset per partition, at or before the last stable one; a partition that is missing there is
-    read from its beginning.
+    positions: the next offset of each partition, at most the last stable one; a partition without one is read from its
+    beginning.
     """
 
     connector: ConnectorName
@@ -35,16 +35,16 @@ class OffsetsSnapshot:
     entries: Entries = field(repr=False)
 
     def fits(self, topic_id: str, ends: Mapping[int, int]) -> bool:
-        """Whether it was taken of this very topic, and the topic has not become shorter since."""
+        """Return whether it was taken of this topic, and the topic has not been truncated since."""
         return topic_id == self.topic_id and all(position <= ends.get(p, -1) for p, position in self.positions.items())
 
     @property
     def size(self) -> int:
-        """Bytes of the entries."""
+        """The size of the entries in bytes."""
         return sum(len(key) + len(value or b"") for key, value in self.entries)
 
     def as_json(self) -> dict[str, object]:
-        """The inverse of `from_json`."""
+        """Return the inverse of `from_json`."""
         parts: list[bytes] = []
         for key, value in self.entries:
             parts += [_SIZES.pack(len(key), -1 if value is None else len(value)), key, value or b""]

@@ -1,7 +1,7 @@
 """The offsets topic: key `["<connector>", {source partition}]`, value `{source offset}`, JSON (Kafka Connect's format).
 
-Keys are compared parsed, because another writer may have spaced or ordered them otherwise; a partition is written again
-under the very bytes under which it was found, or compaction would keep two values of it.
+Keys are parsed before they are compared, because another writer may have used other spacing or order. A partition is
+written again with the same key bytes as before, or compaction would keep two values of it.
 """
 
 import json
@@ -25,22 +25,22 @@ Offset = Mapping[str, object]
 
 
 def canonical(partition: Partition) -> str:
-    """A source partition as text: equal for equal partitions."""
+    """Return a source partition as a string that is equal for equal partitions."""
     return json.dumps(partition, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
 def encode_key(connector: ConnectorName, partition: Partition) -> bytes:
-    """The key as Kafka Connect writes it."""
+    """Return the key as Kafka Connect writes it."""
     return json.dumps([connector, partition], ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def encode_value(offset: Offset | None) -> bytes | None:
-    """The value as Kafka Connect writes it; None deletes."""
+    """Return the value as Kafka Connect writes it; None deletes."""
     return None if offset is None else json.dumps(offset, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def decode_key(key: bytes | None) -> tuple[ConnectorName, Partition] | None:
-    """Connector and source partition; None for a key that is no source partition (sentinels and strangers' records)."""
+    """Return connector and source partition; None for any other key (sentinels, and records of other software)."""
     try:
         loaded: object = json.loads(key or b"null")
     except (ValueError, RecursionError):
@@ -51,7 +51,7 @@ def decode_key(key: bytes | None) -> tuple[ConnectorName, Partition] | None:
 
 
 def decode_value(value: bytes | None) -> Offset | None:
-    """The source offset; None for a tombstone and for what is no JSON object."""
+    """Return the source offset; None for a tombstone, and for a value that is not a JSON object."""
     try:
         loaded: object = json.loads(value or b"null")
     except (ValueError, RecursionError):
@@ -70,26 +70,26 @@ class SourceOffset:
 
 @dataclass(slots=True)
 class SourceOffsets:
-    """One connector's committed offsets, folded from records in the order of each Kafka partition.
+    """The committed offsets of one connector, built from records in the order of each Kafka partition.
 
-    `offset` and `offsets` make it the `OffsetReader` that connectors see. `gaps`: what is asked where this topic has no
-    word of a source partition (KIP-618, "Smooth migration"). A tombstone is a word: an offset that was deleted here
-    does not come back through a late copy there. Compaction drops tombstones, so the other topic gets its own first.
+    `offset` and `offsets` make it the `OffsetReader` that connectors see. `gaps`: consulted for a source partition that
+    this topic does not mention (KIP-618, "Smooth migration"). A tombstone is a mention: an offset that was deleted here
+    does not come back from a late copy there. Compaction drops tombstones, so the other topic gets its own first.
     """
 
     connector: ConnectorName
     gaps: "SourceOffsets | None" = None
     looked_at: int = 0
-    """Over how many offsets of the topic these were read."""
+    """How many offsets of the topic were read for them."""
     topic_id: str = ""
     positions: Mapping[int, int] = field(default_factory=dict)
-    """Up to where everything was decided when they were read."""
+    """The positions up to which all transactions were decided when they were read."""
     counts: dict[tuple[int, int, int], RecordCounts] = field(default_factory=dict)
-    """What each attempt (task, generation, attempt) had committed, as far as what was read tells it."""
+    """What each attempt (task, generation, attempt) had committed, as far as the records read say so."""
     _by_partition: dict[str, SourceOffset] = field(default_factory=dict)
 
     def take(self, records: Iterable[LogRecord]) -> None:
-        """Fold in what concerns this connector."""
+        """Apply the records that concern this connector."""
         for record in records:
             if self.put(record.key, record.value) and record.headers:
                 told = decode(record.headers)
@@ -97,7 +97,7 @@ class SourceOffsets:
                     self.counts[told.key] = told.counts.most(self.counts.get(told.key, RecordCounts()))
 
     def put(self, key: bytes | None, value: bytes | None) -> bool:
-        """Fold in one record; whether it concerns this connector."""
+        """Apply one record. Returns whether it concerns this connector."""
         parsed = decode_key(key)
         if parsed is None or parsed[0] != self.connector or key is None:
             return False
@@ -106,7 +106,7 @@ class SourceOffsets:
         return True
 
     def snapshot(self) -> OffsetsSnapshot:
-        """What a later reading of the same topic may begin with."""
+        """Return the snapshot that a later read of the same topic can start from."""
         entries = [(found.key, encode_value(found.offset)) for found in self._by_partition.values()]
         return OffsetsSnapshot(self.connector, self.topic_id, self.positions, entries)
 
@@ -120,29 +120,29 @@ class SourceOffsets:
         return [self.offset(partition) for partition in partitions]
 
     def key_of(self, partition: Partition) -> bytes:
-        """The key under which this topic holds the partition: as found, else in Kafka Connect's form."""
+        """Return the key with which this topic holds the partition: as it was found, else in Kafka Connect's form."""
         found = self._by_partition.get(canonical(partition))
         return found.key if found else encode_key(self.connector, partition)
 
     def own(self) -> list[SourceOffset]:
-        """Every partition that this topic has a word of, without the gaps."""
+        """Return every partition that this topic mentions, without those of `gaps`."""
         return list(self._by_partition.values())
 
     def all(self) -> list[SourceOffset]:
-        """Every partition that either topic has a word of, deleted ones included (their offset is None)."""
+        """Return every partition that either topic mentions, with deleted ones (their offset is None)."""
         merged = {} if self.gaps is None else {canonical(found.partition): found for found in self.gaps.all()}
         return list({**merged, **self._by_partition}.values())
 
     def present(self) -> list[SourceOffset]:
-        """Every partition that has an offset."""
+        """Return every partition that has an offset."""
         return [found for found in self.all() if found.offset is not None]
 
 
 def may_concern(connector: ConnectorName) -> Callable[[bytes | None], bool]:
-    """A cheap test that every key of this connector passes, and few of others.
+    """Return a cheap test that every key of this connector passes, and few others do.
 
-    A key may be spaced otherwise than Kafka Connect spaces it, so it is only asked whether the name is in it. JSON may
-    also hold escapes, or stand in UTF-16 or UTF-32, which have zero bytes: such a key is always parsed.
+    A key may have other spacing than Kafka Connect's, so the test only looks for the name in it. JSON may also contain
+    escapes, or be in UTF-16 or UTF-32, which have zero bytes: such a key always passes.
     """
     name = connector.encode()
 
@@ -163,10 +163,10 @@ def read_offsets(
     told: Callable[[str], None] = lambda _text: None,
     patience_s: float = 1.0,
 ) -> SourceOffsets:
-    """The connector's committed offsets at the end of the topic as it stands now (invariant 6).
+    """Read the connector's committed offsets to the current end of the topic (invariant 6).
 
-    known: what is known of topics up to some position: of this one only the rest is read. told: how far
-    the reading is, for people who wait. patience_s: see `TopicLog`.
+    known: snapshots of topics; of this topic only the rest is read. told: called with messages about the progress, for
+    people who wait. patience_s: see `TopicLog`.
     """
     found = SourceOffsets(connector)
     log = TopicLog(connection, topic, deadline=deadline, patience_s=patience_s)

@@ -1,8 +1,8 @@
-"""Where a connector's source offsets are kept: the worker's offsets topic, or one of the connector's own (KIP-618).
+"""Where a connector's source offsets are stored: the worker's offsets topic, or one of the connector's own (KIP-618).
 
-A topic of its own is explicit (`offsets.storage.topic` in the connector's configuration) or, where tasks run in
-transactions, implicit: a producer that goes to another cluster can commit offsets only there, so they are kept in a
-topic of the worker's name on that cluster. It is read first; the worker's topic fills the gaps.
+A topic of its own is explicit (`offsets.storage.topic` in the connector's configuration) or, if tasks use transactions,
+implicit: a producer for another cluster can commit offsets only there, so they are stored on that cluster in a topic
+with the name of the worker's. The connector's own topic is read first; the worker's topic is the fallback.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ from ringfence.fencing.offsets.snapshot import OffsetsSnapshot
 from ringfence.fencing.offsets.source_offsets import SourceOffsets, read_offsets
 
 PREFIX: Final = "offset.storage."
-"""The worker's settings of its offsets topic; what is no number of partitions or replicas is a topic setting."""
+"""The worker's settings of its offsets topic. All but the numbers of partitions and replicas are topic settings."""
 
 COMPACTED_SOON: Final[Mapping[str, str]] = {
     "segment.ms": str(3600 * 1000),
@@ -47,7 +47,7 @@ class OffsetsTopic:
 
 @dataclass(frozen=True, slots=True)
 class OffsetStores:
-    """A connector's offsets topics. `own` is None where the worker's is the only one; `admin` creates `own`."""
+    """A connector's offsets topics. `own` is None if the worker's is the only one; `admin` creates `own`."""
 
     worker: OffsetsTopic
     own: OffsetsTopic | None
@@ -55,16 +55,17 @@ class OffsetStores:
 
     @property
     def effective(self) -> OffsetsTopic:
-        """The one that the connector's transactions write."""
+        """The topic that the connector's transactions write to."""
         return self.own or self.worker
 
 
 def stores_of(
     base: Connection, worker_topic: str, worker_settings: Settings, connector_config: Settings, *, transactional: bool
 ) -> OffsetStores:
-    """From the settings alone. base: the worker's cluster and credentials; transactional: tasks write in transactions.
+    """Return the topics by the settings alone. base: the worker's cluster and credentials; transactional: tasks use
+    transactions.
 
-    Raises `Invalid` where client settings cannot be used.
+    Raises `Invalid` for client settings that cannot be used.
     """
     reading = connection_of(Role.CONSUMER, base, worker_settings, connector_config)
     admin = connection_of(Role.ADMIN, base, worker_settings, connector_config)
@@ -78,9 +79,9 @@ def stores_of(
 
 
 def resolve(stores: OffsetStores, deadline: Deadline) -> OffsetStores:
-    """The same, after a look at the clusters: a topic of one's own may be the worker's by another address.
+    """Return the same after a check of the clusters: the own topic may be the worker's with another address.
 
-    Told apart, the copy to the worker's topic would write older offsets behind newer ones of the same topic.
+    If the two were taken for different topics, the copy would write older offsets after newer ones of the same topic.
     """
     own, worker = stores.own, stores.worker
     if own is None or own.name != worker.name:
@@ -91,9 +92,10 @@ def resolve(stores: OffsetStores, deadline: Deadline) -> OffsetStores:
 
 
 def offsets_topic_spec(name: str, worker_settings: Settings) -> TopicSpec:
-    """An offsets topic as it is created: partitions, replicas and settings are the worker's, compaction is forced.
+    """Return how an offsets topic is created: with the worker's partitions, replicas and settings, and always
+    compacted.
 
-    Unless the worker says otherwise, its segments are closed early: Kafka compacts closed ones only.
+    Unless the worker's settings differ, its segments are closed early: Kafka compacts closed segments only.
     """
     more = {
         key.removeprefix(PREFIX): value
@@ -109,9 +111,9 @@ def offsets_topic_spec(name: str, worker_settings: Settings) -> TopicSpec:
 
 
 def ensure_own_topic(stores: OffsetStores, worker_settings: Settings, deadline: Deadline) -> None:
-    """Create a missing topic of the connector's own, with its admin settings; refuse one that loses offsets.
+    """Create the connector's own topic if it is missing, with its admin settings; refuse one that loses offsets.
 
-    Raises `Retriable` where the brokers do not answer, `Fatal` with the remedy otherwise.
+    Raises `Retriable` if the brokers do not answer, otherwise `Fatal` with the remedy.
     """
     if stores.own is None:
         return
@@ -149,9 +151,10 @@ def read_merged(
     told: Callable[[str], None] = lambda _text: None,
     patience_s: float = 0.0,
 ) -> SourceOffsets:
-    """The connector's committed offsets at the end of its topics: its own first, the worker's where that has a gap.
+    """Read the connector's committed offsets to the end of its topics: its own first, then the worker's as the
+    fallback.
 
-    The last three: see `read_offsets`.
+    known, told, patience_s: see `read_offsets`.
     """
 
     def read(topic: OffsetsTopic) -> SourceOffsets:
@@ -173,7 +176,7 @@ def read_merged(
 
 
 def prepare(stores: OffsetStores, worker_settings: Settings, deadline: Deadline | None = None) -> OffsetStores:
-    """`resolve`, with the topic of its own created: what comes before a connector instance or a task."""
+    """`resolve`, and create the own topic. Call it before a connector instance or a task starts."""
     limit = deadline or Deadline.after(_SECONDS)
     known = resolve(stores, limit)
     ensure_own_topic(known, worker_settings, limit)

@@ -1,10 +1,11 @@
-"""One followed view of an offsets topic in a worker process, as Kafka Connect's KafkaOffsetBackingStore keeps one.
+"""A worker's in-memory view of an offsets topic that it follows, like Kafka Connect's KafkaOffsetBackingStore.
 
-Every start needs one connector's offsets out of a topic that all share. Read once and followed here, they are handed
-out with the position up to which they hold (`fencing.offsets.snapshot`), so that a start reads only what came after.
+Every task start needs one connector's offsets out of a topic that all share. The view reads the topic once, follows it,
+and gives out offsets with the position up to which they hold (`fencing.offsets.snapshot`), so that a start only reads
+the rest.
 
-It rests on nothing that a start must know: it holds what was committed before the last stable offset, and whoever is
-given a snapshot reads the rest after an init or a fence of their own.
+The view need not be current to be safe: it holds what was committed before the last stable offset, and the reader of a
+snapshot reads the rest after its own init or fence.
 """
 
 import logging
@@ -29,14 +30,16 @@ _LOOK_SECONDS: Final = 10.0
 _AGAIN_SECONDS: Final = 1.0
 _STALL_SECONDS: Final = 30.0
 _ASLEEP_SECONDS: Final = 3600.0
-"""A process that was stopped this long may have missed tombstones that compaction removed in the meantime."""
+"""A process that was stopped for this long may have missed tombstones that compaction has removed."""
 
 
 class OffsetsView:
-    """`run` follows on a thread of its own; everything else may be called by any."""
+    """`run` follows the topic on its own thread; any thread may call the rest."""
 
     def __init__(self, connection: Connection, topic: str, max_bytes: int) -> None:
-        """max_bytes: what it may take, about; a topic that needs more is not kept, and each start reads it itself."""
+        """max_bytes: its approximate maximum size; a topic that needs more is not kept, and each start reads
+        it itself.
+        """
         self._connection = connection
         self._topic = topic
         self._max_bytes = max_bytes
@@ -50,28 +53,28 @@ class OffsetsView:
 
     @property
     def whole(self) -> bool:
-        """It has reached the end of the topic once."""
+        """Whether it has reached the end of the topic once."""
         return self._whole
 
     @property
     def waiting(self) -> bool:
-        """Whether a start had better wait: the view is being read, and goes on."""
+        """Whether a start should wait: the view is being read, and makes progress."""
         return not (self._whole or self._too_large) and time.monotonic() - self._moved_at < _STALL_SECONDS
 
     def describe_progress(self) -> str:
-        """How far it is, for people who wait."""
+        """Return its progress as a message, for people who wait."""
         with self._changed:
             read = sum(self._positions.values())
             return f"{read:,} of {max(read, sum(self._ends.values())):,} records of topic {self._topic}"
 
     def wait(self) -> None:
-        """Until it is whole, or has stopped to go on for 30 s."""
+        """Wait until it is whole, or has made no progress for 30 s."""
         with self._changed:
             while self.waiting:
                 self._changed.wait(0.5)
 
     def snapshot(self, connector: ConnectorName) -> OffsetsSnapshot | None:
-        """What is known of a connector by now; None where that is nothing."""
+        """Return what is known of a connector; None before the topic is read, or if it is too large."""
         with self._changed:
             if not self._topic_id or self._too_large:
                 return None
@@ -79,7 +82,7 @@ class OffsetsView:
             return OffsetsSnapshot(connector, self._topic_id, dict(self._positions), entries)
 
     def run(self, stop: threading.Event) -> None:
-        """Until `stop`. Errors are logged, and the topic is read again."""
+        """Run until `stop`. Errors are logged, and the topic is read again."""
         while not stop.is_set():
             try:
                 self._read(stop)
@@ -93,7 +96,7 @@ class OffsetsView:
                 stop.wait()
 
     def _read(self, stop: threading.Event) -> None:
-        """From the beginning, until something tells that this must be done again."""
+        """Read from the beginning, and follow until the topic must be read again."""
         began = time.monotonic()
         topic_id, partitions = topic_identity(self._connection, self._topic, Deadline.after(30))
         ends = offsets_at(self._connection, self._topic, partitions, Place.STABLE, Deadline.after(30))
@@ -157,12 +160,12 @@ class OffsetsView:
         self._changed.notify_all()
 
     def _is_outdated(self, topic_id: str, partitions: list[int]) -> bool:
-        """Whether the topic is another one, has more partitions, or has become shorter."""
+        """Return whether the topic was replaced, truncated, or given more partitions."""
         try:
             now, numbers = topic_identity(self._connection, self._topic, Deadline.after(5))
             ends = offsets_at(self._connection, self._topic, numbers, Place.END, Deadline.after(5))
         except Retriable:
-            return False  # the broker is away, or the topic is: a snapshot tells of which topic it is
+            return False  # the broker or the topic is missing: a snapshot names the topic it is of
         with self._changed:
             self._ends = ends if not self._whole else self._ends
             shorter = any(position > ends.get(p, -1) for p, position in self._positions.items())

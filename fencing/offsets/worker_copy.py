@@ -1,9 +1,9 @@
 """The copy of committed offsets in the worker's topic, for a connector with an offsets topic of its own (KIP-618).
 
-It lets the connector go back to the worker's topic, and a cluster back to a release without topics of their own. The
-transaction is what counts: a copy that cannot be written is told and tried again, and the task goes on. A tombstone is
-the other way round: it goes to the worker's topic first, and where that fails nothing is committed, since the merged
-view would bring the deleted offset back as soon as compaction has dropped the tombstone of the connector's topic.
+With the copy, the connector can return to the worker's topic, and the cluster to a release that only has the worker's
+topic. The transaction is what counts: a copy that cannot be written is reported and retried, and the task continues. A
+tombstone is written to the worker's topic first, and if that fails nothing is committed: otherwise the merged view
+would bring the deleted offset back once compaction has dropped the tombstone in the connector's topic.
 """
 
 import logging
@@ -41,7 +41,7 @@ class PlainWriter(Protocol):
 
 
 class OffsetsCopy:
-    """Copies one task's offsets, newest per source partition, on a thread of its own that ends with `close`."""
+    """Copies the newest offset of each source partition of one task, on its own thread, which ends with `close`."""
 
     def __init__(
         self,
@@ -51,7 +51,9 @@ class OffsetsCopy:
         told: Callable[[str], None] = lambda text: None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """known: the worker's topic as it was read, for its keys. `told` hears of copies that fail, on the thread."""
+        """known: the worker's topic as it was read, for its keys. told: called on the thread, with each error of a
+        copy.
+        """
         self._new_writer = new_writer
         self._writer = new_writer()
         self._topic = topic
@@ -69,18 +71,20 @@ class OffsetsCopy:
         self._thread.start()
 
     def before(self, moves: Moves) -> None:
-        """Called before a transaction writes these offsets: its tombstones, acknowledged. Raises where that fails."""
+        """Write the tombstones of a transaction, before it writes these offsets, and wait for the broker. Raises on
+        failure.
+        """
         gone = [(partition, None) for partition, offset in moves if offset is None]
         if not gone:
             return
-        with self._writing:  # what is under way is older: it must not land behind the tombstone
+        with self._writing:  # what is being written is older: it must not arrive after the tombstone
             with self._changed:
                 for partition, _ in gone:
                     self._due.pop(canonical(partition), None)
             self._write(gone, Deadline.after(_WRITE_SECONDS, self._clock))
 
     def after(self, moves: Moves, headers: Headers = ()) -> None:
-        """Called when the transaction is committed. Does not wait. headers: of its last offset."""
+        """Copy the offsets of a committed transaction, without waiting. headers: of its last offset."""
         with self._changed:
             self._headers = headers
             for partition, offset in moves:
@@ -89,7 +93,7 @@ class OffsetsCopy:
             self._changed.notify_all()
 
     def close(self, seconds: float = _LAST_SECONDS) -> None:
-        """Write what is due, within `seconds`, and end."""
+        """Write what is pending, within `seconds`, and end."""
         with self._changed:
             self._closed = True
             self._until = Deadline.after(seconds, self._clock)
@@ -101,7 +105,7 @@ class OffsetsCopy:
         try:
             self._writer.write(self._topic, records, deadline, headers)
         except FencingError:
-            # What this one still holds back must not land behind what is written next.
+            # What this one still buffers must not arrive after what is written next.
             self._writer.close()
             self._writer = self._new_writer()
             raise
@@ -125,7 +129,7 @@ class OffsetsCopy:
             self._writer.close()
 
     def _wait(self, pause: float) -> bool:
-        """Until something is due and the pause is over; false when this is the end."""
+        """Wait until something is pending and the pause is over. False at the end."""
         with self._changed:
             if pause:
                 self._changed.wait_for(lambda: self._closed, pause)
