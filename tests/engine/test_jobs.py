@@ -20,7 +20,9 @@ def test_a_job_does_not_wait_behind_those_who_wake_the_leader() -> None:
     for each in given:
         jobs.put(each)
         jobs.wake()
+    assert jobs.waiting()
     assert [jobs.next(0), jobs.next(0)] == given
+    assert not jobs.waiting()
     assert jobs.next(60) is None, "woken: one pass for all of them"
     began = time.monotonic()
     assert jobs.next(0.05) is None

@@ -13,6 +13,7 @@ from ringfence.fencing.ids import ConnectorName, Generation
 from ringfence.fencing.leader.fence import FenceResult
 from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.leader.round_plan import Round
+from tests.support.waiting import eventually
 
 
 class Reached(Exception):
@@ -65,6 +66,32 @@ def test_a_round_that_somebody_waits_for_does_not_queue_behind_those_of_a_restar
         runner.close()
 
 
+def test_few_fences_are_under_way_at_once_where_nobody_waits_for_them() -> None:
+    """Their requests are the same broker's that the leader's own transactions wait for. Another cluster's are not."""
+    held, elsewhere = threading.Event(), threading.Event()
+    begun: list[str] = []
+
+    def ways(round_: Round) -> Sequence[AdminAccess]:
+        if round_.connector == "elsewhere":
+            elsewhere.set()
+        begun.append(round_.connector)
+        assert held.wait(60)
+        raise Retriable("enough")
+
+    runner = RoundRunner(ways, lambda _: [], 0, lambda: None, migration=None)  # type: ignore[arg-type]
+    try:
+        for number in range(20):
+            runner.start(Round(ConnectorName(f"old-{number}"), Generation(1), ["id"], 1, {}, {}), lambda _: False)
+        other = {"producer.override.bootstrap.servers": "other:9092"}
+        runner.start(Round(ConnectorName("elsewhere"), Generation(1), ["id"], 1, other, {}), lambda _: False)
+        assert elsewhere.wait(10), "no fence of the worker's own cluster holds it up"
+        eventually(lambda: len(begun) >= 5, 10)
+        assert len(begun) == 5, begun
+    finally:
+        held.set()
+        runner.close()
+
+
 def test_rounds_that_end_together_are_one_transaction() -> None:
     """Each transaction is the leader's thread's, on which a user's start waits as well."""
     result: Future[FenceResult] = Future()
@@ -76,6 +103,6 @@ def test_rounds_that_end_together_are_one_transaction() -> None:
     loop._rounds = SimpleNamespace(take_finished=lambda: done)
     loop._term = SimpleNamespace(write=lambda plan, limit: written.append(plan))
     loop._reporter = SimpleNamespace(event=lambda kind, name, **more: reported.append((name, more["stage"])))
-    loop._finish_rounds()
+    assert len(list(loop._finish_rounds())) == 2
     assert len(written) == 2  # of at most 500 rounds each
     assert reported == [(f"c{n}", "done") for n in range(700)]

@@ -56,6 +56,10 @@ class Jobs:
             self._woken = False
             return None
 
+    def waiting(self) -> bool:
+        """Whether `next` would answer with a job at once."""
+        return bool(self._jobs)
+
     def refuse(self, refusal: Callable[[], Refused]) -> None:
         """Answer all that wait."""
         with self._changed:

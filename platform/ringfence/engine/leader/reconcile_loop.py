@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ringfence.engine.leader.abandoned_transactions import AbandonedTransactions
@@ -28,7 +28,7 @@ from ringfence.fencing.leader.round_plan import Round
 from ringfence.fencing.leader.term import Term
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_records import ConfigRecord
-from ringfence.fencing.topics.connector_state import TargetState
+from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import (
     StatusState,
@@ -39,6 +39,7 @@ log = logging.getLogger(__name__)
 
 _WRITE_SECONDS = 8.0
 _ROUNDS_AT_ONCE = 500
+_SLICE_SECONDS = 0.1
 
 
 class Reconciler:
@@ -72,48 +73,76 @@ class Reconciler:
         self._modes = ModeWatch(worker, reporter)
         self._task_requests = TaskRequests(instances.ask)
         self._live: set[tuple[WorkerId, Incarnation]] = set()
+        self._pass: Iterator[None] | None = None
         self.statuses = LeaderStatuses(worker, reporter, instances, status)
 
-    def step(self, members: list[Member]) -> None:
-        """One pass: finish what has come to an end, then begin what is due."""
+    def step(self, members: list[Member], waits: Callable[[], bool] = lambda: False) -> None:
+        """One pass: finish what has come to an end, then begin what is due.
+
+        Where a command `waits`, the pass stops behind the write that is under way, and the next call goes on with it.
+        Each call gets one part further at least, so a steady stream of commands does not hold up the later ones.
+        """
         self._members = members
-        self._modes.look(members)
         self._live = {(member.worker, member.incarnation) for member in members}
-        self._finish_rounds()
-        self._write_task_sets()
-        state, status = self._term.state, self._status()
-        self.statuses.give_up_silent(state, status)
-        self._losses.note(state, status, members, time.monotonic())
-        self._task_requests.note(state, status)
-        due = self._decide(state)
+        until = time.monotonic() + _SLICE_SECONDS
+        self._pass = self._pass or self._parts()
+        for _ in self._pass:
+            if waits() and time.monotonic() >= until:
+                return
+        self._pass = None
+
+    def _parts(self) -> Iterator[None]:
+        """The parts of a pass. Each looks at the newest state: commands may have been carried out in between."""
+        self._modes.look(self._members)
+        yield from self._finish_rounds()
+        yield from self._write_task_sets()
+        self.statuses.give_up_silent(self._term.state, self._status())
+        self._losses.note(self._term.state, self._status(), self._members, time.monotonic())
+        self._task_requests.note(self._term.state, self._status())
+        due = self._decide(self._term.state)
         if due.placements:
             self._place()
+            yield
+            due = self._decide(self._term.state)
+        self._begin(due)
+        yield
+        for name in due.tasks_wanted:
+            yield from self._make_tasks(self._term.state.connector(name))
+        if due.forgettable:
+            self._write(forget)
+            yield
+        if self._term.seals.renewals(self._term.state):
+            self._write(self._term.seals.renewals)
+            yield
+        self._tend_instances(self._term.state)
+        self.statuses.report(self._term)
+
+    def _begin(self, due: Steps) -> None:
+        """What needs no write here: others carry it out."""
+        state, status = self._term.state, self._status()
         self._end_abandoned()
         for waits in statuses_without_slot(state, status, due.unassigned, self._reporter.now_ms()):
             self.statuses.say_without_slot(waits)
         for shown in statuses_with_restart(state, status, self._settings):
             self.statuses.say(f"status-task-{shown.task}", shown)
-        for name in due.tasks_wanted:
-            connector = state.connector(name)
-            if connector.target is TargetState.STOPPED:
-                self._write(task_set(name, connector.config_offset, ()))
-            else:
-                self._instances.ask(connector)
         for round_ in due.rounds:
             # Somebody waits for a generation of this term; the older ones only follow from the leader's change.
             if self._rounds.start(round_, self._busy, urgent=round_.generation >= self._began):
                 self._report_round(round_, "fencing", "")
-        if due.forgettable:
-            self._write(forget)
-        if self._term.seals.renewals(state):
-            self._write(self._term.seals.renewals)
-        self._tend_instances(self._term.state)
-        self.statuses.report(self._term)
+
+    def _make_tasks(self, connector: ConnectorState) -> Iterator[None]:
+        if connector.config is None or not connector.tasks_stale:
+            return
+        if connector.target is TargetState.STOPPED:
+            self._write(task_set(connector.name, connector.config_offset, ()))
+            yield
+        else:
+            self._instances.ask(connector)
 
     def _write(self, plan: Plan) -> None:
         self._term.write(plan, Deadline.after(_WRITE_SECONDS))
 
-    def _finish_rounds(self) -> None:
+    def _finish_rounds(self) -> Iterator[None]:
         """One transaction for all: after a restart of the platform hundreds may come to their end at once."""
         done: list[tuple[RunningRound, FenceResult]] = []
         for running in self._rounds.take_finished():
@@ -124,6 +153,7 @@ class Reconciler:
                 self._report_round(running.round, "failed", f"{error}. It is tried again in {pause:g} s")
         for first in range(0, len(done), _ROUNDS_AT_ONCE):
             self._write_counts(done[first : first + _ROUNDS_AT_ONCE])
+            yield
 
     def _write_counts(self, done: Sequence[tuple[RunningRound, FenceResult]]) -> None:
         void: Mapping[ConnectorName, Conflict] = {}
@@ -190,10 +220,11 @@ class Reconciler:
         attempt = {"generation": last.generation, "attempt": last.attempt, "worker": last.worker}
         self._reporter.event("task", last.task.connector, task=last.task.task, **attempt, stage=stage, message=told)
 
-    def _write_task_sets(self) -> None:
+    def _write_task_sets(self) -> Iterator[None]:
         for answer in self._instances.answers():
             if answer.tasks is not None:
                 self._write(task_set(answer.connector, answer.config_offset, answer.tasks))
+                yield
 
     def _decide(self, state: ClusterState) -> Steps:
         return decide(

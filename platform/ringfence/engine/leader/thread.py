@@ -282,7 +282,7 @@ class Leader:
             )
             self._looked_at = time.monotonic()
         rotate_key(self._term, self.worker_config.session_keys, self._reporter.now_ms())
-        self._reconciler.step(self.members)
+        self._reconciler.step(self.members, self._jobs.waiting)
         self._hanging.step(self._term.state, self._status.state.topics)
         self.instances.look_for_upgrades(time.monotonic())
         for name in self._reloads.due(self._term.state.existing(), time.monotonic()):
