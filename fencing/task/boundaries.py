@@ -1,4 +1,4 @@
-"""Where transactions end (KIP-618, "Transaction boundaries"). Pure: the task asks, and does what is answered."""
+"""Where transactions end (KIP-618, "Transaction boundaries"). Pure: the task asks, and acts on the answer."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,10 +23,10 @@ class Boundary(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Boundaries:
-    """After each batch that `poll` returned, `due` says whether the open transaction ends now.
+    """Decides after each batch that `poll` returned whether the open transaction ends: see `due`.
 
-    interval_s: seconds between commits where kind is INTERVAL. snapshot_ms: for how long the transaction of an initial
-    snapshot may be open; 0 where a snapshot has none of its own (`fencing.task.snapshot_transaction`).
+    interval_s: seconds between commits if kind is INTERVAL. snapshot_ms: how long the transaction of an initial
+    snapshot may be open; 0 if a snapshot is not a single transaction (`fencing.task.snapshot_transaction`).
     """
 
     kind: Boundary
@@ -35,7 +35,9 @@ class Boundaries:
 
     @classmethod
     def of(cls, config: Mapping[str, str], default_interval_ms: int) -> "Boundaries":
-        """From a connector's configuration; the default interval is the worker's `offset.flush.interval.ms`."""
+        """Read them from a connector's configuration; the default interval is the worker's
+        `offset.flush.interval.ms`.
+        """
         name = transaction_boundary(config)
         if name not in list(Boundary):
             raise Invalid(f"{TRANSACTION_BOUNDARY}={name}: use poll, interval or connector")
@@ -50,7 +52,7 @@ class Boundaries:
         return cls(Boundary.INTERVAL, int(text) / 1000, snapshot_ms)
 
     def due(self, now: float, last_commit: float) -> bool:
-        """Whether to commit after a batch (or an empty poll) at monotonic time `now`."""
+        """Return whether to commit after a batch (or an empty poll) at monotonic time `now`."""
         match self.kind:
             case Boundary.POLL:
                 return True
@@ -60,7 +62,9 @@ class Boundaries:
                 return False  # only on request: `fencing.task.transaction_context`
 
     def transaction_timeout_ms(self, configured_ms: int) -> int:
-        """At least three intervals, so that a slow commit does not look like a dead task; at least a snapshot's."""
+        """Return at least three intervals, so that a slow commit does not look like a dead task, and at least a
+        snapshot's time.
+        """
         return max(configured_ms, int(self.interval_s * 3000), self.snapshot_ms)
 
 

@@ -1,4 +1,4 @@
-"""A task's own clients, with the effective settings of worker and connector."""
+"""The clients of a task, with the effective settings of worker and connector."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,7 +15,7 @@ _NO_LIMIT_MS = 2**31 - 1
 
 
 def transactional_producer(spec: TaskSpec, timeout_ms: int) -> TransactionalProducer:
-    """One life of the task's producer, not initialised yet. Raises `Invalid` where its settings cannot be used."""
+    """Create the task's producer, not initialised yet. Raises `Invalid` for settings that cannot be used."""
     return connector_producer(
         spec.connection, spec.worker_settings, spec.connector_config, spec.transactional_id, timeout_ms
     )
@@ -28,7 +28,7 @@ def connector_producer(
     transactional_id: str,
     timeout_ms: int,
 ) -> TransactionalProducer:
-    """A producer with a connector's settings, not initialised yet. Raises `Invalid`."""
+    """Create a producer with a connector's settings, not initialised yet. Raises `Invalid`."""
     for problem in too_few_acks(worker_settings, connector_config).values():
         raise Invalid(problem)
     overrides = producer_overrides(base, worker_settings, connector_config, timeout_ms)
@@ -39,7 +39,7 @@ def connector_producer(
 def group_source(
     spec: TaskSpec, group: str, topics: Sequence[str], session_timeout_ms: int, first: Mapping[tuple[str, int], int]
 ) -> GroupSource:
-    """A membership on the cluster that the task writes to. Raises `Invalid`, `FencingError`."""
+    """Join a consumer group on the cluster that the task writes to. Raises `Invalid`, `FencingError`."""
     return GroupSource(
         reading_connection(spec),
         spec.transactional_id,
@@ -51,22 +51,22 @@ def group_source(
 
 
 def idempotent_producer(spec: TaskSpec) -> IdempotentProducer:
-    """The task's producer where there are no transactions. Raises `Invalid` where its settings cannot be used."""
+    """Create the task's producer without transactions. Raises `Invalid` for settings that cannot be used."""
     overrides = producer_overrides(spec.connection, spec.worker_settings, spec.connector_config, _NO_LIMIT_MS)
     there = connection_of(Role.PRODUCER, spec.connection, spec.worker_settings, spec.connector_config)
     return IdempotentProducer(there, overrides)
 
 
 def admin_connection(spec: TaskSpec) -> Connection:
-    """How the task creates topics. Raises `Invalid`."""
+    """Return the connection with which the task creates topics. Raises `Invalid`."""
     return connection_of(Role.ADMIN, spec.connection, spec.worker_settings, spec.connector_config)
 
 
 def fencing_connection(spec: TaskSpec) -> Connection:
-    """How the task fences an attempt before it. Raises `Invalid`."""
+    """Return the connection with which the task fences an earlier attempt. Raises `Invalid`."""
     return admin_connection(spec)
 
 
 def reading_connection(spec: TaskSpec) -> Connection:
-    """How the task reads its source offsets. Raises `Invalid`."""
+    """Return the connection with which the task reads its source offsets. Raises `Invalid`."""
     return connection_of(Role.CONSUMER, spec.connection, spec.worker_settings, spec.connector_config)

@@ -1,4 +1,4 @@
-"""What a running plugin sees of the framework."""
+"""The context that the framework gives a running plugin."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -36,7 +36,7 @@ class TaskContext:
         *,
         read_offsets: Callable[[], OffsetReader],
     ) -> None:
-        """`due_in`: seconds until the open transaction must be committed; a wait ends by then."""
+        """due_in: returns the seconds until the open transaction must be committed; a wait ends by then."""
         self._runtime = runtime
         self._offsets = offsets
         self._due_in = due_in
@@ -104,6 +104,6 @@ class TaskContext:
         self._runtime.report.request_task_reconfiguration()
 
     def wait(self, seconds: float) -> bool:
-        """Also returns (false) when the open transaction is due, so that `poll` can return and it is committed."""
+        """Also returns (False) when the open transaction is due, so that `poll` returns and it can be committed."""
         verdict = self._runtime.view.wait_while(_GO_ON, min(seconds, max(0.0, self._due_in())))
         return verdict is not DesiredState.RUN

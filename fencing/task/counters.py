@@ -8,7 +8,7 @@ from ringfence.fencing.offsets.record_counts import RecordCounts
 
 @dataclass(slots=True)
 class Counters:
-    """Cumulative since the attempt's start; written by the task's thread, read by the reporting one."""
+    """Cumulative counts since the attempt's start. The task's thread writes them, the reporting thread reads them."""
 
     records: int = 0
     bytes: int = 0

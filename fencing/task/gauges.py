@@ -1,4 +1,4 @@
-"""The metrics that a plugin measures itself: kept here, reported with the attempt's numbers (`fencing.task.report`)."""
+"""The metrics that a plugin reports itself; sent with the attempt's numbers (`fencing.task.report`)."""
 
 import logging
 import math
@@ -11,7 +11,7 @@ from typing import Final
 log = logging.getLogger(__name__)
 
 MOST: Final = 100
-"""For one task."""
+"""The maximum for one task."""
 MOST_LABELS: Final = 4
 LONGEST_TEXT: Final = 300
 NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,79}", re.ASCII)
@@ -34,14 +34,14 @@ class TaskGauge:
         self.value = None if value is None or not math.isfinite(value) else float(value)
 
     def describe(self) -> dict[str, object]:
-        """As a `progress` event carries it; without what is empty."""
+        """Return it as in a `progress` event, without empty fields."""
         found = {"name": self.name, "value": self.value, "unit": self.unit, "description": self.description}
         more = {"labels": dict(self.labels), "limit": self.limit, "remedy": self.remedy}
         return {**found, **{key: each for key, each in more.items() if each not in ({}, None, "")}}
 
 
 class Gauges:
-    """The framework's `SourceMetrics`: of one instance of a plugin, until `clear`. Any thread."""
+    """The framework's `SourceMetrics` for one instance of a plugin, until `clear`. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -76,12 +76,12 @@ class Gauges:
             return made
 
     def clear(self) -> None:
-        """Another instance of the plugin begins."""
+        """Remove all gauges, before another instance of the plugin starts."""
         with self._lock:
             self._known.clear()
 
     def report(self) -> list[dict[str, object]]:
-        """Those that have a value."""
+        """Return the gauges that have a value."""
         with self._lock:
             return [gauge.describe() for gauge in self._known.values() if gauge.value is not None]
 

@@ -1,11 +1,11 @@
-"""From a consumer group's partitions into one producer's transactions, exactly once (KIP-447).
+"""Reads a consumer group's partitions and writes in one producer's transactions, exactly once (KIP-447).
 
-The offsets that were read up to are committed in the transaction of what was made of the records, with the group's
-metadata: the broker refuses them from a member whose generation is over, and with them all of the transaction. So one
-producer is enough for any number of partitions, and no transactional id stands for a partition.
+The consumed offsets are committed in the transaction of the produced records, with the group's metadata: the broker
+refuses them, and with them the whole transaction, from a member of an old generation. So one producer is enough for any
+number of partitions, and no partition needs a transactional id.
 
-The rules, kept here: the transaction is finished inside the revocation, aborted on a loss; after every abort and every
-commit in doubt a new producer is taken first, and then the committed offsets are read again (invariant 11).
+The rules: the transaction is finished inside the revocation, and aborted on a loss; after each abort and each commit
+with an unknown outcome, first a new producer is created, then the committed offsets are read again (invariant 11).
 """
 
 import logging
@@ -21,13 +21,13 @@ from ringfence.fencing.kafka.protocols import TransactionalClient
 log = logging.getLogger(__name__)
 
 OLD_GENERATION = frozenset({"ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID"})
-"""Codes of a `Fenced` that says: the group went on without this member. It may join again."""
+"""The codes of a `Fenced` which mean that the group continued without this member. It may join again."""
 
 _SECONDS = 60.0
 
 
 class OffsetsProducer(TransactionalClient, Protocol):
-    """A transactional producer that takes consumer offsets along."""
+    """A transactional producer that also commits consumer offsets."""
 
     def send_offsets(
         self, offsets: Sequence[tuple[str, int, int]], group_metadata: bytes, deadline: Deadline
@@ -35,7 +35,7 @@ class OffsetsProducer(TransactionalClient, Protocol):
 
 
 class Input(Protocol):
-    """What is needed of `fencing.kafka.input_group.InputGroup`."""
+    """The part of `fencing.kafka.input_group.InputGroup` that is used here."""
 
     @property
     def metadata(self) -> GroupMetadata | None: ...
@@ -48,11 +48,11 @@ class Input(Protocol):
 
 
 class GroupInput:
-    """One member with its one producer. `step` it on one thread, at least every `max.poll.interval.ms`.
+    """A member with its producer. Call `step` on one thread, at least every `max.poll.interval.ms`.
 
-    join(on_revoke, on_loss): makes the group's member. new_producer(): not initialised yet, always of the same
-    transactional id. handle(records, producer): produces what is to be made of the records; what it raises is the
-    caller's, and the records come again. interval_s: a transaction is committed when it is as old as that.
+    join(on_revoke, on_loss): creates the member. new_producer(): returns a producer that is not initialised yet, always
+    with the same transactional id. handle(records, producer): produces the results of the records; what it raises is
+    passed to the caller, and the records are read again. interval_s: the age at which a transaction is committed.
     """
 
     def __init__(
@@ -73,10 +73,10 @@ class GroupInput:
         self._next: dict[tuple[str, int], int] = {}
         self._open = False
         self._opened_at = 0.0
-        self._behind = False  # the committed offsets have to be read again
+        self._behind = False  # the committed offsets must be read again
         self._fenced: Fenced | None = None
         self.committed = 0
-        """Transactions."""
+        """The number of transactions."""
         self.aborted = 0
         self._producer = self._init_producer()
         self._input = join(self._finish, self._abort)
@@ -96,10 +96,10 @@ class GroupInput:
         return producer
 
     def step(self, seconds: float) -> int:
-        """Poll for up to `seconds`, handle what came, commit what is due; the number of records handled.
+        """Poll for up to `seconds`, handle the records, commit what is due. Returns the number of records handled.
 
-        A transaction that cannot be committed is aborted and its records come again, here or at their new owner; a
-        generation that is over is no error. Raises `Fenced` where another producer has the transactional id, `Fatal`,
+        A transaction that cannot be committed is aborted, and its records are read again here or by their new owner; an
+        old generation is not an error. Raises `Fenced` if another producer has the transactional id, `Fatal`,
         `Retriable` (step again), and what `handle` raises.
         """
         self._catch_up()
@@ -121,7 +121,9 @@ class GroupInput:
         return len(records)
 
     def _catch_up(self) -> None:
-        """A new producer shuts out what the old one may still send; only then do the committed offsets stand."""
+        """Create a new producer, which fences what the old one may still send; only then are the committed offsets
+        final.
+        """
         if self._producer.spent:
             self._behind = True
             self._producer.close()
@@ -152,7 +154,7 @@ class GroupInput:
         self.committed += 1
 
     def _finish(self) -> None:
-        """The partitions are about to go: commit, or leave all of it to the next owner."""
+        """The partitions are being revoked: commit, or leave the records to the next owner."""
         if not self._open:
             return
         try:
@@ -167,7 +169,7 @@ class GroupInput:
         self._abort()
 
     def _abort(self) -> None:
-        """The producer is spent afterwards, so the next step renews it."""
+        """Abort. The producer cannot be used afterwards, so the next step creates another."""
         self._next.clear()
         if self._open:
             self._open = False
@@ -175,7 +177,7 @@ class GroupInput:
             self._producer.abort(Deadline.after(10.0, self._clock))
 
     def close(self) -> None:
-        """Finish what is open, leave the group, and let the producer go."""
+        """Finish the open transaction, leave the group, and close the producer."""
         try:
             self._input.close()
         finally:

@@ -1,13 +1,13 @@
 """A source task that reads as a member of a consumer group: its offsets are committed in its transactions (KIP-447).
 
-The rules: offsets go with the group's metadata, so that the broker refuses them, and the whole transaction, from a
-member whose generation is over; what is open is finished inside the revocation, under the generation in which it was
-read; after a loss, and after anything that was not committed for certain, the attempt's life ends and the next one
-joins again, from the committed offsets. One producer is enough for any number of partitions.
+The rules: offsets are sent with the group's metadata, so that the broker refuses them, and the whole transaction, from
+a member of an old generation; the open transaction is finished inside the revocation, in the generation in which it was
+read; after a loss, and after a commit that may have failed, the attempt's current run ends, and the next one joins
+again and starts from the committed offsets. One producer is enough for any number of partitions.
 
-Members read offsets only when no transaction holds newer ones, so a lost task's partitions wait for the end of what it
-has left open. Its next attempt takes its transactional id, which ends that at once; where there is none (no slot, no
-worker, no leader), the transaction timeout does, which is therefore as short as the session's: see
+Members read offsets only when no transaction holds newer ones, so the partitions of a lost task wait until its open
+transaction ends. The task's next attempt ends it at once, because it takes over the transactional id. If there is none
+(no slot, no worker, no leader), the transaction timeout ends it, so that is as short as the session timeout: see
 `fencing.kafka.client_settings.transaction_timeout_ms`.
 """
 
@@ -25,13 +25,13 @@ log = logging.getLogger(__name__)
 
 
 Carried = tuple[()] | tuple[list[Position], bytes]
-"""Offsets of a consumer group, with its metadata, that a commit takes along."""
+"""Offsets of a consumer group, with its metadata, for a commit."""
 
 
 class GroupSource:
-    """One life's membership. All methods are called on the task's thread.
+    """The membership of one run. All methods are called on the task's thread.
 
-    finish: commits what is open, and raises what goes wrong; set before the first poll.
+    finish: commits what is open, and raises on failure; set before the first poll.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class GroupSource:
         session_timeout_ms: int,
         first: Callable[[str, int], int | None],
     ) -> None:
-        """first: where to begin a partition for which the group has no offset; None: at its beginning."""
+        """first: returns where to start a partition for which the group has no offset; None: at its beginning."""
         self.finish: Callable[[], None] = _nothing
         self._trouble: Exception | None = None
         self._input = InputGroup(
@@ -59,7 +59,7 @@ class GroupSource:
         )
 
     def poll(self, seconds: float, limit: int) -> Sequence[InputRecord]:
-        """See `connectors.api.GroupInput`. Raises what ended a transaction that a rebalance met."""
+        """See `connectors.api.GroupInput`. Raises the error of a transaction that a rebalance interrupted."""
         records = self._input.poll(seconds, limit)
         if self._trouble is not None:
             trouble, self._trouble = self._trouble, None
@@ -76,9 +76,10 @@ class GroupSource:
         self._trouble = Abortable("The group has given this member's partitions to others: what is open is aborted")
 
     def offsets_for(self, gathered: Sequence[tuple[Partition, Offset | None]]) -> tuple[list[Position], bytes]:
-        """What a transaction has to carry for these source offsets: positions, and the group's metadata.
+        """Return what a transaction must commit for these source offsets: positions, and the group's metadata.
 
-        Raises `Abortable` where the member owns nothing any more, ConnectorError for offsets that are not the group's.
+        Raises `Abortable` if the member owns no partition any more, `ConnectorError` for offsets that are not the
+        group's.
         """
         metadata = self._input.metadata
         if metadata is None:
@@ -86,17 +87,17 @@ class GroupSource:
         return [position_of(partition, offset) for partition, offset in gathered], metadata.raw
 
     def close(self) -> None:
-        """Leave the group at once. What is open was finished or aborted before."""
+        """Leave the group at once. The open transaction was finished or aborted before."""
         self.finish = _nothing
         self._input.close()
 
 
 def _nothing() -> None:
-    """There is no transaction yet, or no more."""
+    """Do nothing: there is no transaction yet, or no more."""
 
 
 def position_of(partition: Partition, offset: Offset | None) -> Position:
-    """Out of a source partition and offset. Raises ConnectorError."""
+    """Return the position in a source partition and offset. Raises `ConnectorError`."""
     topic, number = partition.get("topic"), partition.get("partition")
     last = (offset or {}).get("offset")
     if not isinstance(topic, str) or not _whole(number) or not _whole(last):
@@ -114,7 +115,7 @@ def _whole(value: object) -> bool:
 def no_groups(
     group: str, topics: Sequence[str], *, session_timeout_ms: int, first: Mapping[tuple[str, int], int] | None = None
 ) -> GroupSource:
-    """For tasks without transactions."""
+    """Refuse to join, for tasks without transactions."""
     raise ConnectorError(
         f"Reading topics as a member of group {group} needs transactions, which take its offsets along: set "
         "exactly.once.source.support=enabled on the workers, or let the connector divide the partitions itself"

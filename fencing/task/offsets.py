@@ -1,4 +1,4 @@
-"""A task's source offsets: where they are kept, made ready (start step 5), read (step 6), and copied."""
+"""A task's source offsets: where they are stored, prepared (start step 5), read (step 6), and copied."""
 
 from collections.abc import Callable
 
@@ -19,10 +19,12 @@ _READ_SECONDS = 600.0
 
 
 class TaskOffsets:
-    """One attempt's. `topic` is the effective one, which the transactions write; `prepare` comes first."""
+    """The source offsets of one attempt. `topic` is the effective one, which the transactions write. Call `prepare`
+    first.
+    """
 
     def __init__(self, spec: TaskSpec, clock: Clock, *, transactional: bool = True) -> None:
-        """Raises `Invalid` where the client settings cannot be used."""
+        """Raises `Invalid` for client settings that cannot be used."""
         own = spec.connector_config.get(OFFSETS_STORAGE_TOPIC, "").strip()
         if own != spec.topics.offsets and (what := TopicAccess(spec.topics).internal(own)):
             raise Invalid(f"{OFFSETS_STORAGE_TOPIC}: {own} is {what}. Name another topic")
@@ -43,23 +45,25 @@ class TaskOffsets:
 
     @property
     def reading(self) -> Connection:
-        """How the effective topic is read."""
+        """The connection with which the effective topic is read."""
         return self._stores.effective.reading
 
     def prepare(self) -> None:
-        """Step 5: the topic of the connector's own is there, and compacted. Raises `Retriable` or `Fatal`."""
+        """Step 5: make sure that the connector's own topic exists and is compacted. Raises `Retriable` or `Fatal`."""
         self._stores = prepare(self._stores, self._spec.worker_settings, Deadline.after(_READY_SECONDS, self._clock))
 
     def read(self, give_up: Callable[[], bool], told: Callable[[str], None] = lambda _text: None) -> SourceOffsets:
-        """Step 6: both topics to the end, the connector's own first. told: how far the reading is."""
+        """Step 6: read both topics to the end, the connector's own first. told: called with messages about the
+        progress.
+        """
         limit = Deadline.after(_READ_SECONDS, self._clock)
         found = read_merged(self._stores, self._spec.task.connector, limit, give_up, known=self._known, told=told)
-        # A task may read again after days, in which other tasks wrote millions of records.
+        # A task may read again days later, after other tasks have written millions of records.
         self._known = [each.snapshot() for each in (found, found.gaps) if each is not None]
         return found
 
     def copy(self, known: SourceOffsets, told: Callable[[str], None]) -> OffsetsCopy | None:
-        """A copy to the worker's topic, with the worker's credentials; None where that is the effective one."""
+        """Return a copy to the worker's topic, with the worker's credentials; None if that is the effective topic."""
         if known.gaps is None:
             return None
         worker = self._stores.worker

@@ -1,7 +1,8 @@
-"""A task's share of invariant 13: before its producer writes to a topic, nothing of its older epochs hangs there.
+"""The task's part of invariant 13: before its producer writes to a topic, no transaction of its older epochs hangs
+there.
 
-The look costs some 10 ms of CPU time and goes on beside the reading of source offsets; a topic that comes up later is
-looked at before the first record goes there. Behind the first record no older epoch can write to its partition.
+The check costs about 10 ms of CPU time, and runs while the source offsets are read; a topic that is used later is
+checked before its first record. After the first record, no older epoch can write to its partition.
 """
 
 import threading
@@ -22,12 +23,14 @@ _PAUSE_S = 0.5
 
 
 class TaskLeftovers:
-    """Of one attempt, over all lives of its producer. Used on the task's thread; `close` it at the end."""
+    """The check of one attempt, for all its producers. Used on the task's thread. Call `close` at the end."""
 
     def __init__(
         self, spec: TaskSpec, clock: Clock, found: Callable[[Hanging], None], stopping: Callable[[], None]
     ) -> None:
-        """`found` is told of each that was ended, on another thread. `stopping` raises when the attempt has to end."""
+        """found: called with each transaction that was ended, on another thread. stopping: raises if the attempt must
+        end.
+        """
         self._spec = spec
         self._clock = clock
         self._found = found
@@ -38,17 +41,17 @@ class TaskLeftovers:
         self._closing = threading.Event()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="leftovers")
         self.trouble = ""
-        """What the look is waiting for, for people; empty where it goes on."""
+        """What the check waits for, as a message; "" if it makes progress."""
 
     def begin(self, producer: TransactionalClient, offsets_topic: str) -> None:
-        """A producer whose `init` has just returned: look at the topics that it will surely write to."""
+        """Check the topics that a producer will certainly write to, after its `init` has returned."""
         self._epochs = {producer.producer_id: producer.epoch} if producer.producer_id != _NOBODYS else {}
         named = self._spec.connector_config.get("topic", "").split(",")
         self._looked = {offsets_topic, *(name.strip() for name in named if name.strip())}
         self._under_way = self._pool.submit(self._look, frozenset(self._looked))
 
     def clear(self, topics: Set[str]) -> None:
-        """Return once nothing hangs on these topics. Raises `Retriable`, naming what hangs and cannot be ended."""
+        """Return once no transaction hangs on these topics. Raises `Retriable`, naming one that cannot be ended."""
         under_way, self._under_way = self._under_way, None
         if under_way is not None:
             self._await(under_way)

@@ -1,4 +1,4 @@
-"""A source task's plugin as the kernel sees it, and how an attempt of it ended."""
+"""A source task's plugin as the kernel sees it, and how an attempt ended."""
 
 import traceback
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from ringfence.fencing.topics.record_failures import RecordFailure
 class Outcome:
     """How an attempt ended. `trace` is None for a normal end (superseded, stopped, deleted).
 
-    left_open: its transactional id may have a transaction open, which the next `init` or a fence of the id ends.
+    left_open: its transactional id may have an open transaction, which the next `init` or a fence of the id ends.
     failure: the record that failed it.
     """
 
@@ -36,10 +36,10 @@ class Plugin:
 
 
 def overrides(plugin: SourceTask, method: str) -> bool:
-    """Whether the plugin brings its own version of an optional method."""
+    """Return whether the plugin overrides an optional method."""
     return getattr(type(plugin), method) is not getattr(SourceTask, method)
 
 
 def readable(error: Exception) -> str:
-    """The trace, for a status."""
+    """Return the stack trace, for a status."""
     return "".join(traceback.format_exception(error)).rstrip()

@@ -1,8 +1,9 @@
-"""Step 8 of a source task: poll, send, end transactions where the boundary says so, obey the verdict (invariant 4).
+"""Step 8 of a source task: poll, send, end transactions at their boundaries, follow the desired state (invariant 4).
 
-With `transaction.boundary=connector` only the plugin ends transactions, as in Kafka Connect: what it left open is
-aborted when the task stops or pauses, and read again from the committed offsets later. Its aborted records are never
-visible; their source offsets are committed in a transaction of their own, or they would come again for ever.
+With `transaction.boundary=connector`, only the plugin ends transactions, as in Kafka Connect: an open one is aborted
+when the task stops or pauses, and its records are read again later, from the committed offsets. Records that the plugin
+aborts are never visible; their source offsets are committed in a separate transaction, or they would be read again
+forever.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,9 +23,9 @@ _PAUSED_OR_WAITING = frozenset({DesiredState.PAUSE, DesiredState.WAIT})
 
 
 class PollLoop:
-    """One life of a plugin, from its first `poll` until the verdict ends it or something is raised.
+    """Runs one instance of a plugin, from its first `poll` until the desired state ends it or an error is raised.
 
-    requests: the plugin's, where it defines transactions itself, or a snapshot's. renew(transactions, why): gives the
+    requests: the plugin's, if it defines transactions itself, or a snapshot's. renew(transactions, why): gives the
     transactions a new producer after an abort, and after a commit that may have been sent twice (invariant 11).
     """
 
@@ -46,15 +47,15 @@ class PollLoop:
         self._clock = runtime.clock
         self._requests = requests
         self._renew = renew
-        # Beside the commit under way the next batch may be read, unless the plugin wants to hear of commits in between.
+        # The next batch may be read during a commit, unless the plugin must be told of the commit first.
         # A share group's records are answered before the next ones come.
         listens = overrides(plugin, "commit") or overrides(plugin, "commit_record")
         self._overlap = not listens and transactions.share is None
         self._polling = Polling(runtime, plugin)
 
     def run(self) -> bool:
-        """True when the attempt shall end. False when it shall start again from the committed offsets, soon or after a
-        pause: the open transaction was the plugin's to commit, and a plugin cannot be rewound (invariant 12).
+        """Return True if the attempt must end. Return False if it must start again from the committed offsets, now or
+        after a pause: only the plugin could commit the open transaction, and a plugin cannot be rewound (invariant 12).
         """
         while True:
             verdict = self._view.verdict
@@ -76,7 +77,7 @@ class PollLoop:
                     self._take(part)
 
     def commit_now(self) -> None:
-        """Commit what is open, between two batches: the source is about to be somebody else's."""
+        """Commit what is open, between two batches, because the source is about to be assigned to another task."""
         self._settle(self._transactions.settle())
         if self._transactions.has_work:
             self._end(None if self._requests is None else self._requests.at_the_end())
@@ -108,11 +109,13 @@ class PollLoop:
             transactions.start_commit()
 
     def _due_in(self) -> float:
-        """A pause ends where the open transaction has to be committed: readers wait for it, not for the source."""
+        """Return when a pause ends because the open transaction must be committed: its readers do not wait for the
+        source.
+        """
         return due_in(self._transactions, self._boundaries, self._clock)
 
     def _prepare(self, batch: Sequence[SourceRecord] | RecordBatch) -> Prepared:
-        """Convert beside the commit under way; where that fails, the commit's outcome comes first."""
+        """Convert during the commit; if that fails, the commit's outcome comes first."""
         try:
             return self._transactions.prepare(batch)
         except Exception:
@@ -120,11 +123,11 @@ class PollLoop:
             raise
 
     def _finish(self, verdict: DesiredState) -> None:
-        """Commit what is open (invariant 4), unless that is the plugin's to say."""
+        """Commit what is open (invariant 4), unless only the plugin may do so."""
         self._settle(self._transactions.settle())
         ending = Ending.COMMIT if self._requests is None else self._requests.at_the_end()
         if ending is None or (ending is Ending.ABORT and verdict is DesiredState.END):
-            return  # aborted as the life ends; a superseded attempt takes no new producer, which would fence the next
+            return  # aborted at the end of this run; a new producer of a superseded attempt would fence the next one
         self._end(ending)
         self._settle(self._transactions.settle())
 
@@ -140,7 +143,7 @@ class PollLoop:
 
 
 def due_in(transactions: Transactions | None, boundaries: Boundaries, clock: Clock) -> float:
-    """Seconds until the open transaction has to be committed: for as long may a plugin wait for its source."""
+    """Return the seconds until the open transaction must be committed: the plugin may wait for its source that long."""
     if transactions is None or not transactions.has_work or boundaries.kind is not Boundary.INTERVAL:
         return 3600.0
     return transactions.last_commit_at + boundaries.interval_s - clock.monotonic()

@@ -1,4 +1,4 @@
-"""Calling a plugin's `poll`: a retriable error is repeated in place after a growing pause, a pause is waited out."""
+"""Calls a plugin's `poll`. After a retriable error, it is called again after a growing pause."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,7 +12,7 @@ _BACKOFF = Backoff(0.1, 60)
 
 
 class Polling:
-    """One plugin instance's polls."""
+    """The polls of one plugin instance."""
 
     def __init__(self, runtime: TaskRuntime, plugin: SourceTask) -> None:
         self._plugin = plugin
@@ -23,9 +23,9 @@ class Polling:
         self._failures = 0
 
     def poll(self, due_in: Callable[[], float] | None = None) -> Sequence[SourceRecord] | RecordBatch | None:
-        """The next batch; nothing, after a growing pause, where the plugin asks to be called again.
+        """Return the next batch; None, after a growing pause, if the plugin asks to be called again.
 
-        due_in: seconds until the caller has something else to do, asked where there is a pause; it ends the pause.
+        due_in: returns the seconds until the caller has something else to do; called before a pause, which it limits.
         """
         try:
             batch = self._counters.measures.poll(self._plugin.poll, self._clock)

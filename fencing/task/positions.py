@@ -1,17 +1,19 @@
-"""Where the records of a transaction are in Kafka, from delivery reports: for plugins that ask (`wants_positions`)."""
+"""The positions of a transaction's records in Kafka, from delivery reports, for plugins with `wants_positions`."""
 
 from ringfence.connectors.api import RecordPosition
 from ringfence.fencing.kafka.protocols import Produce
 
 
 class Positions:
-    """Of one transaction, in the order of `produce`. Reports come on the thread that serves the producer."""
+    """The positions of one transaction, in the order of `produce`. Reports arrive on the thread that serves the
+    producer.
+    """
 
     def __init__(self) -> None:
         self._found: list[RecordPosition | None] = []
 
     def noting(self, produce: Produce) -> Produce:
-        """`produce`, with a place for each record that it takes."""
+        """Return a `produce` that notes the position of each record that it accepts."""
 
         def produce_and_note(
             topic: str,
@@ -35,12 +37,12 @@ class Positions:
             try:
                 produce(topic, value, key, partition, note, None, timestamp, headers)
             except BaseException:
-                found.pop()  # it was not taken, and is tried again
+                found.pop()  # it was not accepted, and is tried again
                 raise
 
         return produce_and_note
 
     def take(self) -> list[RecordPosition | None]:
-        """The transaction's, filled by the time that its commit is known; the next one begins."""
+        """Return the transaction's positions, complete once its commit is known, and begin the next transaction."""
         found, self._found = self._found, []
         return found

@@ -1,4 +1,4 @@
-"""A task's record path: converters, what happens to bad records, and topics that are made before they are written."""
+"""Creates a task's record path: converters, handling of bad records, and creation of topics."""
 
 from collections.abc import Callable
 
@@ -27,9 +27,10 @@ def record_path(
     report: TaskReport,
     stopping: Callable[[], None],
 ) -> RecordPath:
-    """Ready to prepare batches. `stopping` raises when the attempt may not go on. Raises
-    `FencingError` where the dead letter topic cannot be made, ValueError for settings that validation refuses,
-    `ConnectorError` where the dead letter topic is closed to the connector.
+    """Return a path that is ready to prepare batches. stopping: raises if the attempt must end.
+
+    Raises `FencingError` if the dead letter topic cannot be created, `ValueError` for settings that validation refuses,
+    `ConnectorError` if the connector may not write to the dead letter topic.
     """
 
     def pause(seconds: float) -> None:
@@ -53,7 +54,7 @@ def record_path(
 def _dead_letter_topic(
     spec: TaskSpec, topic: str, rules: TopicRules | None, clock: Clock, told: Callable[[str], None]
 ) -> None:
-    """There before the first bad record, which would else find no place."""
+    """Create the dead letter topic before the first bad record needs it."""
     deadline = Deadline.after(_SECONDS, clock)
     there = admin_connection(spec)
     if not topic_exists(there, topic, deadline):

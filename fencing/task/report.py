@@ -1,4 +1,4 @@
-"""What one attempt says about itself: its status, its stage, its numbers once a second."""
+"""What an attempt reports about itself: its status, its stage, and its numbers once a second."""
 
 import logging
 from collections.abc import Callable
@@ -27,7 +27,7 @@ _NO_START = frozenset({"", "running", "paused", "copying offsets"})
 
 
 class TaskReport:
-    """Reports for one attempt. `tick` comes from another thread than the rest; each report is one call."""
+    """The reports of one attempt. `tick` is called on another thread than the rest; each report is one call."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class TaskReport:
         version: str | None = None,
         redact: Callable[[str], str] = str,
     ) -> None:
-        """`version`: the plugin's. `redact`: takes secrets out of messages and traces."""
+        """version: the plugin's. redact: takes secrets out of messages and stack traces."""
         self._spec = spec
         self._reporter = reporter
         self._counters = counters
@@ -46,7 +46,7 @@ class TaskReport:
         self._last = clock.monotonic()
         self._seen: tuple[object, ...] = ()
         self.held: Callable[[], Held] = tuple
-        """What the task holds of a share group's records."""
+        """The records of a share group that the task holds."""
         self._producer_id = -1
         self._epoch = -1
         self._stage = ""
@@ -59,10 +59,10 @@ class TaskReport:
         self._topics_reset = -1
         self._times = StateTimes(self._last)
         self.endpoint: Endpoint | None = None
-        """Where the plugin listens; told while it runs."""
+        """Where the plugin listens; reported while it runs."""
         self._reconfigure_ms = 0
         self.gauges = Gauges()
-        """What the plugin measures itself."""
+        """The metrics that the plugin reports itself."""
         self._gauges_at = -_GAUGES_EVERY_S
         self._gauges_told: list[dict[str, object]] = []
 
@@ -76,7 +76,7 @@ class TaskReport:
         }
 
     def stage(self, stage: str, message: str = "") -> None:
-        """A step on the way, for people who wait."""
+        """Report a stage, for people who wait."""
         if (stage, message) != (self._stage, ""):
             self._stage_told = self._clock.monotonic()
             if stage != self._stage:
@@ -87,13 +87,15 @@ class TaskReport:
 
     @property
     def start_stage(self) -> tuple[str, float] | None:
-        """The step that this attempt is at, and for how many seconds; None where it is none of a start. Any thread."""
+        """Return the start's stage of this attempt, and for how many seconds; None if it is not starting.
+        Thread-safe.
+        """
         if self._stage in _NO_START or self._over:
             return None
         return self._stage, self._clock.monotonic() - self._stage_since
 
     def waiting(self, text: str) -> None:
-        """It waits, and for what: in its status and on its page, in the log, among the events. Any thread."""
+        """Report what the attempt waits for: in its status, on its page, in the log and as an event. Thread-safe."""
         self._told_waiting = True
         log.warning("Task %s, attempt %d waits: %s", self._spec.task, self._spec.placement.attempt, self._redact(text))
         connector = self._spec.task.connector
@@ -101,14 +103,16 @@ class TaskReport:
         self._status(State.UNASSIGNED, self._redact(text))
 
     def going_on(self) -> None:
-        """After an interruption, in which `waiting` may have been told."""
+        """Report that the attempt continues after an interruption, in which `waiting` may have been called."""
         if self._told_waiting:
             self.running(State.RUNNING)
         else:
             self.stage("running")
 
     def hanging_ended(self, one: Hanging) -> None:
-        """A transaction of an older epoch of the task's producer hung, and was ended (invariant 13). Any thread."""
+        """Report that a hanging transaction of an older epoch of the task's producer was ended (invariant 13).
+        Thread-safe.
+        """
         self._reporter.event(
             "hanging",
             self._spec.task.connector,
@@ -125,14 +129,14 @@ class TaskReport:
         )
 
     def starting(self, stage: str, message: str) -> None:
-        """A long step of a start goes on: told every few seconds, in the status, too."""
+        """Report a long stage of a start every few seconds, also in the status."""
         if self._clock.monotonic() - self._stage_told >= _STARTING_EVERY_S:
             self.stage(stage, message)
             self._told_waiting = True
             self._status(State.UNASSIGNED, f"{stage}: {message}")
 
     def producer(self, producer: TransactionalClient) -> None:
-        """The producer that the next transactions go through."""
+        """Report the producer of the next transactions."""
         self._producer_id, self._epoch = producer.producer_id, producer.epoch
 
     def _status(
@@ -168,7 +172,7 @@ class TaskReport:
         )
 
     def running(self, state: State) -> None:
-        """RUNNING or PAUSED."""
+        """Report RUNNING or PAUSED."""
         self._told_waiting = False
         self.stage(state.lower())
         self._status(state, "")
@@ -176,31 +180,34 @@ class TaskReport:
         self.progress()
 
     def request_task_reconfiguration(self) -> None:
-        """Tell the leader that the connector shall make its task configurations again."""
+        """Ask the leader to have the connector make its task configurations again."""
         self._reconfigure_ms = self._reporter.now_ms()
         self._status(State.RUNNING, "")
 
     def report_failed(
         self, trace: str, why: str = FAILED, *, left_open: bool = False, failure: RecordFailure | None = None
     ) -> None:
-        """FAILED, with the trace. `why` tells whether a restart may help (`fencing.leader.restarts`); left_open,
-        failure: see `TaskStatus`."""
+        """Report FAILED, with the stack trace. why: tells whether a restart may help (`fencing.leader.restarts`);
+        left_open, failure: see `TaskStatus`.
+        """
         self._over = True
         self.progress()
         self._status(State.FAILED, why, trace=trace, ended=True, left_open=left_open, failure=failure)
         self.stage("failed", error_of(trace))
 
     def report_ended(self, reason: str) -> None:
-        """A normal end. The status tells a round that it need not wait; it replaces no newer attempt's."""
+        """Report a normal end. The status tells a fencing round not to wait; it never replaces that of a
+        newer attempt.
+        """
         self._over = True
         self.progress()
         self._status(State.UNASSIGNED, SUPERSEDED, ended=True)
         self.stage(reason)
 
     def topics(self, topics: frozenset[str], reset: int) -> None:
-        """Topics of a committed transaction: each is told once, and once more after a reset (KIP-558).
+        """Report the topics of a committed transaction: each once, and once more after a reset (KIP-558).
 
-        `reset`: the config-topic offset of the newest one.
+        reset: the config-topic offset of the newest reset.
         """
         if reset != self._topics_reset:
             self._topics_reset = reset
@@ -213,7 +220,7 @@ class TaskReport:
         self._topics |= topics
 
     def tick(self) -> None:
-        """Called often; reports progress at most once a second, and only where there is some."""
+        """Report progress, at most once a second, and only if there is some. Call it often."""
         now = self._clock.monotonic()
         if now - self._last >= _EVERY_S:
             self._last = now
@@ -224,14 +231,16 @@ class TaskReport:
                 self.progress()
 
     def _gauges_due(self, now: float) -> bool:
-        """Where none has changed they are told again after a while: what is old counts as unknown."""
+        """Return whether to report the gauges. Unchanged ones are repeated from time to time, since old values count as
+        unknown.
+        """
         found, since = self.gauges.report(), now - self._gauges_at
         return since >= (_GAUGES_EVERY_S if found != self._gauges_told else _GAUGES_AGAIN_S) and bool(
             found or self._gauges_told
         )
 
     def _report_gauges(self, now: float) -> dict[str, object]:
-        """A part of the numbers every few seconds."""
+        """Report the gauges with the numbers, every few seconds."""
         if now - self._gauges_at < _GAUGES_EVERY_S and not self._over:
             return {}
         found = self.gauges.report()
@@ -244,7 +253,7 @@ class TaskReport:
         return {key: self._redact(each) if isinstance(each, str) else each for key, each in gauge.items()}
 
     def progress(self) -> None:
-        """The attempt's numbers."""
+        """Report the attempt's numbers."""
         counters = self._counters
         now = self._clock.monotonic()
         self._reporter.event(
@@ -273,5 +282,5 @@ class TaskReport:
         )
 
     def flush(self) -> None:
-        """Give the last reports a moment."""
+        """Wait a moment for the last reports."""
         self._reporter.flush(5)

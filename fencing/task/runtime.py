@@ -1,4 +1,4 @@
-"""What all parts of one attempt share."""
+"""The objects that all parts of an attempt share."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -17,12 +17,12 @@ _PATIENCE_SECONDS: Final = 60.0
 
 
 class Superseded(Exception):
-    """The attempt may not go on: it ends normally."""
+    """The attempt must end. This is a normal end."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskRuntime:
-    """One for each attempt, with its configuration, its view of the config topic, and where it reports."""
+    """The shared objects of an attempt: its configuration, its view of the config topic, its reports."""
 
     spec: TaskSpec
     plugin: Plugin
@@ -40,29 +40,29 @@ class TaskRuntime:
         return Deadline.after(seconds, self.clock)
 
     def is_superseded(self) -> bool:
-        """As far as the view knows."""
+        """Whether the attempt is superseded, as far as the view knows."""
         return self.view.verdict is DesiredState.END
 
     def refresh(self) -> bool:
-        """Read the config topic to its end; whether the attempt is superseded."""
+        """Read the config topic to its end. Returns whether the attempt is superseded."""
         return self.view.refresh(self.deadline()) is DesiredState.END
 
     def require_current(self) -> None:
-        """Raises `Superseded`."""
+        """Raise `Superseded` if the attempt is."""
         if self.is_superseded():
             raise Superseded
 
     def open_s(self) -> float:
-        """The age of the open transaction, 0 where none is open."""
+        """Return the age of the open transaction in seconds, 0 if none is open."""
         since = self.counters.open_since
         return self.clock.wall() - since if since else 0.0
 
     def report_reading(self, far: str) -> None:
-        """How far the source offsets are read."""
+        """Report how far the source offsets are read."""
         self.report.starting(READING_OFFSETS, far)
 
     def record_path(self, offsets_topic: str) -> RecordPath:
-        """From the plugin's records to the producer."""
+        """Create the path from the plugin's records to the producer."""
         return record_path(
             self.spec, self.plugin, offsets_topic, self.counters.measures, self.clock, self.view, self.report,
             self.require_current,

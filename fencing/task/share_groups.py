@@ -1,4 +1,4 @@
-"""What a task needs to read a share group: its ledger, its settings, and how it fences the other tasks."""
+"""What a task needs to read a share group: the ledger, the settings, and how it fences other tasks."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -24,7 +24,7 @@ _SERVERS = "bootstrap.servers"
 
 
 class ShareGroups:
-    """One attempt's membership in a share group, which outlives its lives."""
+    """The membership of an attempt in a share group, which lasts over its runs."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class ShareGroups:
         settings: Mapping[str, str],
         cluster: Mapping[str, str] | None,
     ) -> ShareSource:
-        """known: the committed offsets, read behind this life's init. Raises `ConnectorError`, `FencingError`."""
+        """known: the committed offsets, read after this run's init. Raises `ConnectorError`, `FencingError`."""
         if self._boundaries.kind is not Boundary.POLL:
             raise ConnectorError(
                 "A task that reads a share group commits each batch, as other tasks wait for its records: set "
@@ -83,7 +83,9 @@ class ShareGroups:
         return self._source
 
     def _follow(self, kept: TaskOffsets, known: SourceOffsets) -> LedgerTail:
-        """The ledger that is followed already, unless it is another topic's or cannot be followed any more."""
+        """Return the ledger that is followed already, or a new one if the topic has changed or can no longer be
+        followed.
+        """
         if self._tail is not None and (self._tail.broken or self._tail.topic_id != known.topic_id):
             self._tail.close()
             self._tail = None
@@ -105,7 +107,7 @@ class ShareGroups:
 
     @property
     def held(self) -> Held:
-        """What the task holds right now. Any thread."""
+        """The records that the task holds now. Thread-safe."""
         return () if self._source is None else self._source.held
 
     def close(self) -> None:
@@ -118,7 +120,7 @@ class ShareGroups:
 def no_share_groups(
     group: str | None, topics: Sequence[str], settings: Mapping[str, str], *, cluster: Mapping[str, str] | None = None
 ) -> ShareInput:
-    """For tasks without transactions."""
+    """Refuse to join, for tasks without transactions."""
     raise ConnectorError(
         "Reading topics as a member of a share group needs transactions, which keep its ledger: set "
         "exactly.once.source.support=enabled on the workers"

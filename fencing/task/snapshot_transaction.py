@@ -1,7 +1,7 @@
-"""An initial snapshot as one transaction (`snapshot.transaction`), told by source offsets in Debezium's form.
+"""An initial snapshot in one transaction (`snapshot.transaction`), recognised by source offsets in Debezium's form.
 
-Debezium begins an interrupted snapshot again: what had been committed of it would be there twice. So nothing of a
-snapshot is committed before its last record, and a task that stops or pauses in its midst aborts it.
+Debezium restarts an interrupted snapshot: what was already committed of it would be duplicated. So nothing of a
+snapshot is committed before its last record, and a task that stops or pauses during the snapshot aborts it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,17 +18,17 @@ _ENDED: Final = ("last_snapshot_record", "snapshot_completed")
 
 
 def is_of_a_snapshot(offset: SourceOffset | None) -> bool:
-    """Whether a snapshot is under way after the record with this offset."""
+    """Return whether a snapshot is in progress after the record with this offset."""
     if offset is None or str(offset.get("snapshot") or "false").lower() == "false":
         return False
     return not any(offset.get(name) in (True, "true") for name in _ENDED)
 
 
 class SnapshotEndings(RequestedEndings):
-    """Holds the transaction open while the newest offset of any source partition is one of a snapshot.
+    """Keeps the transaction open while the newest offset of any source partition belongs to a snapshot.
 
-    timeout_s: for how long the broker lets it be open; it is given up shortly before, so that the reason is told.
-    open_s: its age, 0 where none is open.
+    timeout_s: how long the broker lets it stay open; the snapshot is given up shortly before, to report the reason.
+    open_s: returns its age, 0 if none is open.
     """
 
     def __init__(self, timeout_s: float, open_s: Callable[[], float]) -> None:
@@ -38,7 +38,7 @@ class SnapshotEndings(RequestedEndings):
         self._under_way: set[str] = set()
 
     def parts(self, batch: Sequence[SourceRecord] | RecordBatch) -> list[BatchPart]:
-        """The batch as it is."""
+        """Return the batch unchanged."""
         for partition, offset in _offsets_of(batch):
             if is_of_a_snapshot(offset):
                 self._under_way.add(canonical(partition))
@@ -47,7 +47,7 @@ class SnapshotEndings(RequestedEndings):
         return [BatchPart(batch)]
 
     def holds(self) -> bool:
-        """Raises `ConfigException` where the snapshot takes too long: another attempt would take as long."""
+        """Return whether to keep it open. Raises `ConfigException` if the snapshot takes too long, as a retry would."""
         if self._under_way and self._open_s() >= self._timeout_s * _PART:
             raise ConfigException(
                 f"The snapshot has not ended within {SNAPSHOT_TRANSACTION_TIMEOUT_MS}={self._timeout_s * 1000:.0f}. "
@@ -58,7 +58,7 @@ class SnapshotEndings(RequestedEndings):
         return bool(self._under_way)
 
     def at_the_end(self) -> Ending | None:
-        """Half a snapshot is aborted."""
+        """Return COMMIT, or None for an incomplete snapshot: then the open transaction is aborted."""
         return None if self._under_way else Ending.COMMIT
 
 

@@ -1,19 +1,19 @@
-"""One attempt of one source task, from placement to end (KIP-618, "Source task startup"; design of the whole: docs).
+"""One attempt of one source task, from its assignment to its end (KIP-618, "Source task startup").
 
-The start, step by step; the numbers stand in the code:
+The steps of the start, which the code refers to by number:
 
-1. the newest placement is this attempt;
-2. the count record of this generation is there: all older tasks are fenced;
-3. a new producer, `init_transactions`: the attempt before, if it still lives, is fenced; beside the next steps, what
-   hangs of the id's older epochs is ended (invariant 13), before anything is written where it hangs;
-4. the config topic to the end: a newer generation or placement ends this attempt, quietly;
-5. an offsets topic of the connector's own is created where it is missing;
-6. the source offsets, to the end;
-7. the plugin starts from them;
-8. poll (`fencing.task.poll_loop`).
+1. Wait until the newest placement is this attempt.
+2. Wait for the count record of this generation: all older tasks are fenced.
+3. Create a producer and call `init_transactions`: an earlier attempt that is still alive is fenced. During the next
+   steps, hanging transactions of the id's older epochs are ended (invariant 13), before anything is written there.
+4. Read the config topic to its end: a newer generation or placement ends this attempt normally.
+5. Create the connector's own offsets topic if it is missing.
+6. Read the source offsets to their end.
+7. Start the plugin from them.
+8. Poll (`fencing.task.poll_loop`).
 
-After any abort that the plugin did not ask for, steps 2 to 8 are done again with a new plugin instance: a plugin cannot
-be rewound (invariant 12).
+After any abort that the plugin did not request, steps 2 to 8 are repeated with a new plugin instance, because a plugin
+cannot be rewound (invariant 12).
 """
 
 import logging
@@ -55,7 +55,7 @@ _SUPERSEDED: Final = Outcome("superseded")
 
 
 class SourceTaskRun:
-    """Runs one attempt to its end. `run` returns its outcome and reports it; it never raises."""
+    """Runs one attempt to its end. `run` reports and returns its outcome; it never raises."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class SourceTaskRun:
         new_producer: NewProducer | None = None,
         on_level: Callable[[ConnectorLevelRecord | None], None] = lambda _level: None,
     ) -> None:
-        """`on_level` is called with the log level that somebody sets for the connector."""
+        """on_level: called with the log level that a user sets for the connector."""
         self._spec = spec
         self._plugin = plugin
         self._counters = Counters()
@@ -82,11 +82,11 @@ class SourceTaskRun:
         )
 
     def end(self) -> None:
-        """Commit what is open and end, soon. Safe to call in a signal handler."""
+        """Commit what is open, and end soon. Safe to call in a signal handler."""
         self._view.end()
 
     def run(self) -> Outcome:
-        """From step 1 to the end of the attempt."""
+        """Run from step 1 to the end of the attempt."""
         try:
             self._report.stage(start_watch.READING_CONFIG)
             self._watch.start()
@@ -108,7 +108,9 @@ class SourceTaskRun:
         return outcome
 
     def _fail(self, error: Exception) -> Outcome:
-        """Whatever a superseded attempt met, it is a normal end: a zombie may fail before it learns what it is."""
+        """Return the outcome of an error. A superseded attempt ends normally, whatever the error: a zombie may fail
+        before it learns that it is one.
+        """
         with suppress(FencingError):
             self._view.refresh(self._runtime.deadline(30))
         if self._runtime.is_superseded():
@@ -134,7 +136,7 @@ class SourceTaskRun:
             except Superseded:
                 return _SUPERSEDED
             except Fenced as error:
-                # A question, not an answer (invariant 5): the config topic knows.
+                # Whether the attempt is superseded is for the config topic to say (invariant 5).
                 if self._runtime.refresh():
                     return _SUPERSEDED
                 trouble: FencingError = error
@@ -153,7 +155,7 @@ class SourceTaskRun:
             self._view.wait_while(frozenset({DesiredState.RUN}), _BACKOFF.pause(without_progress + 1))
 
     def _await_start(self) -> DesiredState:
-        """Steps 1 and 2, and a pause before the start."""
+        """Do steps 1 and 2, and wait if the task is paused."""
         while True:
             verdict = self._view.verdict
             if verdict is DesiredState.WAIT:

@@ -1,4 +1,4 @@
-"""Everything a source task needs to know to run anywhere that reaches Kafka, as JSON."""
+"""All that a source task needs to run on any machine that reaches Kafka, as JSON."""
 
 import json
 from collections.abc import Mapping
@@ -16,9 +16,9 @@ from ringfence.fencing.topics.names import Topics
 class TaskSpec:
     """One attempt of one task.
 
-    connector_config and task_config are as they stand in the config topic: placeholders are resolved where the task
-    runs. worker_settings: the worker's converter and timing keys. offsets: what the worker knows of the connector's
-    source offsets.
+    connector_config and task_config are as the config topic holds them: placeholders are resolved where the task runs.
+    worker_settings: the worker's converter and timing settings. offsets: the source offsets of the connector that the
+    worker knows.
     """
 
     connection: Connection
@@ -38,11 +38,11 @@ class TaskSpec:
 
     @property
     def mode(self) -> Mode:
-        """The worker's mode, by which the task runs. A launcher always says it; else the strictest."""
+        """The worker's mode, in which the task runs. A launcher always sets it; the default is the strictest."""
         return Mode(self.worker_settings.get(MODE_KEY, Mode.ENABLED).lower())
 
     def dumps(self) -> str:
-        """The inverse of `loads`. Holds credentials: not for logs."""
+        """Return the inverse of `loads`. It contains credentials: do not log it."""
         return json.dumps(
             {
                 "connection": self.connection.as_json(),

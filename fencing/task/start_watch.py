@@ -1,7 +1,7 @@
 """Tells what an attempt waits for, within ten seconds: stage, topic, partition and producer, as far as they are known.
 
-A start waits for brokers, coordinators and partitions. Whoever looks at a task that does not run finds it in its
-status, on its page and in the log.
+A start waits for brokers, coordinators and partitions. The status of a task that does not run, its page and the log say
+what it waits for.
 """
 
 import logging
@@ -32,10 +32,11 @@ _ASK_S = 3.0
 
 
 class StartWatch:
-    """A thread beside one attempt. stage(): what it does now and for how many seconds; None where it waits for nothing.
+    """A thread beside one attempt. stage(): returns its current stage and for how many seconds; None if it does not
+    wait.
 
-    describe(stage): what holds it up, for people; may ask brokers. tell(text): called after 5 s in one stage, and each
-    30 s from then on.
+    describe(stage): returns what delays it, as a message; may ask brokers. tell(text): called after 5 s in one stage,
+    and then every 30 s.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class StartWatch:
         self._thread.start()
 
     def close(self) -> None:
-        """End the thread; it may still be asking a broker, and tells nothing any more."""
+        """End the thread. It may still be asking a broker, but reports nothing any more."""
         self._closing.set()
 
     def _run(self) -> None:
@@ -73,10 +74,10 @@ class StartWatch:
 
 
 def holding_up(stage: str, spec: TaskSpec, offsets_topic: str, clock: Clock) -> str:
-    """What this step of a start waits for; "" where the stage says it all. Asks brokers."""
+    """Return what this stage of a start waits for; "" if the stage's name says it all. Asks brokers."""
     if stage == READING_CONFIG:
         return describe_topics(spec.connection, [spec.topics.config])
-    with suppress(Invalid):  # the task itself meets it, and says so
+    with suppress(Invalid):  # the task gets the same error, and reports it
         if stage == READING_OFFSETS:
             return describe_topics(reading_connection(spec), [offsets_topic])
         if stage in (INITIALISING, RENEWING):
@@ -85,7 +86,7 @@ def holding_up(stage: str, spec: TaskSpec, offsets_topic: str, clock: Clock) -> 
 
 
 def describe_id(connection: Connection, transactional_id: str, clock: Clock) -> str:
-    """What the coordinator says of an id whose `init` does not return."""
+    """Return what the coordinator says about an id whose `init` does not return."""
     try:
         with TransactionProber(connection) as prober:
             (seen,) = prober.transactions([transactional_id], Deadline.after(_ASK_S, clock))
@@ -101,7 +102,7 @@ def describe_id(connection: Connection, transactional_id: str, clock: Clock) -> 
 
 
 def describe_topics(connection: Connection, topics: Collection[str]) -> str:
-    """What is open on topics whose end is not reached."""
+    """Return the open transactions on topics whose end is not reached."""
     named = ", ".join(sorted(topics))
     try:
         with HangingProber(connection) as prober:

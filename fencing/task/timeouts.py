@@ -1,7 +1,7 @@
 """A transaction that outlived its timeout (KIP-618, "Offset (and record) writes"): the broker has aborted it.
 
-To the client that looks like a rival who took the id, or like a broker that is slow. The transaction's age tells it
-apart (the config topic says whether there is a rival), and whoever reads the error is told the KIP's four remedies.
+To the client this looks like another producer with the id, or like a slow broker. The transaction's age shows the
+difference (the config topic says whether there is another producer), and the error names the KIP's four remedies.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,10 +23,10 @@ _REMEDIES = (
 
 @contextmanager
 def timeouts_explained(open_s: Callable[[], float], timeout_ms: int) -> Iterator[None]:
-    """Give what the block raises the code above and the remedies, where the open transaction is too old.
+    """Add this code and the remedies to an error that the block raises, if the open transaction is too old.
 
-    open_s: the age of the transaction that is open, 0 where none is. The error keeps its type: a `Fenced` is still a
-    question to the config topic.
+    open_s: returns the age of the open transaction, 0 if there is none. The error keeps its type: after a `Fenced`, the
+    config topic must still be read.
     """
     try:
         yield

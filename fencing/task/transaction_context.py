@@ -1,7 +1,7 @@
 """Where a connector wants its transactions to end (`transaction.boundary=connector`; KIP-618, `TransactionContext`).
 
-The plugin asks, the poll loop takes the requests with the batch that they are about. Requests that contradict each
-other are told to the poll loop, not to the plugin that made them: it might go on in spite of the error.
+The plugin makes requests, and the poll loop takes them with the batch that they refer to. Contradictory requests raise
+an error in the poll loop, not in the plugin, which might ignore it.
 """
 
 import threading
@@ -21,7 +21,7 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BatchPart:
-    """Records that go into the open transaction, and how it ends with the last of them; None leaves it open."""
+    """Records for the open transaction, and how it ends after the last of them; None leaves it open."""
 
     batch: Sequence[SourceRecord] | RecordBatch | None
     ending: Ending | None = None
@@ -30,13 +30,13 @@ class BatchPart:
 class RequestedEndings:
     """The framework's `TransactionContext` of one plugin instance. The plugin may call it from any thread.
 
-    Records are told apart by identity, so that equal ones do not answer for each other.
+    Records are compared by identity, so equal records are not confused.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._batch: set[Ending] = set()
-        self._records: dict[int, tuple[SourceRecord, set[Ending]]] = {}  # holds them: an id must not be used again
+        self._records: dict[int, tuple[SourceRecord, set[Ending]]] = {}  # keeps records alive: no id is reused
 
     def commit_transaction(self, record: SourceRecord | None = None) -> None:
         """See `connectors.api.TransactionContext`."""
@@ -56,9 +56,9 @@ class RequestedEndings:
                 self._records.setdefault(id(record), (record, set()))[1].add(ending)
 
     def parts(self, batch: Sequence[SourceRecord] | RecordBatch) -> list[BatchPart]:
-        """The batch, cut after each named record. A batch may be empty, and still end a transaction.
+        """Return the batch, split after each named record. An empty batch can still end a transaction.
 
-        Raises `ConnectorError` for a contradiction, before anything of the batch is sent.
+        Raises `ConnectorError` for contradictory requests, before anything of the batch is sent.
         """
         with self._lock:
             last = self._of_the_batch()
@@ -75,11 +75,11 @@ class RequestedEndings:
             return parts
 
     def holds(self) -> bool:
-        """Whether the open transaction must stay open, although `transaction.boundary` would end it here."""
+        """Return whether the transaction must stay open, although `transaction.boundary` would end it here."""
         return False
 
     def at_the_end(self) -> Ending | None:
-        """What was asked for a next batch that does not come, because the task stops or pauses."""
+        """Return the request for a next batch that never comes, because the task stops or pauses."""
         with self._lock:
             return self._of_the_batch()
 

@@ -1,4 +1,4 @@
-"""How many records the open transaction, the one that is being committed, and the whole attempt hold."""
+"""How many records the open transaction has, the one that is being committed, and the whole attempt."""
 
 from ringfence.fencing.offsets import record_counts
 from ringfence.fencing.offsets.record_counts import AttemptCounts, RecordCounts
@@ -7,10 +7,10 @@ from ringfence.fencing.task.counters import Counters
 
 
 class TransactionCounts:
-    """Used on the task's thread. What was committed is told to the counters."""
+    """Used on the task's thread. Committed records are added to the counters."""
 
     def __init__(self, counters: Counters, attempt: tuple[int, int, int]) -> None:
-        """`attempt`: task, generation and attempt, under which transactions tell what they have committed."""
+        """attempt: task, generation and attempt, which the transactions' counts name."""
         self._counters = counters
         self._attempt = attempt
         self._open = RecordCounts()
@@ -18,16 +18,16 @@ class TransactionCounts:
         self._sent = self._sent_before = 0
 
     def add(self, counts: RecordCounts) -> None:
-        """To the open transaction."""
+        """Add to the open transaction."""
         self._open = self._open.plus(counts)
         self._sent += counts.records + counts.dead_letters
 
     def begin_life(self) -> None:
-        """The next producer begins; its sequence numbers do, too."""
+        """Start counting for the next producer, whose sequence numbers start again."""
         self._sent = self._sent_before = 0
 
     def headers(self) -> list[tuple[str, bytes]]:
-        """Of the transaction's last source offset: what the attempt will have committed with it."""
+        """Return the headers of the transaction's last source offset: what the attempt will have committed with it."""
         committed = self._counters.committed.plus(self._open)
         return record_counts.encode(AttemptCounts(*self._attempt, committed, (self._sent_before, self._sent)))
 
@@ -42,13 +42,15 @@ class TransactionCounts:
         self._open = self._pending.plus(self._open)
 
     def abort(self) -> None:
-        """Its records are never visible. Those that it skipped are read no more: their source offsets are committed."""
+        """Drop the counts of the open transaction, whose records never become visible. Its skipped records still count,
+        because their source offsets are committed.
+        """
         self._counters.aborted += 1
         self._counters.aborted_records += self._open.records + self._open.dead_letters
         self._open = RecordCounts(0, self._open.skipped, 0)
 
     def read_again(self, known: SourceOffsets) -> None:
-        """What this attempt has committed, as Kafka has it: a commit in doubt is in it if it went through."""
+        """Take the attempt's counts from Kafka: they include a commit with an unknown outcome if it succeeded."""
         kept = known.counts.get(self._attempt)
         if kept is not None:
             self._counters.committed = self._counters.committed.most(kept)

@@ -1,4 +1,4 @@
-"""One life of a source task with transactions: steps 3 to 8 of its start (`fencing.task.source_task`)."""
+"""One run of a source task with transactions: steps 3 to 8 of its start (`fencing.task.source_task`)."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -34,7 +34,7 @@ NewProducer = Callable[[TaskSpec, int], TransactionalClient]
 
 
 class TransactionalRun:
-    """The lives of one attempt, one after another: `run` is one of them."""
+    """The runs of one attempt, one after another: see `run`."""
 
     def __init__(self, runtime: TaskRuntime, new_producer: NewProducer) -> None:
         spec = runtime.spec
@@ -56,12 +56,12 @@ class TransactionalRun:
         )
         runtime.report.held = lambda: self.share.held
         self.offsets_topic = spec.topics.offsets
-        """The effective one, as soon as it is known."""
+        """The effective offsets topic, as soon as it is known."""
         self.left_open = False
-        """Whether the last life may have left a transaction open."""
+        """Whether the last run may have left a transaction open."""
 
     def run(self) -> bool:
-        """Steps 3 to 8. False where the next life follows at once (`PollLoop.run`)."""
+        """Do steps 3 to 8. Returns False if the next run must follow at once (`PollLoop.run`)."""
         runtime, report = self._runtime, self._runtime.report
         report.stage(start_watch.INITIALISING)
         producer = self._take_id()  # 3, 4
@@ -144,7 +144,7 @@ class TransactionalRun:
         return producer
 
     def _snapshot_endings(self) -> RequestedEndings | None:
-        """Of a connector whose snapshot is one transaction."""
+        """Return the endings for a connector whose snapshot is one transaction."""
         allowed = self._boundaries.snapshot_ms / 1000
         return SnapshotEndings(allowed, self._runtime.open_s) if allowed else None
 
@@ -182,7 +182,7 @@ class TransactionalRun:
         )
 
     def _renew(self, transactions: Transactions, kept: TaskOffsets, why: str) -> None:
-        """A new epoch, which shuts out what the old producer may still send; and a look at what is really committed."""
+        """Start a new epoch, which fences what the old producer may still send, and read what is really committed."""
         if transactions.share is not None:
             raise Abortable(f"{why}: the ledger tells where to go on")
         if transactions.group is not None:

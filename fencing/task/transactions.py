@@ -1,7 +1,7 @@
-"""The open transaction of one task: begin late, offsets last, commit beside the next poll (KIP-618, "Atomic writes").
+"""A task's open transaction: begun late, offsets last, committed during the next poll (KIP-618, "Atomic writes").
 
-A commit runs on a thread of its own, so that the plugin reads the next batch in the meantime; nothing is produced
-before its outcome is known. `settle` is where the outcome comes in, on the task's thread.
+A commit runs on its own thread while the plugin reads the next batch; nothing is produced before its outcome is known.
+`settle` takes the outcome, on the task's thread.
 """
 
 import logging
@@ -31,7 +31,7 @@ _ABORT_S = 10.0
 
 
 class Transactions:
-    """One producer life's transactions, one after another."""
+    """The transactions of a task, one after another."""
 
     def __init__(
         self,
@@ -48,9 +48,9 @@ class Transactions:
     ) -> None:
         """keep_records: the plugin overrides `commit_record`.
 
-        offsets_topic: the effective one; copy: to the worker's, where that is another. It is closed with the last life.
-        clear: called before a life of the producer writes to topics for the first time; returns once nothing of its
-        older epochs hangs there, which a commit's marker would make visible (invariant 13).
+        offsets_topic: the effective one; copy: to the worker's topic if that is another. It is closed at the end.
+        clear: called before a producer first writes to topics; returns once no transaction of its older epochs hangs
+        there, which a commit's marker would make visible (invariant 13).
         """
         self._producer = producer
         self._offsets_topic = offsets_topic
@@ -78,28 +78,28 @@ class Transactions:
         self._pending_size = 0
         self.last_commit_at = self._clock.monotonic()
         self.group: GroupSource | None = None
-        """The consumer group whose offsets stand in place of source offsets, where the plugin has joined one."""
+        """The consumer group whose offsets are committed in place of source offsets, if the plugin has joined one."""
         self.share: ShareSource | None = None
-        """The share group whose ledger does, where it has joined one of these."""
+        """The share group whose ledger is committed instead, if the plugin has joined one."""
         self.positions: Positions | None = None
-        """Where the plugin wants to know where its records are."""
+        """The positions of the records, if the plugin wants them."""
 
     @property
     def spent(self) -> bool:
-        """The producer's life is over: renew it before the next batch."""
+        """Whether the producer can no longer be used: replace it before the next batch."""
         return self._producer.spent
 
     @property
     def has_work(self) -> bool:
-        """Something was gathered since the last commit; after `abort`, source offsets without their records."""
+        """Whether there is something to commit; after `abort`, source offsets without their records."""
         return bool(self._gathered) or (self.share is not None and self.share.has_work)
 
     def prepare(self, batch: Sequence[SourceRecord] | RecordBatch) -> Prepared:
-        """Transform and convert a batch; a commit may be under way in the meantime."""
+        """Transform and convert a batch. A commit may be in progress."""
         return self._path.prepare(batch)
 
     def send(self, prepared: Prepared) -> None:
-        """Put a batch into the open transaction; opens one where none is. Settle the last commit first."""
+        """Produce a batch in the open transaction, or in a new one. Settle the last commit first."""
         assert self._pending is None, "settle the last commit before the next batch"
         self._begin(prepared.topics)
         before = self._path.bytes
@@ -136,7 +136,7 @@ class Transactions:
         self._stopping()
 
     def start_commit(self) -> None:
-        """Produce the offsets, and commit on the other thread. `settle` tells how it went."""
+        """Produce the offsets, and commit on the other thread. `settle` returns the outcome."""
         self._path.check_again(self._topics)
         self._begin()
         if self.group is not None:
@@ -188,7 +188,7 @@ class Transactions:
             counters.commit_s = counters.measures.commit(start, ok, self._pending_size, self._clock)
 
     def settle(self) -> Committed | None:
-        """Wait for the commit under way, if any. Raises what it raised; returns what it made durable."""
+        """Wait for the commit in progress, if any. Raises what it raised; returns what it committed."""
         if self._pending is None:
             return None
         self._await_commit(None)
@@ -206,7 +206,7 @@ class Transactions:
         return self._pending_batch
 
     def _await_commit(self, seconds: float | None) -> None:
-        """Open lasts until the commit is acknowledged. Raises what it raised, or `TimeoutError`."""
+        """Wait for the commit; until then the transaction counts as open. Raises what it raised, or `TimeoutError`."""
         assert self._pending is not None
         pending = self._pending
         try:
@@ -220,10 +220,10 @@ class Transactions:
         self._nothing_open()
 
     def abort(self) -> bool:
-        """Abort at the connector's request; false where nothing is open. Settle the last commit first.
+        """Abort at the connector's request; False if nothing is open. Settle the last commit first.
 
-        What was gathered stays: the next commit, through the next producer, covers the source offsets of the aborted
-        records. Until then `spent` is true.
+        The collected offsets are kept: the next commit, with the next producer, covers the source offsets of the
+        aborted records. Until then `spent` is true.
         """
         assert self._pending is None, "settle the last commit before an abort"
         if not self._open:
@@ -241,18 +241,18 @@ class Transactions:
         self._counters.open_since = 0.0
 
     def retire(self) -> None:
-        """Let the spent producer go; `take_over` brings the next."""
+        """Close the producer; `take_over` sets the next one."""
         self._producer.close()
 
     def take_over(self, producer: TransactionalClient) -> None:
-        """Go on with a new life of the producer; its `init` has ended whatever the last one left open."""
+        """Continue with a new producer. Its `init` has ended whatever the last one left open."""
         self._producer, self._open, self._in_doubt = producer, False, False
         self._cleared.clear()
         self._counts.begin_life()
 
     def check(self, now: SourceOffsets) -> None:
-        """Raise `Abortable` unless what this life counts on is still the newest: what it committed, and what it read of
-        the partitions that it is about to commit.
+        """Raise `Abortable` unless the offsets that this run relies on are still the newest: those that it committed,
+        and those that it read for the partitions to commit next.
         """
         expected = {canonical(p): (p, self._known.offset(p)) for p, _ in self._gathered.peek()}
         expected.update((canonical(p), (p, offset)) for p, offset in self._own.take())
@@ -267,10 +267,10 @@ class Transactions:
         self._counts.read_again(now)
 
     def abandon(self, seconds: float) -> bool:
-        """Abort what is open, as far as that is possible within `seconds`, and close the producer.
+        """Abort what is open, if possible within `seconds`, and close the producer.
 
-        True where a transaction may still be open, because its commit's outcome is unknown or the broker did not
-        confirm the abort. The next `init` of the id ends it; where no attempt follows, the leader's fence does.
+        Returns True if a transaction may still be open, because the outcome of its commit is unknown or the broker did
+        not confirm the abort. The next `init` of the id ends it; if no attempt follows, the leader's fence does.
         """
         deadline = Deadline.after(seconds, self._clock)
         try:

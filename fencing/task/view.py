@@ -1,6 +1,6 @@
-"""What one attempt of a task sees of the config topic, and what that means for it (invariants 2, 4 and 5).
+"""An attempt's view of the config topic, and what that means for the attempt (invariants 2, 4 and 5).
 
-A thread follows the topic, so that a pause, a stop or a newer generation reaches the task within milliseconds, also
+A thread follows the topic, so that a pause, a stop or a newer generation reaches the task within milliseconds, even
 while its plugin waits for the source.
 """
 
@@ -33,11 +33,13 @@ from ringfence.fencing.topics.topic_log import PATIENCE_SECONDS, TopicLog
 log = logging.getLogger(__name__)
 
 _TRUSTED_SECONDS = 3600.0
-"""Far below `delete.retention.ms` (a day, which the config topic is made with): within it no tombstone is missed."""
+"""Well below `delete.retention.ms` (a day, with which the config topic is created): no tombstone is missed
+within it.
+"""
 
 
 def _now() -> float:
-    """Seconds that go on while the process, or the whole machine, sleeps."""
+    """Return seconds that also count while the process, or the whole machine, sleeps."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
@@ -51,7 +53,7 @@ class DesiredState(StrEnum):
 
 
 def judge(state: ConnectorState, spec: TaskSpec) -> DesiredState:
-    """Pure: the verdict over the attempt that `spec` describes, when its connector stands as `state` says."""
+    """Return the desired state of the attempt that `spec` describes, given its connector's state. Pure."""
     generation = spec.placement.generation
     if state.unreadable is not None or state.config is None or state.target is TargetState.STOPPED:
         return DesiredState.END
@@ -63,7 +65,7 @@ def judge(state: ConnectorState, spec: TaskSpec) -> DesiredState:
 
 
 class TaskView:
-    """The connector's state as this attempt sees it. `changed` is notified with every change of the verdict."""
+    """The connector's state as this attempt sees it. `changed` is notified when the desired state changes."""
 
     def __init__(
         self,
@@ -71,13 +73,13 @@ class TaskView:
         tick: Callable[[], None],
         on_level: Callable[[ConnectorLevelRecord | None], None] = lambda _level: None,
     ) -> None:
-        """`tick` is called on the view's thread about every half second, and after each change; `on_level` with the
-        connector's log level as it changes."""
+        """tick: called on the view's thread about every half second, and after each change. on_level: called with the
+        connector's log level when it changes."""
         self._spec = spec
         self._tick = tick
         self._on_level = on_level
         self._state = ConnectorState(spec.task.connector)
-        self._stable = self._state  # without what the log holds ahead of its position, which comes again
+        self._stable = self._state  # without records that the log holds ahead of its position, which come again
         self._offsets_topics = OffsetsTopics()
         self._access = TopicAccess(spec.topics)
         self._log = TopicLog(spec.connection, spec.topics.config, patience_s=PATIENCE_SECONDS)
@@ -93,7 +95,7 @@ class TaskView:
         self._thread = threading.Thread(target=self._follow, name=f"view-{spec.task}", daemon=True)
 
     def open(self, deadline: Deadline) -> None:
-        """Read to the end, then follow."""
+        """Read to the end, then start to follow."""
         self.refresh(deadline)
         self._thread.start()
 
@@ -103,7 +105,7 @@ class TaskView:
 
     @property
     def tasks(self) -> int:
-        """How many tasks this attempt's generation has; 0 where another one has followed."""
+        """How many tasks this attempt's generation has; 0 if a newer one exists."""
         commit = self._state.commit
         ours = commit is not None and commit.generation == self._spec.placement.generation
         return commit.tasks if commit is not None and ours else 0
@@ -115,25 +117,25 @@ class TaskView:
 
     @property
     def sweep_request(self) -> SweepRequestRecord | None:
-        """What the share group's tasks shall look at now."""
+        """What the share group's tasks are asked to look at now."""
         return self._state.sweep_request
 
     @property
     def signals(self) -> Sequence[Signal]:
-        """What people have sent to the connector's tasks."""
+        """The signals that users have sent to the connector's tasks."""
         return self._state.signals
 
     @property
     def topic_access(self) -> TopicAccess:
-        """Which topics the connector may write to; another object whenever that has changed."""
+        """Which topics the connector may write to; another object after each change."""
         return self._access
 
     def refresh(self, deadline: Deadline) -> DesiredState:
-        """The verdict as of the end of the config topic now (invariant 6).
+        """Return the desired state at the current end of the config topic (invariant 6).
 
-        A transaction that is open there is left out, the leader's own, too. The leader acts on a commit only after it
-        has read it, with its marker. So what is open here has led to no fence yet, and the fence that it will lead to
-        comes after this attempt's init and ends the attempt.
+        An open transaction is ignored, even the leader's. The leader acts on a commit only after it has read it with
+        its marker. So an open transaction has caused no fence yet, and the fence that it will cause comes after this
+        attempt's init and ends the attempt.
         """
         with self._turn:
             try:
@@ -146,8 +148,9 @@ class TaskView:
         return self._verdict
 
     def check_topics(self, deadline: Deadline) -> None:
-        """End the attempt where the config or offsets topic is not the one it was made for: what was read there says
-        nothing. Call after reading; ids never come back."""
+        """End the attempt if the config or offsets topic is not the one that it was created for: then what was read
+        there means nothing. Call it after reading; topic ids are never reused.
+        """
         if self._topics:
             found = topic_ids(self._spec.connection, list(self._topics), deadline)
             self._compare({name: id_ for name, id_ in found.items() if id_ != self._topics[name]})
@@ -163,7 +166,9 @@ class TaskView:
         self.end()
 
     def _note_reading(self) -> None:
-        """The topic was read now. Whoever did not for longer than tombstones are kept cannot rely on seeing them."""
+        """Note that the topic was read now. If the last read is longer ago than tombstones are kept, some may be
+        missed.
+        """
         now = _now()
         if now - self._read_at > _TRUSTED_SECONDS:
             log.warning(
@@ -199,7 +204,7 @@ class TaskView:
         try:
             return apply_connector(state, record.offset, decode(record.key, record.value))
         except Unreadable as error:
-            # The leader stops this connector and says why; this attempt ends, unless a newer configuration follows.
+            # The leader stops this connector and reports why; this attempt ends, unless a newer configuration follows.
             log.warning("%s@%d: %s", self._spec.topics.config, record.offset, error)
             return replace(state, unreadable=str(error))
 
@@ -226,7 +231,7 @@ class TaskView:
             while not self._closing:
                 self._turn_once()
         except Exception:
-            # The root of the thread. An attempt that cannot learn that it is superseded must not go on.
+            # The root of the thread. An attempt that cannot learn that it is superseded must not continue.
             log.exception("The config topic cannot be followed any more; the attempt ends and is placed again")
             self.end()
             self._judge()
@@ -247,17 +252,17 @@ class TaskView:
         self._tick()
 
     def end(self) -> None:
-        """Let the attempt end within moments, whatever the config topic says. Safe to call in a signal handler."""
+        """End the attempt soon, whatever the config topic says. Safe to call in a signal handler."""
         self._ending = True
 
     def wait_while(self, unwanted: frozenset[DesiredState], timeout: float) -> DesiredState:
-        """Wait until the verdict is none of `unwanted`, or `timeout` seconds have passed."""
+        """Wait until the desired state is none of `unwanted`, at most `timeout` seconds."""
         with self.changed:
             self.changed.wait_for(lambda: self._verdict not in unwanted, timeout)
         return self._verdict
 
     def close(self) -> None:
-        """End the thread and let the consumer go."""
+        """End the thread and close the consumer."""
         self._closing = True
         if self._thread.is_alive():
             self._thread.join(5)

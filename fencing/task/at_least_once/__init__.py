@@ -1,1 +1,3 @@
-"""A source task without transactions: records are acknowledged, offsets follow (KIP-618, disabled mode)."""
+"""A source task without transactions: offsets are written after the records are acknowledged (KIP-618,
+disabled mode).
+"""

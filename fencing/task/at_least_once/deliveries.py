@@ -1,4 +1,4 @@
-"""Records on their way to the broker without transactions, and the source offsets that may be written for them."""
+"""Records that are sent without transactions, and the source offsets that may be written for them."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -15,7 +15,7 @@ from ringfence.fencing.task.counters import Counters
 
 
 def runs_of(batch: Sequence[SourceRecord] | RecordBatch) -> Iterator[Sequence[SourceRecord] | RecordBatch]:
-    """The batch, cut where the source partition changes."""
+    """Return the batch, split where the source partition changes."""
     if isinstance(batch, RecordBatch):
         if batch:
             yield batch
@@ -42,7 +42,7 @@ def _for_all(book: SubmittedRecords, runs: Sequence[SubmittedBatch]) -> Callable
 
 
 class Deliveries:
-    """One life's. All methods are called on the task's thread."""
+    """The deliveries of one run. All methods are called on the task's thread."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Deliveries:
         keep_records: bool,
         stopping: Callable[[], None],
     ) -> None:
-        """keep_records: the plugin overrides `commit_record`. `stopping` raises when the attempt may not go on."""
+        """keep_records: the plugin overrides `commit_record`. stopping: raises if the attempt must end."""
         self._producer = producer
         self._flush = flush
         self._path = path
@@ -64,9 +64,9 @@ class Deliveries:
         self._keep = keep_records
         self._stopping = stopping
         self._book = SubmittedRecords()
-        self._passed = GatheredOffsets()  # the path wants one; here the book keeps the offsets
+        self._passed = GatheredOffsets()  # the path requires one; here the submitted records keep the offsets
         self.topics: frozenset[str] = frozenset()
-        """Those that acknowledged records went to."""
+        """The topics that acknowledged records went to."""
         self._flushed_at = clock.monotonic()
         self._sent = counters.committed
 
@@ -75,7 +75,7 @@ class Deliveries:
         for part in runs_of(batch):
             prepared = self._path.prepare(part)
             raw = isinstance(part, RecordBatch)
-            # Ready bytes may be of several source partitions: none of them is done before the whole batch is.
+            # Serialised records may be of several source partitions: none of them is done before the whole batch is.
             offsets = prepared.offsets if raw else prepared.offsets[-1:]
             records = part if self._keep and not isinstance(part, RecordBatch) else ()
             due = len(part) if raw else len(prepared.calls)
@@ -108,7 +108,7 @@ class Deliveries:
         self._counters.measures.active_records.add(self._book.waiting, self._clock.monotonic())
 
     def check(self) -> None:
-        """Raise where a record will never arrive."""
+        """Raise if a record will never arrive."""
         failure = self._book.failure
         if failure is not None:
             raise Fatal(
@@ -118,7 +118,7 @@ class Deliveries:
             )
 
     def take_acknowledged(self, seconds: float = 0.0) -> list[SourceRecord]:
-        """Hear of deliveries; the records that are acknowledged since the last call, in order, where they are kept."""
+        """Serve delivery reports. Returns the records acknowledged since the last call, in order, if they are kept."""
         deadline = Deadline.after(seconds, self._clock)
         while True:
             self._producer.serve(min(0.05, max(0.0, deadline.remaining)))
@@ -132,13 +132,13 @@ class Deliveries:
 
     @property
     def complete(self) -> bool:
-        """All that was sent is acknowledged, and every offset is written or being written."""
+        """Whether all records are acknowledged, and every offset is written or being written."""
         return not self._book.waiting and not self._flush.under_way
 
     def flush_if_due(self, interval_s: float) -> bool:
-        """Write the offsets where `interval_s` has passed since the last time; whether a flush came to its end well.
+        """Write the offsets if `interval_s` has passed since the last time. Returns whether a flush has succeeded.
 
-        With nothing to write that is at once, as in Kafka Connect.
+        With nothing to write, it succeeds at once, as in Kafka Connect.
         """
         if self._flush.under_way:
             return self._settle(0.0)
@@ -166,7 +166,7 @@ class Deliveries:
         return written
 
     def flush_all(self, seconds: float) -> bool:
-        """Write every offset that may be, and wait for it at most `seconds`; whether all went well."""
+        """Write every offset that may be written, and wait for at most `seconds`. Returns whether all succeeded."""
         deadline = Deadline.after(seconds, self._clock)
         if self._flush.under_way:
             self._settle(max(0.0, deadline.remaining))
@@ -175,7 +175,7 @@ class Deliveries:
         return self._begin() or self._settle(max(0.0, deadline.remaining))
 
     def due_in(self, interval_s: float) -> float:
-        """Seconds until something has to be seen to: for as long may the plugin wait for its source."""
+        """Return the seconds until the next flush is due: the plugin may wait for its source that long."""
         if self._book.waiting or self._flush.under_way:
             return 0.1
         return self._flushed_at + interval_s - self._clock.monotonic()

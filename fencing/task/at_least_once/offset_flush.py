@@ -1,7 +1,7 @@
-"""Source offsets without transactions: written beside the task's work, one flush at a time (`offset.flush.*`).
+"""Source offsets without transactions: written in the background, one flush at a time (`offset.flush.*`).
 
-Only offsets of acknowledged records get here (`fencing.task.at_least_once.submitted_records`), so one that arrives
-late, or not at all, costs duplicates after a restart and nothing else.
+Only offsets of acknowledged records are written (`fencing.task.at_least_once.submitted_records`), so a late or lost
+offset only costs duplicates after a restart.
 """
 
 import logging
@@ -21,7 +21,7 @@ Offsets = Sequence[tuple[Partition, Offset | None]]
 
 
 class _Flush:
-    """One flush under way."""
+    """A flush in progress."""
 
     def __init__(self, offsets: Offsets, started: float) -> None:
         self.offsets = offsets
@@ -36,7 +36,7 @@ class _Flush:
 
 
 class OffsetFlush:
-    """Writes offsets with a producer of its own. All methods are called on the task's thread."""
+    """Writes offsets with its own producer. All methods are called on the task's thread."""
 
     def __init__(
         self,
@@ -49,9 +49,9 @@ class OffsetFlush:
         timeout_s: float,
         copy: OffsetsCopy | None = None,
     ) -> None:
-        """timeout_s: `offset.flush.timeout.ms`; a flush that takes longer counts as failed, and is waited for still.
+        """timeout_s: `offset.flush.timeout.ms`; a flush that takes longer counts as failed, and is still waited for.
 
-        topic: the effective one; copy: to the worker's, where that is another. `close` ends both clients.
+        topic: the effective one; copy: to the worker's topic if that is another. `close` closes both clients.
         """
         self._producer = producer
         self._topic = topic
@@ -64,11 +64,11 @@ class OffsetFlush:
 
     @property
     def under_way(self) -> bool:
-        """Begun, and not settled."""
+        """Whether a flush has begun and is not settled."""
         return self._flush is not None
 
     def begin(self, offsets: Offsets) -> None:
-        """Hand the offsets to the producer. Settle the flush before first."""
+        """Pass the offsets to the producer. Settle the last flush first."""
         assert self._flush is None, "settle the last flush before the next"
         if self._copy is not None:
             self._copy.before(offsets)
@@ -89,9 +89,9 @@ class OffsetFlush:
                         break
 
     def settle(self, seconds: float = 0.0) -> tuple[bool, Offsets] | None:
-        """(whether they were written, the offsets), once; None where none is under way, or not after `seconds` either.
+        """Return once whether the offsets were written, and the offsets; None if no flush ends within `seconds`.
 
-        Offsets that were not written are to be written again with the next flush: that is no reason to stop the task.
+        The caller writes failed offsets again with the next flush; the task need not stop.
         """
         flush = self._flush
         deadline = Deadline.after(seconds, self._clock)
@@ -122,7 +122,7 @@ class OffsetFlush:
         return flush.failure is None, flush.offsets
 
     def close(self) -> None:
-        """Let the clients go; what is not written yet is not waited for."""
+        """Close the clients, without waiting for what is not written yet."""
         self._producer.close()
         if self._copy is not None:
             self._copy.close()

@@ -1,13 +1,13 @@
-"""One life of a source task without transactions: worker modes `disabled` and `preparing` (KIP-618).
+"""One run of a source task without transactions: worker modes `disabled` and `preparing` (KIP-618).
 
-At least once, as Kafka Connect has always done it: records are produced as they come, and each
-`offset.flush.interval.ms` the newest source offset behind which all is acknowledged is written. A crash repeats what
-was read since. Nothing is skipped: a record that cannot be delivered fails the task, and no offset from it on is
-written.
+At least once, as in Kafka Connect without KIP-618: records are produced as they come, and every
+`offset.flush.interval.ms` the newest source offset up to which all records are acknowledged is written. After a crash,
+what came after it is read again. Nothing is skipped: a record that cannot be delivered fails the task, and no offset
+from it on is written.
 
-Not guaranteed in these modes: an attempt that lost contact to the config topic cannot be fenced, since it has no
-transactional id. It may go on producing beside its successor, and may put the source offsets back to its own. One that
-learns that it is superseded sends nothing more, not even a batch that its plugin has just returned.
+Not guaranteed in these modes: an attempt that cannot reach the config topic cannot be fenced, because it has no
+transactional id. It may keep producing beside its successor, and may overwrite newer source offsets with its own. An
+attempt that learns that it is superseded sends nothing more, not even a batch that its plugin has just returned.
 """
 
 import logging
@@ -33,10 +33,10 @@ log = logging.getLogger(__name__)
 
 
 class AtLeastOnceRun:
-    """From the source offsets to the end of the attempt, or to what is raised.
+    """Runs from the source offsets to the end of the attempt, or until an error is raised.
 
-    Raises like a life with transactions: `Fatal` fails the task, `Retriable` and `Fenced` (librdkafka gave its producer
-    up) start it again from what is in Kafka.
+    The errors are those of a run with transactions: `Fatal` fails the task; `Retriable` and `Fenced` (librdkafka gave
+    up its producer) start it again from what is in Kafka.
     """
 
     def __init__(self, runtime: TaskRuntime) -> None:
@@ -50,7 +50,7 @@ class AtLeastOnceRun:
         self._timeout_s = int(settings.get("offset.flush.timeout.ms", "5000")) / 1000
 
     def run(self) -> bool:
-        """True: it returns when the attempt shall end."""
+        """Return True when the attempt must end."""
         runtime = self._runtime
         if runtime.refresh():
             return True
@@ -64,7 +64,7 @@ class AtLeastOnceRun:
         copy = kept.copy(offsets, lambda text: self._report.stage("copying offsets", text))
         path = runtime.record_path(kept.topic)
         producer = idempotent_producer(self._spec)
-        # The worker's topic with the worker's own rights, as in Kafka Connect: the connector's may not write it.
+        # The worker's topic with the worker's own rights, as in Kafka Connect: the connector's may not suffice.
         writer = IdempotentProducer(self._spec.connection) if copy is None else idempotent_producer(self._spec)
         flush = OffsetFlush(
             writer,
@@ -105,9 +105,9 @@ class AtLeastOnceRun:
             plugin.stop()
 
     def _fence_before(self) -> None:
-        """An attempt before this one may have run on an `enabled` worker: that one can be fenced, so it is.
+        """Fence an earlier attempt that may have run on an `enabled` worker.
 
-        A principal that is not allowed to is no reason not to run: without transactional ids nobody needs the right.
+        A principal without that right may still run: without transactional ids, nobody needs it.
         """
         if self._spec.placement.attempt <= 1:
             return
@@ -124,7 +124,7 @@ class AtLeastOnceRun:
         except Superseded:
             self._finish(plugin, deliveries)
         except Exception:
-            # What is acknowledged need not be read again after the failure.
+            # Acknowledged records need not be read again after the failure.
             try:
                 self._finish(plugin, deliveries)
             except FencingError as error:
@@ -144,7 +144,7 @@ class AtLeastOnceRun:
                 continue
             batch = polling.poll()
             if batch:
-                self._runtime.require_current()  # nobody fences it: a batch that came too late must not go out
+                self._runtime.require_current()  # nothing fences it: a batch that comes too late must not be sent
                 deliveries.send(batch)
             self._report_acknowledged(plugin, deliveries, 0.0)
             deliveries.check()
@@ -152,7 +152,7 @@ class AtLeastOnceRun:
                 plugin.commit()
 
     def _finish(self, plugin: SourceTask, deliveries: Deliveries) -> None:
-        """Wait for what is under way, at most `offset.flush.timeout.ms`; then write what may be written."""
+        """Wait at most `offset.flush.timeout.ms` for what is being sent, then write the offsets that may be written."""
         self._report_acknowledged(plugin, deliveries, self._timeout_s)
         if deliveries.flush_all(self._timeout_s):
             plugin.commit()

@@ -1,8 +1,8 @@
-"""Which source offsets may be written where there are no transactions: those behind which nothing is missing. Pure.
+"""Which source offsets may be written without transactions: those before which no record is missing. Pure.
 
-Records go out in runs: consecutive records of one source partition. A run is done when the broker has acknowledged each
-of its records, and none failed. In each source partition the runs count in order: one that is not done holds back the
-offsets of all later ones, however long those have been acknowledged. Other source partitions do not wait for it.
+Records are sent in runs: consecutive records of one source partition. A run is done when the broker has acknowledged
+all of its records. The runs of a source partition count in order: one that is not done holds back the offsets of all
+later ones, even if those are acknowledged. Other source partitions do not wait for it.
 """
 
 from collections import deque
@@ -17,7 +17,7 @@ Move = tuple[Partition, Offset | None]
 
 
 class SubmittedBatch:
-    """Records under way, and the source offset that stands behind the last of them."""
+    """Records that are being sent, and the source offset after the last of them."""
 
     __slots__ = ("_book", "offset", "partition", "records", "topics", "waiting")
 
@@ -37,7 +37,7 @@ class SubmittedBatch:
         self.topics: Set[str] = frozenset()
 
     def on_delivery(self, failure: FencingError | None) -> None:
-        """The broker's answer for one record. One that failed is waited for in vain, and so is its run."""
+        """Take the broker's answer for one record. After a failure, the run is never done."""
         if failure is None:
             self.waiting -= 1
             self._book.waiting -= 1
@@ -52,16 +52,16 @@ class SubmittedRecords:
         self._runs: dict[str, deque[SubmittedBatch]] = {}
         self._newest: dict[str, Move] = {}
         self.waiting = 0
-        """Records that are not acknowledged."""
+        """The number of records that are not acknowledged."""
         self.failure: FencingError | None = None
-        """Why a record will never be acknowledged; None while nothing is lost."""
+        """Why a record will never be acknowledged; None if none has failed."""
 
     def begin(
         self, partition: Partition, offset: Offset | None, waiting: int, records: Sequence[SourceRecord] = ()
     ) -> SubmittedBatch:
-        """The next run, in the plugin's order.
+        """Begin the next run, in the plugin's order.
 
-        waiting: how many acknowledgements are due, 0 where transforms dropped all; records: for the plugin.
+        waiting: how many acknowledgements are due, 0 if transforms dropped all; records: for the plugin.
         """
         run = SubmittedBatch(self, partition, offset, waiting, records)
         self._runs.setdefault(canonical(partition), deque()).append(run)
@@ -69,7 +69,7 @@ class SubmittedRecords:
         return run
 
     def advance(self) -> list[SubmittedBatch]:
-        """Runs that are done and have nothing before them that is not; each is returned once."""
+        """Return the runs that are done, and before which all are; each is returned once."""
         done = []
         for name, runs in list(self._runs.items()):
             while runs and not runs[0].waiting:
@@ -81,12 +81,12 @@ class SubmittedRecords:
         return done
 
     def take(self) -> list[Move]:
-        """The newest offset of each source partition that advanced since it was last taken."""
+        """Return the newest offset of each source partition that has advanced since the last call."""
         taken = list(self._newest.values())
         self._newest.clear()
         return taken
 
     def put_back(self, offsets: Sequence[Move]) -> None:
-        """These could not be written: they are due again, unless newer ones are."""
+        """Make offsets that could not be written pending again, unless there are newer ones."""
         for partition, offset in offsets:
             self._newest.setdefault(canonical(partition), (partition, offset))
