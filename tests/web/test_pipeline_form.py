@@ -200,6 +200,24 @@ def test_a_predicate_stands_in_the_card_of_its_transform(client: Client, rich: F
     assert f'value="only:{TOPICS}:f"' in wide
 
 
+def test_a_java_transform_is_for_the_worker_to_judge(
+    client: Client, rich: FakeLeader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Mapping[str, str]] = []
+    ask = rich.ask
+
+    def note(question: Any, *more: Any) -> Any:
+        if isinstance(question, TryTransforms):
+            asked.append(question.config)
+        return ask(question, *more)
+
+    monkeypatch.setattr("ringfence.dispatch.ask", note)
+    settings = {**TWO, "transforms": "u,a", "transforms.u.type": "io.debezium.transforms.ExtractNewRecordState"}
+    sent = {**RICH, **{f"setting:{key}": value for key, value in settings.items()}, "sample": '{"topic": "t"}'}
+    client.post("/ui/new/beside", sent, headers=FRAGMENT)
+    assert asked[0]["transforms"] == "u,a"
+
+
 def test_the_sample_waits_for_a_predicate_that_is_not_finished(
     client: Client, rich: FakeLeader, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -108,8 +108,12 @@ def _walk(settings: Mapping[str, str], text: str, draft: FormState, java: bool) 
 
 
 def _count_sound(settings: Mapping[str, str], names: list[str]) -> int:
-    """How many transforms have settings that are right by their definition, up to the first that has not."""
+    """How many transforms have settings that are right by their definition, up to the first that has not.
+
+    A class by its full name may be a Java plugin's, which only the worker knows.
+    """
     wrong = {value.name for value in transform_keys(settings).validate(settings) if value.errors}
+    wrong -= {name for name in wrong if name.endswith(".type") and "." in settings.get(name, "")}
     for number, alias in enumerate(names):
         mine = (f"transforms.{alias}.", f"{LIST}.{predicate_of(settings, alias) or '?'}.")
         if any(name.startswith(mine) for name in wrong):
