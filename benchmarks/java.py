@@ -6,6 +6,7 @@ stream of inserts. Also how soon a Java task is ready, and its memory.
 
 import argparse
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -21,7 +22,7 @@ import psycopg
 
 from benchmarks import lines
 from benchmarks.connect import FILE, JSON_CONVERTER, STRING_CONVERTER
-from benchmarks.java_page import JOBS, Job, page, table, targets
+from benchmarks.java_page import FILES, JOBS, STREAMS, Job, page, table, targets
 from benchmarks.machine import describe, load
 from benchmarks.numbers import Numbers, medians, numbers
 from benchmarks.processes import MIB, Tree, memory_of
@@ -84,6 +85,7 @@ class JavaRuns:
         self._postgres = postgres
         self._number = 0
         self.java_mib: dict[str, float] = {}
+        self.loads: dict[str, list[float]] = {}
 
     def measured(self, job: Job, rounds: int) -> dict[str, list[Numbers]]:
         """Each side in turns, after a run of each that is not measured."""
@@ -92,6 +94,7 @@ class JavaRuns:
             for side in SIDES:
                 seen = self._run(job, side)
                 one = numbers(seen, job.count, interval=job.name == "file")
+                self.loads.setdefault(job.name, []).append(os.getloadavg()[0])
                 if number:
                     found[side].append(one)
                 print(
@@ -104,7 +107,7 @@ class JavaRuns:
     def _run(self, job: Job, side: str) -> Observation:
         self._number += 1
         name = f"java{self._number}"
-        topic = name if job.name in ("file", "poll") else f"{name}.public.t{self._number}"
+        topic = name if job.name in FILES else f"{name}.public.t{self._number}"
         create_topics(self._stand.connection, [TopicSpec(topic)], Deadline.after(30))
         worker = self._stand.sides[side]
         try:
@@ -122,12 +125,12 @@ class JavaRuns:
             if side == OURS:
                 self.java_mib[job.name] = max(self.java_mib.get(job.name, 0.0), java.rss / MIB)
             delete_topics(self._stand.connection, [topic], Deadline.after(30))
-            if job.name in ("snapshot", "stream"):
+            if job.name not in FILES:
                 self._drop(name, f"t{self._number}")
 
     def _prepare(self, job: Job, name: str, topic: str) -> tuple[Config, Callable[[Rest], None]]:
         """The configuration, and what fills the source once the connector is there."""
-        if job.name in ("file", "poll"):
+        if job.name in FILES:
             path = self._root / f"{job.count}.txt"
             if not path.exists():
                 lines.write(path, job.count)
@@ -141,14 +144,14 @@ class JavaRuns:
             database.execute(
                 f"create table {table}(id serial primary key, customer text, amount float8, paid bool, note text)"
             )
-            if job.name == "snapshot":
+            if job.name not in STREAMS:
                 database.execute(insert)
         config = debezium_config(
-            self._postgres, name, f"public.{table}", "initial" if job.name == "snapshot" else "no_data"
+            self._postgres, name, f"public.{table}", "no_data" if job.name in STREAMS else "initial"
         )
 
         def fill(rest: Rest) -> None:
-            if job.name == "snapshot":
+            if job.name not in STREAMS:
                 return
             if not wait_until(lambda: rest.running(name) == 1 and self._streams(name), SECONDS):
                 raise BenchmarkError(f"{name} did not begin to stream: {rest.trouble(name)}")
@@ -243,7 +246,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--write", action="store_true", help=f"write docs/{PAGE.name}")
     args = parser.parse_args(argv)
     root = Path(tempfile.mkdtemp(prefix="ringfence-java-bench-"))
-    machine = describe() | {"load before the runs": load()}
+    machine = describe() | {"measured rounds": str(args.rounds), "load before the runs": load()}
     jobs = [job for job in JOBS if args.job is None or job.name in args.job]
     try:
         plugins = plugin_path(root)
@@ -260,7 +263,7 @@ def main(argv: Sequence[str]) -> int:
     finally:
         for big in (root / "kafka", *root.glob("*.txt")):
             shutil.rmtree(big) if big.is_dir() else big.unlink(missing_ok=True)
-    machine["load after the runs"] = load()
+    machine |= {f"load in `{name}`": f"{min(each):.0f} to {max(each):.0f}" for name, each in java.loads.items()}
     found = {job: {side: medians(each) for side, each in sides.items()} for job, sides in runs.items()}
     print(f"\n{table(found)}\n\n{targets(found, starts, java.java_mib)}\n{time.strftime('%H:%M')}")
     record = {
@@ -268,6 +271,6 @@ def main(argv: Sequence[str]) -> int:
     }
     (root / "results.json").write_text(json.dumps(record, indent=2))
     if args.write:
-        PAGE.write_text(page(found, starts, java.java_mib, machine, args.rounds))
+        PAGE.write_text(page(found, starts, java.java_mib, machine))
         print(f"written: {PAGE}")
     return 0
