@@ -1,1 +1,1 @@
-"""What only the leader does: its term, fencing rounds, assignment of tasks, restarts."""
+"""What only the leader does: its term, fencing rounds, task assignment, restarts."""

@@ -1,9 +1,9 @@
-"""Transactions that nobody is about to end: those of tasks whose newest attempt is over and has no successor yet. Pure.
+"""Open transactions that nothing else will end: of tasks whose newest attempt has ended, without a successor yet. Pure.
 
-An attempt aborts what it leaves open, and the `init` of the next one ends what could not be aborted. Where no next one
-follows (the task has failed for good, or waits for its automatic restart, or no worker has a slot for it), the
-transaction would stay open until `transaction.timeout.ms`, and readers of committed records would wait as long: the
-leader fences the task's transactional id.
+An attempt aborts its open transaction, and the `init` of the next one ends what could not be aborted. If none follows
+(the task has failed, or waits for its automatic restart, or no worker has a slot for it), the transaction would stay
+open until `transaction.timeout.ms`, and read_committed consumers would wait that long. So the leader fences the task's
+transactional id.
 """
 
 from collections.abc import Iterator, Set
@@ -16,9 +16,9 @@ from ringfence.fencing.topics.status import StatusState, TaskStatus
 
 
 def find_abandoned(state: ClusterState, status: StatusState, live: Set[Place]) -> Iterator[TaskStatus]:
-    """The last words of attempts that left, or may have left, a transaction open.
+    """Return the last statuses of attempts that left, or may have left, a transaction open.
 
-    live: places of the live workers. Where a round is pending it fences these ids, too.
+    live: the places of live workers. Connectors with a pending round are left out: the round fences these ids, too.
     """
     for connector in state.existing():
         if connector.round_pending:

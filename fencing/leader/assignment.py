@@ -1,7 +1,7 @@
-"""Placement: which worker runs which task. A pure function of the members and of where the tasks are now.
+"""Assignment: which worker runs which task. A pure function of the members and of where the tasks are now.
 
-Spread evenly, move as little as possible, respect slots. A task stays where it is while that worker lives, unless that
-worker has at least two tasks more than another (KIP-415's aim, without its waiting).
+Spread tasks evenly, move as few as possible, respect slots. A task stays where it is while that worker is alive, unless
+that worker has at least two tasks more than another (KIP-415's aim, without its delay).
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,9 +27,9 @@ def assign(
     current: Mapping[TaskId, tuple[WorkerId, Incarnation]],
     avoid: Mapping[TaskId, tuple[WorkerId, Incarnation]] | None = None,
 ) -> dict[TaskId, Member]:
-    """Where each wanted task should run; a task for which no slot is left is missing from the answer.
+    """Return where each wanted task should run. A task for which no slot is left is missing.
 
-    avoid: where an attempt was lost; another worker is tried first, where there is one with a free slot.
+    avoid: where an attempt was lost; another worker with a free slot is preferred.
 
     Deterministic: the same input gives the same output on every machine.
     """

@@ -1,4 +1,6 @@
-"""Step 2 of a fencing round: every id of the old generation, on its cluster, with the first credentials that work."""
+"""Step 2 of a fencing round: fence every id of the old generation, on its cluster, with the first credentials that
+work.
+"""
 
 import logging
 from collections.abc import Sequence
@@ -22,14 +24,14 @@ _REMEDY = (
 )
 
 
-_clients = ClientPool(Fencer)  # hundreds of rounds follow on a start of the platform
+_clients = ClientPool(Fencer)  # the platform's start runs hundreds of rounds
 
 
 @dataclass(frozen=True, slots=True)
 class FenceResult:
-    """What was fenced. whose: the credentials that did it; refused: what became of better ones.
+    """What was fenced. whose: the credentials that worked; refused: the errors of those tried before.
 
-    hanging: transactions of these producers that were open without their coordinators' knowledge, and were ended.
+    hanging: transactions of these producers that their coordinators did not know, and that were ended.
     """
 
     producers: Sequence[FencedProducer] = ()
@@ -39,22 +41,22 @@ class FenceResult:
 
     @property
     def told(self) -> str:
-        """For people: empty where everything went the first way."""
+        """The errors as a message; "" if the first credentials worked."""
         another = f"Fenced with {self.whose}, since {'; '.join(self.refused)}" if self.refused else ""
         ended = f"Ended what hung on {'; '.join(one.told for one in self.hanging)}" if self.hanging else ""
         return ". ".join(filter(None, (another, ended)))
 
     @property
     def epochs(self) -> dict[int, int]:
-        """The newest epoch of each producer id."""
+        """Return the newest epoch of each producer id."""
         return {one.producer_id: one.epoch for one in self.producers}
 
 
 def fence(ids: Sequence[str], ways: Sequence[AdminAccess], seconds: float = SECONDS) -> FenceResult:
-    """Fence all of them, in one of these ways. Raises `Retriable` or `Fatal` with the remedy where none works.
+    """Fence all ids, with one of these credentials. Raises `Retriable` or `Fatal` with the remedy if none works.
 
-    Any error leads on to the next way: brokers do not tell wrong credentials from other trouble reliably. An id that
-    is fenced twice is fenced all the same. `seconds`: for each way, and before that for its first answer.
+    After any error the next credentials are tried: brokers do not reliably distinguish wrong credentials from other
+    errors. Fencing an id twice is harmless. seconds: the limit for each try, and before that for its first answer.
     """
     troubles: list[tuple[AdminAccess, FencingError]] = []
     for way in ways:

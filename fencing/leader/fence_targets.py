@@ -1,7 +1,7 @@
-"""Where a generation's tasks write, in the words of its connector's configuration, and how to get there to fence them.
+"""Where a generation's tasks write, by the settings of its connector, and with which credentials to fence them there.
 
-The count record keeps it, so that the next round knows where the old tasks wrote although the configuration is another
-one by then. Values stay as they stand in the config topic, placeholders included.
+The count record stores these settings, so that the next round knows where the old tasks wrote even if the configuration
+has changed. Values are as in the config topic, with their placeholders.
 """
 
 from collections.abc import Mapping
@@ -23,30 +23,32 @@ Settings = Mapping[str, str]
 
 
 def may_keep_own_offsets(config: Settings) -> bool:
-    """Whether the connector's offsets may be in another topic than the worker's; a worker knows for certain."""
+    """Return whether the connector's offsets may be in another topic than the worker's. Only a worker knows for
+    certain.
+    """
     return OFFSETS_STORAGE_TOPIC in config or f"{Role.PRODUCER}.override.{BOOTSTRAP}" in config
 
 
 def target_of(config: Settings) -> dict[str, str]:
-    """The settings that say where records and offsets go, and how they get there."""
+    """Return the settings that say where records and offsets go, with the credentials."""
     return {
         name: value for name, value in config.items() if name == OFFSETS_STORAGE_TOPIC or name.startswith(_OVERRIDES)
     }
 
 
 def place_of(target: Settings) -> dict[str, str]:
-    """Only where they go: two targets with the same place need nothing to be carried."""
+    """Return only where they go. Between two targets with the same place, nothing is migrated."""
     return {name: value for name, value in target.items() if name in _PLACES}
 
 
 def without_secrets(target: Settings) -> dict[str, str]:
-    """What may be kept of a deleted connector's: its configuration, which held the secrets, is gone."""
+    """Return what may be kept of a deleted connector's target: its configuration, which held the secrets, is gone."""
     return {name: value for name, value in target.items() if name not in _HIDDEN}
 
 
 @dataclass(frozen=True, slots=True)
 class AdminAccess:
-    """One way to fence a generation's ids. whose: the credentials, for people."""
+    """A cluster and credentials to fence a generation's ids with. whose: names the credentials in messages."""
 
     whose: str
     connection: Connection
@@ -55,12 +57,12 @@ class AdminAccess:
 def ways(
     target: Settings | None, config: Settings | None, base: Connection, worker_settings: Settings
 ) -> list[AdminAccess]:
-    """How to reach a generation's transactional ids, the best way first; all of them lead to the same cluster.
+    """Return the credentials for a generation's transactional ids, the best first; all are for the same cluster.
 
-    target: the old generation's; None where Kafka Connect wrote its count, which names none: then the newest
-    configuration stands in, as it does in Kafka Connect. config: the newest, None where the connector is deleted.
-    Old credentials may no longer work, so the newest configuration's follow, and the worker's, which are sent to the
-    worker's own cluster only. Raises `Invalid` where none of the settings can be used.
+    target: the old generation's; None if Kafka Connect wrote its count record, which names none: then the newest
+    configuration is used, as Kafka Connect does. config: the newest, None if the connector is deleted. The old
+    credentials may no longer work, so the newest configuration's follow, then the worker's, which are only sent to the
+    worker's own cluster. Raises `Invalid` if none of the settings can be used.
     """
     old = target if target is not None else config or {}
     cluster = bootstrap_of(base.bootstrap, worker_settings, old)

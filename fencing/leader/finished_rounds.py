@@ -1,4 +1,4 @@
-"""Rounds that came to their end together: one transaction for all. Pure."""
+"""Rounds that finish together, in one transaction. Pure."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +12,7 @@ from ringfence.fencing.topics.config_records import ConfigRecord
 def finish_all(
     rounds: Sequence[Round], state: ClusterState
 ) -> tuple[list[ConfigRecord], Mapping[ConnectorName, Conflict]]:
-    """As `finish`, for rounds of several connectors in one transaction; those that are void, with the reason."""
+    """Do `finish` for rounds of several connectors in one transaction. Returns also the void ones, with the reason."""
     records: list[ConfigRecord] = []
     void: dict[ConnectorName, Conflict] = {}
     for round_ in rounds:

@@ -1,9 +1,9 @@
-"""What the config topic may forget of a deleted connector: else it keeps some records of every name that was ever used.
+"""Removes a deleted connector's records from the config topic, which would keep some for every name ever used.
 
 A tombstone is safe once the round of the deletion is done: every transactional id of the name is fenced, and no reader
-lets an attempt run whose connector has no configuration. Whoever slept so long that compaction has taken the tombstone,
-too, is fenced all the same, and ends by itself (`fencing.task.view`). The task count record is kept where the name ever
-had its offsets outside of the worker's topic: it says where they are to a connector that is created under that name.
+lets an attempt run whose connector has no configuration. An attempt that slept until compaction had dropped the
+tombstone is fenced, too, and ends itself (`fencing.task.view`). The task count record is kept if the name ever had
+offsets outside of the worker's topic: a connector created with that name learns from it where they are.
 """
 
 from itertools import islice
@@ -21,19 +21,19 @@ from ringfence.fencing.topics.config_records import (
 from ringfence.fencing.topics.connector_state import ConnectorState
 
 AT_ONCE: Final = 200
-"""Names in one transaction: after an upgrade thousands may be due."""
+"""The maximum of names in one transaction: after an upgrade, thousands may be due."""
 
 
 def find_forgettable(state: ClusterState) -> list[ConnectorName]:
-    """Deleted connectors of which something is left that nobody needs; at most AT_ONCE."""
+    """Return deleted connectors with records that nobody needs, at most AT_ONCE."""
     due = (connector.name for connector in state.connectors.values() if tombstones(connector))
     return list(islice(due, AT_ONCE))
 
 
 def tombstones(connector: ConnectorState) -> list[ConfigRecord]:
-    """The records that remove what is left of a deleted connector; none while its round is pending.
+    """Return the records that remove what is left of a deleted connector; none while its round is pending.
 
-    The commit's comes before the count's: a reader that stops between them sees no round that is due.
+    The commit record is removed before the count record, so a reader that stops between them sees no pending round.
     """
     if connector.config is not None or connector.unreadable is not None or connector.round_pending:
         return []
@@ -52,5 +52,5 @@ def tombstones(connector: ConnectorState) -> list[ConfigRecord]:
 
 
 def forget(state: ClusterState) -> list[ConfigRecord]:
-    """The plan of the leader's write."""
+    """Plan the leader's write."""
     return [record for name in find_forgettable(state) for record in tombstones(state.connector(name))]

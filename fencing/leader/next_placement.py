@@ -1,7 +1,7 @@
-"""The next placement of one task: `look_at` says what is due, `next_record` what is written once a worker is assigned.
+"""The next placement of a task: `look_at` says what is due, `next_record` what to write once a worker is assigned.
 
-In between, `fencing.leader.assignment` gives each task that needs a place a worker. A placement is an attempt's right
-to run: its record names the worker, and the next attempt of the same generation replaces it.
+In between, `fencing.leader.assignment` assigns workers to tasks. A placement is an attempt's right to run: its record
+names the worker, and the next attempt of the same generation replaces it.
 """
 
 from collections.abc import Mapping, Set
@@ -36,11 +36,11 @@ class Next(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """What decides about a placement, besides the task's own placement and status.
+    """What a placement depends on, besides the task's own placement and status.
 
     live: the places of live workers. not_before: monotonic times before which a lost task is not placed again.
-    held_until: until when a place whose worker left is waited for. now: monotonic; now_ms: the wall clock, for
-    automatic restarts. settings: the worker's.
+    held_until: how long to wait for the worker of a place to return. now: monotonic; now_ms: wall clock, for automatic
+    restarts. settings: the worker's.
     """
 
     live: Set[Place]
@@ -51,16 +51,16 @@ class ClusterView:
     settings: Mapping[str, str]
 
     def places_of(self, worker: WorkerId) -> list[Place]:
-        """Where a worker lives now; empty while it is away."""
+        """Return where a worker is now; empty while it is away."""
         return sorted(place for place in self.live if place[0] == worker)
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A task that needs a place, or keeps the one it has.
+    """A task that needs a place, or keeps its own.
 
-    placement: its place in this generation; reported: its status, if that is about this very attempt. prefer: where it
-    stays if there is room; avoid: where it goes only if there is room nowhere else.
+    placement: its placement in this generation; reported: its status, if that is about this attempt. prefer: where it
+    stays if there is room; avoid: where it goes only if there is no room elsewhere.
     """
 
     task: TaskId
@@ -73,7 +73,7 @@ class Candidate:
 
     @property
     def is_restart(self) -> bool:
-        """An automatic restart of a failed task."""
+        """Whether it is an automatic restart of a failed task."""
         return self.next is Next.RETRY and self.reported is not None and self.reported.state is State.FAILED
 
 
@@ -82,7 +82,7 @@ def place_of(placement: Placement) -> Place:
 
 
 def status_of(status: StatusState, task: TaskId, placement: Placement | None) -> TaskStatus | None:
-    """The task's status, if it is about this very attempt."""
+    """Return the task's status, if it is about this attempt."""
     reported = status.tasks.get(task)
     if reported is None or placement is None:
         return None
@@ -91,7 +91,9 @@ def status_of(status: StatusState, task: TaskId, placement: Placement | None) ->
 
 
 def look_at(connector: ConnectorState, task: TaskId, status: StatusState, view: ClusterView) -> Candidate | None:
-    """What is due for a task of the connector's newest generation; None if it is neither moved nor counted for now."""
+    """Return what is due for a task of the connector's newest generation; None if it is neither moved nor
+    counted now.
+    """
     assert connector.commit is not None
     generation = connector.commit.generation
     placement = connector.placements.get(task.task)
@@ -125,7 +127,7 @@ def _due(
         return Next.RETRY if _restart_due(connector, placement, ended, view) else None
     here = place_of(placement)
     held = here not in view.live and view.now < view.held_until.get(here, 0.0)
-    # By default only an attempt that may still run is waited for; where somebody set a delay, its worker is.
+    # By default, wait only for an attempt that may still run; with a configured delay, wait for its worker.
     if held and (ended is None or REBALANCE_DELAY in view.settings):
         return Next.FOLLOW if view.places_of(placement.worker) else None
     if ended is not None:
@@ -141,10 +143,10 @@ def _restart_due(connector: ConnectorState, placement: Placement, failed: TaskSt
 
 
 def _earlier_attempt_ended(placement: Placement, newest: TaskStatus | None, view: ClusterView) -> bool:
-    """Whether the attempt that `placement` comes after has ended, as far as anybody can tell.
+    """Return whether the attempt before `placement` has ended, as far as can be known.
 
-    Its status says so, or else its worker left and was waited for. An attempt that is moved has reported before, and
-    its worker reports an end that it cannot report itself.
+    Its status says so, or its worker has left and the wait for it is over. An attempt that is moved has reported
+    before, and its worker reports an end that the attempt cannot report itself.
     """
     if newest is None or (newest.generation, newest.attempt) != (placement.generation, placement.after):
         return True
@@ -153,7 +155,7 @@ def _earlier_attempt_ended(placement: Placement, newest: TaskStatus | None, view
 
 
 def next_record(candidate: Candidate, member: Member, now_ms: int) -> PlacementRecord | None:
-    """The record that places the task on the worker that it was assigned to; None if nothing changes."""
+    """Return the record that places the task on its assigned worker; None if nothing changes."""
     old = candidate.placement
     attempt, after = 1, 0
     if old is not None:
@@ -168,7 +170,7 @@ def next_record(candidate: Candidate, member: Member, now_ms: int) -> PlacementR
                 after = old.after
             case Next.STAY if old.mode is not Mode.ENABLED:
                 if not _runs(candidate.reported):
-                    return None  # it is just starting: moved once it can report that it has ended
+                    return None  # it is starting: it is moved once it can report its end
                 after = old.attempt
     return PlacementRecord(
         candidate.task,
@@ -188,7 +190,7 @@ def _runs(reported: TaskStatus | None) -> bool:
 
 
 def _restarts(candidate: Candidate, now_ms: int) -> int:
-    """The count of restarts for the next attempt: kept if only its worker was lost, one more for a restart."""
+    """Return the restart count of the next attempt: unchanged if only its worker was lost, one more for a restart."""
     if candidate.placement is None:
         return 0
     if candidate.is_restart and candidate.reported is not None:

@@ -1,9 +1,9 @@
-"""What older epochs of a producer left open on partitions without its coordinator's knowledge (invariant 13).
+"""Hanging transactions of a producer's older epochs, which its coordinator does not know (invariant 13).
 
-A coordinator that has answered InitProducerId has ended every transaction of the id that it knew of. What is open after
-that, for the same producer id under an older epoch, hangs (KIP-664): a request that arrived after its transaction had
-ended, as it happens around a broker's crash. Readers of committed records would wait before it for ever; worse, the
-marker of a later commit of the same producer id would make its records visible. A marker on the partition ends it.
+A coordinator that has answered InitProducerId has ended every transaction of the id that it knew. A transaction of the
+same producer id that is still open with an older epoch hangs (KIP-664): a request arrived after its transaction had
+ended, as can happen around a broker's crash. read_committed consumers would wait for it forever; worse, the marker of a
+later commit of the same producer id would make its records visible. A marker on the partition ends it.
 """
 
 import logging
@@ -20,12 +20,12 @@ log = logging.getLogger(__name__)
 _clients = ClientPool(HangingProber)
 
 Epochs = Mapping[int, int]
-"""The newest epoch of each producer id: what InitProducerId has answered."""
+"""The newest epoch of each producer id, as InitProducerId has answered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What was found and ended. unseen: why nobody could look at some topics, for people; empty where all were seen."""
+    """What was found and ended. unseen: why some topics could not be checked, as a message; "" if all were."""
 
     hanging: Sequence[Hanging] = ()
     unseen: Sequence[str] = field(default_factory=tuple)
@@ -37,11 +37,11 @@ def end_leftovers(
     ways: Sequence[AdminAccess],
     found: Callable[[Hanging], None] = lambda _: None,
 ) -> Ended:
-    """End what hangs on these topics, as far as these are there, for older epochs of these producer ids.
+    """End hanging transactions of older epochs of these producer ids on those of the topics that exist.
 
-    The first of `ways` that may do it does. `found` is told of each that was ended. Raises `Retriable` where one was
-    found and could not be ended, or where no broker answers. Whoever may not look goes on, and `unseen` says so: what
-    nobody may see cannot be made a condition.
+    ways: the first with the right is used. found: called with each one ended. Raises `Retriable` if one could not be
+    ended, or if no broker answers. Without the right to check, the caller continues, and `unseen` says so: a check that
+    is not permitted cannot be a condition.
     """
     if not topics or not epochs:
         return Ended()
@@ -80,7 +80,7 @@ def end_leftovers(
 
 
 def describe_manual_abort(one: Hanging, ways: Sequence[AdminAccess]) -> str:
-    """What an operator can do about it with Kafka's own tool."""
+    """Return what an operator can do about it with Kafka's own tool."""
     where = ways[0].connection.bootstrap
     return (
         f"By hand: kafka-transactions.sh --bootstrap-server {where} abort --topic {one.topic} --partition "
@@ -89,7 +89,7 @@ def describe_manual_abort(one: Hanging, ways: Sequence[AdminAccess]) -> str:
 
 
 def _look(prober: HangingProber, topics: Sequence[str], epochs: Epochs) -> tuple[list[Hanging], dict[str, Fatal]]:
-    """What hangs on the topics that may be seen; the others, with the broker's word."""
+    """Return what hangs on the topics that may be checked, and the others, with the broker's error."""
     try:
         return prober.leftovers(topics, epochs), {}
     except Fatal as error:

@@ -1,7 +1,7 @@
-"""What the leader should do next, as a pure function of what it sees (the reconcile loop's core).
+"""What the leader must do next, as a pure function of the state (the core of the reconcile loop).
 
-Level-triggered: called again and again with the newest state, it answers with the steps that are due. A step that was
-lost is simply due again; a step that was done is no longer.
+It is level-triggered: called repeatedly with the newest state, it returns the steps that are due. A lost step is due
+again; a completed step no longer is.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,23 +21,23 @@ from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.fencing.topics.status import NO_SLOT, State, StatusState, TaskStatus
 
 UNFENCED_GRACE_S: Final = 300.0
-"""How long a lost attempt without transactions is waited for where that key is not set: Kafka Connect's default."""
+"""How long to wait for a lost attempt without transactions if the setting is missing: Kafka Connect's default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """What is due. Each part may be empty."""
+    """The steps that are due. Each part may be empty."""
 
     tasks_wanted: Sequence[ConnectorName]
-    """Connectors whose task set is older than their configuration: ask the plugin, write tasks and commit."""
+    """Connectors whose tasks are older than their configuration: ask the plugin, write tasks and commit."""
     rounds: Sequence[Round]
     placements: Sequence[PlacementRecord]
     unassigned: Sequence[TaskId]
     """Tasks for which no worker has a slot."""
     restarting: Sequence[TaskId] = ()
-    """Those of the placements that are automatic restarts of failed tasks."""
+    """The placements that are automatic restarts of failed tasks."""
     forgettable: Sequence[ConnectorName] = ()
-    """Deleted connectors whose remaining records are removed from the config topic."""
+    """Deleted connectors whose remaining records must be removed from the config topic."""
 
 
 def decide(
@@ -52,9 +52,9 @@ def decide(
     settings: Mapping[str, str] | None = None,
     held_until: Mapping[Place, float] | None = None,
 ) -> Steps:
-    """The steps that are due. `not_before`: monotonic times before which a lost task is not placed again.
+    """Return the steps that are due. not_before: monotonic times before which a lost task is not placed again.
 
-    now_ms: the wall clock, for automatic restarts; settings: the worker's; held_until: see `waiting_for`.
+    now_ms: wall clock, for automatic restarts; settings: the worker's; held_until: see `waiting_for`.
     """
     tasks_wanted = [
         connector.name for connector in state.existing() if connector.unreadable is None and connector.tasks_stale
@@ -67,7 +67,7 @@ def decide(
 
 
 def taking_tasks(state: ClusterState, members: Sequence[Member]) -> list[Member]:
-    """The members, drained ones without a slot: their tasks move as far as others have room, and the rest stays."""
+    """Return the members, with no slot for drained ones: their tasks move as far as others have room; the rest stay."""
     return [
         replace(member, slots=0) if state.drained.get(member.worker) == member.incarnation else member
         for member in members
@@ -83,7 +83,7 @@ def _tasks_to_run(connector: ConnectorState) -> list[TaskId]:
 def _place_tasks(
     state: ClusterState, status: StatusState, members: Sequence[Member], view: ClusterView
 ) -> tuple[list[PlacementRecord], list[TaskId], list[TaskId]]:
-    """Placement records, tasks without a slot, and the tasks whose placement is an automatic restart."""
+    """Return placement records, tasks without a slot, and tasks whose placement is an automatic restart."""
     candidates = {
         task: candidate
         for connector in state.existing()
@@ -103,7 +103,7 @@ def _place_tasks(
 
 
 def statuses_with_restart(state: ClusterState, status: StatusState, settings: Mapping[str, str]) -> list[TaskStatus]:
-    """The statuses of failed tasks that do not tell yet when they are restarted: as they should read."""
+    """Return new statuses for failed tasks whose status does not yet say when they are restarted."""
     changed = []
     for task, found in status.tasks.items():
         connector = state.connectors.get(task.connector)
@@ -122,10 +122,10 @@ def statuses_with_restart(state: ClusterState, status: StatusState, settings: Ma
 def statuses_without_slot(
     state: ClusterState, status: StatusState, unassigned: Sequence[TaskId], now_ms: int
 ) -> list[TaskStatus]:
-    """What tells of tasks of a new generation that nobody has a slot for, where it is not told yet.
+    """Return new statuses for tasks of a new generation without a slot, if their status does not yet say so.
 
-    Without it, what an older generation's attempt said last, a failure say, would stand for the new one. A task that
-    has had a place in its generation keeps its own report, which decides when it is restarted.
+    Otherwise the last status of an older generation's attempt, such as a failure, would seem to be the new one's. A
+    task that had a place in its generation keeps its own status, which decides when it is restarted.
     """
     told = []
     for task in unassigned:
@@ -151,10 +151,10 @@ def waiting_for(
     now: float,
     status: StatusState | None = None,
 ) -> dict[Place, float]:
-    """For each place with tasks whose worker left: until when it is waited for (`scheduled.rebalance.max.delay.ms`).
+    """Return how long to wait for the worker of each place with tasks to return (`scheduled.rebalance.max.delay.ms`).
 
-    `before`: the last answer. A place that is not in it has left just now. delay_s: None where the key is not set; then
-    an exactly-once task does not wait, since its transactional id makes that safe, and any other waits five minutes.
+    before: the last result; a worker whose place is not in it has just left. delay_s: None if the setting is missing;
+    then an exactly-once task does not wait, which its transactional id makes safe, and any other waits five minutes.
     """
     live = {(member.worker, member.incarnation) for member in members}
     waited: dict[Place, float] = {}

@@ -1,7 +1,7 @@
 """Automatic restarts of failed tasks: when the next one is due, and when to give up. Pure.
 
-The count stands in the placement record, so it survives a change of the leader: `restarts` in a row so far, and
-`placed_ms`, from which a stable while is told. A restart by hand and a new generation begin at 0.
+The count is in the placement record, so it survives a change of leader: `restarts` in a row so far, and `placed_ms`,
+which shows how long the attempt was stable. A manual restart and a new generation start at 0.
 """
 
 from collections.abc import Mapping
@@ -16,20 +16,21 @@ from ringfence.fencing.topics.status import FAILED, MISCONFIGURED, TaskStatus
 FIRST_S: Final = 10
 LONGEST_S: Final = 600
 STABLE_S: Final = 600
-"""An attempt that lived this long begins the count again."""
+"""An attempt that ran this long resets the count."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestartPolicy:
-    """Whether, and how many times in a row."""
+    """Whether to restart, and how many times in a row."""
 
     enabled: bool = True
     max_attempts: int = 7
 
     @classmethod
     def of(cls, connector: Mapping[str, str], worker: Mapping[str, str]) -> "RestartPolicy":
-        """The connector's settings, else the worker's of the same names. What cannot be read counts as the default:
-        validation has refused it where anybody could still be told."""
+        """Read the connector's settings, else the worker's with the same names. A value that cannot be read counts as
+        the default: validation has already refused it.
+        """
         enabled = connector.get(AUTO_RESTART_ENABLED, worker.get(AUTO_RESTART_ENABLED, "true")).strip().lower()
         attempts = connector.get(AUTO_RESTART_MAX_ATTEMPTS, worker.get(AUTO_RESTART_MAX_ATTEMPTS, "")).strip()
         return cls(
@@ -38,23 +39,25 @@ class RestartPolicy:
 
 
 def why_of(error: Exception) -> str:
-    """FAILED, or MISCONFIGURED for what the plugin says its configuration is to blame for: that does not pass."""
+    """Return FAILED, or MISCONFIGURED if the plugin blames its configuration: a restart does not help then."""
     return MISCONFIGURED if isinstance(error, ConfigException) else FAILED
 
 
 def pause_s(restarts: int) -> int:
-    """The pause after so many restarts in a row: 10 s, doubled each time, at most ten minutes."""
+    """Return the pause after this many restarts in a row: 10 s, doubled each time, at most ten minutes."""
     return min(LONGEST_S, FIRST_S << min(restarts, 16))
 
 
 def in_a_row(placement: Placement, until_ms: int) -> int:
-    """The restarts that still count at the given time: none after a stable while."""
+    """Return the restarts that still count at the given time: none after a stable run."""
     stable = placement.placed_ms and until_ms - placement.placed_ms >= STABLE_S * 1000
     return 0 if stable else placement.restarts
 
 
 def next_restart_ms(policy: RestartPolicy, placement: Placement, failed: TaskStatus) -> int | None:
-    """Wall clock of the next automatic restart; None where there will be none. `failed` speaks of this placement."""
+    """Return the wall clock of the next automatic restart; None if there is none. failed: the status of this
+    placement.
+    """
     if not policy.enabled or failed.why != FAILED:
         return None
     restarts = in_a_row(placement, failed.since_ms)

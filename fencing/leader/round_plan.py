@@ -1,8 +1,8 @@
 """Fencing rounds (KIP-618, "Zombie fencing"): before a generation starts, no older one can commit.
 
 A round is pending while the count record's generation differs from the newest commit's. It fences every id 0..n-1 of
-the old count, without exception: the KIP's shortcut (one task before and after) would let a stop and an offset reset
-slip through. `plan` and `finish` are pure; the fencing between them is one call that is safe to repeat.
+the old count, without exception: the KIP's shortcut (one task before and after) would miss a stop with an offset reset.
+`plan` and `finish` are pure; the fencing between them is one call that is safe to repeat.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,11 +18,11 @@ from ringfence.fencing.topics.connector_state import ConnectorState
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one round has to do: fence `ids` where `target` says, then say that `generation` may start.
+    """The work of a round: fence `ids` at `target`, then write that `generation` may start.
 
-    target: where the old generation wrote (`fencing.leader.fence_targets`), None where nobody knows: Kafka Connect
-    wrote the count record, or there is none. writes: where the new one will, which the new count record keeps.
-    elsewhere: what it says about all generations of this name so far.
+    target: where the old generation wrote (`fencing.leader.fence_targets`), None if unknown: Kafka Connect wrote the
+    count record, or there is none. writes: where the new one will write, for the new count record. elsewhere: whether
+    any generation of this name had offsets outside of the worker's topic.
     """
 
     connector: ConnectorName
@@ -35,10 +35,10 @@ class Round:
 
 
 def plan(state: ConnectorState, group_id: str) -> Round | None:
-    """The round that is due for this connector; None where none is.
+    """Return the pending round of this connector, or None.
 
-    A generation with tasks waits while its connector cannot be read: the configuration says where it writes, which the
-    count record must keep.
+    A generation with tasks waits while its connector cannot be read: its configuration says where it writes, which the
+    count record must contain.
     """
     if not state.round_pending or state.commit is None or (state.unreadable is not None and state.commit.tasks):
         return None
@@ -46,7 +46,7 @@ def plan(state: ConnectorState, group_id: str) -> Round | None:
     ids = [task_transactional_id(group_id, TaskId(state.name, task)) for task in range(old)]
     known = state.count is not None and state.count.generation is not None
     target = dict(state.count.target) if state.count is not None and known else None
-    # A deleted connector's offsets stay where they are, for one that is created under its name.
+    # A deleted connector's offsets stay where they are, for a connector that is created with its name.
     writes = without_secrets(target or {}) if state.config is None else target_of(state.config)
     return Round(
         state.name, state.commit.generation, ids, state.commit.tasks, target, writes, _is_elsewhere(state, writes)
@@ -54,17 +54,16 @@ def plan(state: ConnectorState, group_id: str) -> Round | None:
 
 
 def _is_elsewhere(state: ConnectorState, writes: Mapping[str, str]) -> bool | None:
-    """Whether the offsets of this name are, or ever were, outside of the worker's topic; None: nobody knows."""
+    """Return whether the offsets of this name are, or ever were, outside of the worker's topic; None: unknown."""
     if place_of(writes):
         return True
     return state.count.elsewhere if state.count is not None else False
 
 
 def finish(round_: Round, state: ClusterState) -> list[ConfigRecord]:
-    """The count records that end a round, for the state at the end of the config topic after the fence.
+    """Return the count records that end a round, for the state at the end of the config topic after the fence.
 
-    Raises `Conflict` where a newer generation came in the meantime: then its own round fences all, and this one is
-    void.
+    Raises `Conflict` if there is a newer generation by now: its own round fences all, and this one is void.
     """
     connector = state.connector(round_.connector)
     if connector.generation != round_.generation:

@@ -1,13 +1,13 @@
-"""A leader's term: the right to write the config topic, and its only way to do so (invariant 3).
+"""A leader's term: the right to write the config topic, and the only way to do so (invariant 3).
 
 Two things fence an older leader: the epoch of the transactional id `connect-cluster-${group.id}` (KIP-618), and the
 group generation (KIP-447): every transaction also commits the group's offset on the config topic, with the metadata
 that was captured inside the rebalance callback while this member owned the partition.
 
-A term: 1 the metadata, 2 `init_transactions`, and what hangs of the id's older epochs on the config topic is ended
-(invariant 13): the marker of this leader's next commit would make it visible, 3 one transaction with the metadata
-before anything else, 4 the config topic to the end. Then writes, each with a precondition that is checked at the end of
-the log.
+A term begins with four steps. 1: capture the metadata. 2: `init_transactions`, and end hanging transactions of the id's
+older epochs on the config topic (invariant 13), which the marker of this leader's next commit would make visible. 3:
+commit one transaction with the metadata before anything else. 4: read the config topic to its end. Then it writes, and
+checks each write's precondition at the end of the log.
 """
 
 import logging
@@ -38,7 +38,7 @@ _GENERATION_OVER = {"ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_
 
 @dataclass(frozen=True, slots=True)
 class TopicRecord:
-    """A record for another topic in the same transaction: source offsets moved by hand."""
+    """A record for another topic in the same transaction: altered source offsets."""
 
     topic: str
     key: bytes
@@ -46,7 +46,7 @@ class TopicRecord:
 
 
 class Term:
-    """One term of one leader. One thread uses it. Raises `NotLeader` once the term is over, for ever after."""
+    """One term of a leader, used by one thread. All calls raise `NotLeader` once the term is over."""
 
     def __init__(
         self,
@@ -61,8 +61,8 @@ class Term:
         on_records: Callable[[Sequence[LogRecord]], None] = lambda _: None,
         vault: Vault = NO_KEYS,
     ) -> None:
-        """`owns`: whether this member still owns the partition, as far as it knows. stamper: says who wrote a record.
-        on_records: sees all records of the config topic, each once. vault: encrypts and decrypts configurations.
+        """owns: whether this member still owns the partition, as far as it knows. stamper: records who wrote a record.
+        on_records: called with all records of the config topic, each once. vault: encrypts and decrypts configurations.
         """
         self._stamper = stamper
         self._connection = connection
@@ -72,10 +72,10 @@ class Term:
         self._owns = owns
         self._clock = clock
         self._producer: TransactionalProducer | None = None
-        self._claimed = False  # a claim that failed midway leaves a producer that may not write
+        self._claimed = False  # a claim that failed halfway leaves a producer that must not write
         self._vault = vault
         self.seals = SealWatch(vault)
-        """Which configurations are to be written again, under another key."""
+        """Which configurations must be written again, encrypted with another key."""
 
         def look(records: Sequence[LogRecord]) -> None:
             self.seals.look(records)
@@ -84,7 +84,7 @@ class Term:
         self._log = ConfigLog(connection, config_topic, on_records=look, vault=vault)
         self._over: str | None = None
         self.in_doubt = False
-        """The last write failed after its commit was asked for, and nobody has looked what became of it."""
+        """Whether the last write failed after its commit was sent, and its outcome has not been read yet."""
 
     @property
     def state(self) -> ClusterState:
@@ -97,11 +97,11 @@ class Term:
         return self._metadata.generation
 
     def recapture(self, metadata: GroupMetadata) -> None:
-        """A rebalance left this member the owner: go on under its new generation."""
+        """Continue with the new group generation, after a rebalance in which this member kept the partition."""
         self._metadata = metadata
 
     def claim(self, deadline: Deadline) -> ClusterState:
-        """Steps 2 to 4. Repeated after each doubt; then it also tells what became of the transaction in doubt."""
+        """Do steps 2 to 4. Repeated after each unknown outcome, which it then settles."""
         while True:
             self._check()
             try:
@@ -125,7 +125,9 @@ class Term:
                 raise Retriable("The config topic could not be claimed in time; it is tried again")
 
     def _end_leftovers(self, producer: TransactionalProducer, deadline: Deadline) -> None:
-        """Raises `Retriable` where something hangs and may not be ended: the message says how a person can."""
+        """End hanging transactions. Raises `Retriable` if this may not end one: the message says how an
+        operator can.
+        """
         ways = [AdminAccess("the worker's credentials", self._connection)]
         while True:
             self._check()
@@ -148,7 +150,7 @@ class Term:
         return NotLeader(reason)
 
     def _on_fenced(self, error: Fenced) -> None:
-        """Invariant 5: a leader of an older generation stands down; one that still owns the partition claims again."""
+        """Invariant 5: a leader of an older generation resigns; one that still owns the partition claims it again."""
         if error.code in _GENERATION_OVER or not self._owns():
             raise self._not_leader(f"This worker no longer leads: {error}") from error
         log.warning("Fenced while still the owner of the config topic; claiming it again: %s", error)
@@ -182,15 +184,15 @@ class Term:
         deadline: Deadline,
         doubt: Deadline | None = None,
     ) -> tuple[ClusterState, int]:
-        """Write what `decide` answers for the state at the end of the log, in one transaction.
+        """Write what `decide` returns for the state at the end of the log, in one transaction.
 
-        Returns the state with it, and the offset of the last record (-1 where there was nothing to write). Records of
-        other topics must come with at least one of the config topic, which tells whether they were committed. `decide`
-        raises `Conflict` or `Invalid` where the caller's expectation no longer holds. An unknown outcome is resolved by
-        claiming again and reading the log: within a term nobody else writes it, so what stands behind the old end is
-        ours. Raises `NotLeader` or `Retriable`; nothing was written then, unless `in_doubt` says otherwise.
+        Returns the state after it, and the offset of the last record (-1 if there was nothing to write). Records of
+        other topics must come with at least one of the config topic, which shows whether they were committed. `decide`
+        raises `Conflict` or `Invalid` if the caller's expectation no longer holds. An unknown outcome is settled by
+        claiming again and reading the log: nobody else writes it within a term, so records after the old end are ours.
+        Raises `NotLeader` or `Retriable`; then nothing was written, unless `in_doubt` is true.
 
-        `doubt`: how long to go on finding out, where that is worth more time than the write itself.
+        doubt: how long to try to settle an unknown outcome, if longer than the write's deadline.
         """
         while True:
             self.in_doubt = False
@@ -222,11 +224,11 @@ class Term:
                 return after, after.end - 1
 
     def refresh(self, deadline: Deadline) -> ClusterState:
-        """The state as of the end of the config topic, with all that this term has committed."""
+        """Return the state at the end of the config topic, with all that this term has committed."""
         return self._log.refresh(deadline, -1 if self._producer is None else self._producer.producer_id)
 
     def close(self) -> None:
-        """Let the clients go."""
+        """Close the clients."""
         self._over = self._over or "The term is over"
         if self._producer is not None:
             self._producer.close()
