@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ringfence.engine.leader.plugin_upgrades import PluginUpgrades
 from ringfence.engine.plugins import PluginHost
-from ringfence.engine.plugins.errors import PluginError
+from ringfence.engine.plugins.errors import PluginError, PluginStarting
 from ringfence.engine.plugins.host import version_key
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.fencing.backoff import Backoff
@@ -31,7 +31,7 @@ _OFFSETS_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class TaskSet:
-    """The answer of a connector instance. Exactly one of `tasks` and `trace` is set."""
+    """The answer of a connector instance: `tasks` or `trace`, or neither where it has to be asked again."""
 
     connector: ConnectorName
     config_offset: int
@@ -118,6 +118,9 @@ class Instances:
     ) -> TaskSet:
         try:
             tasks = self.make(name, config, grant)
+        except PluginStarting as error:
+            log.info("Connector %s is asked for its tasks again: %s", name, error)
+            return TaskSet(name, config_offset, None, None)
         except PluginError as error:
             trace = error.trace or error.message
             with self._lock:

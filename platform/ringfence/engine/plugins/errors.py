@@ -20,6 +20,10 @@ class PluginTimeout(PluginError):
     kind = "timeout"
 
 
+class PluginStarting(PluginTimeout):
+    """No answer in time, since the process is still starting: it goes on, and answers the next call."""
+
+
 class PluginCrash(PluginError):
     """The process ended during the call. `alone`: no other call was under way in it, so this one is to blame."""
 

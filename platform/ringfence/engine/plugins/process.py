@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import cast
 
 from ringfence.connectors.installed import installed_state
-from ringfence.engine.plugins.errors import PluginCrash, PluginError, PluginTimeout, from_wire
+from ringfence.engine.plugins.errors import PluginCrash, PluginError, PluginStarting, PluginTimeout, from_wire
 from ringfence.engine.spark.child_environment import without_ours
 from ringfence.requests.plugin_calls import PluginCall
 from ringfence.requests.request import Answer
@@ -22,6 +22,9 @@ from ringfence.requests.request import Answer
 logger = logging.getLogger(__name__)
 
 CHILD = "ringfence.engine.plugins.child"
+_SECONDS_TO_START = 60.0
+"""On a busy machine a process needs long until it reads its first request. To kill it would make the next one no
+faster."""
 _SECONDS_TO_END = 1.0
 _MOST_STACKS = 10_000
 
@@ -64,6 +67,8 @@ class ChildProcess:
         self._environment = dict(environment or {})
         self._installed = installed_state(self._environment)
         self._why: str | None = None
+        self._ready = threading.Event()
+        self._started = time.monotonic()
         requests_read, self._requests = os.pipe()
         self._answers, answers_write = os.pipe()
         self._crash = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the process has ended
@@ -102,7 +107,8 @@ class ChildProcess:
         return not self._ended and self._why is None
 
     def call(self, call: PluginCall[Answer], timeout: float, lane: str = "call") -> Answer:
-        """The call's answer. `timeout` in seconds: a late call costs the process its life (`PluginTimeout`).
+        """The call's answer. `timeout` in seconds: a late call costs the process its life (`PluginTimeout`), unless the
+        process is still starting: then it is there for the next call (`PluginStarting`).
 
         Raises `PluginCrash` where the process ended in the meantime, else what the plugin process answered with.
         """
@@ -118,6 +124,10 @@ class ChildProcess:
         if not sent or not answer.arrived.wait(max(0.0, deadline - time.monotonic())):
             with self._lock:
                 self._pending.pop(number, None)
+            if not answer.arrived.is_set() and self._is_starting():
+                raise PluginStarting(
+                    "The plugin process is still starting, since this machine is busy. Try again soon."
+                )
             if not answer.arrived.is_set():
                 self.kill(f"a call of {call.name} was not answered in time")
                 raise PluginTimeout(
@@ -127,6 +137,9 @@ class ChildProcess:
         if answer.error is not None:
             raise answer.error
         return cast("Answer", answer.result)
+
+    def _is_starting(self) -> bool:
+        return not self._ready.is_set() and time.monotonic() - self._started < _SECONDS_TO_START
 
     def kill(self, why: str) -> None:
         """End the process at once; `why` goes into the error of the other calls under way."""
@@ -185,7 +198,10 @@ class ChildProcess:
         self._end()
 
     def _notify(self, message: dict[str, object]) -> None:
-        if self._on_event is None or message["event"] == "ready":
+        if message["event"] == "ready":
+            self._ready.set()
+            return
+        if self._on_event is None:
             return
         try:
             self._on_event(message)
