@@ -1,1 +1,1 @@
-"""The platform's topics: the records of the config and status topics, their state, and how a topic is read."""
+"""The platform's topics: records of the config and status topics, their state, and how topics are read."""

@@ -14,7 +14,9 @@ _BETWEEN: Final = ":connector-"
 
 @dataclass(frozen=True, slots=True)
 class TopicStatus(StatusEntry):
-    """A task of the connector has committed records to the topic; `since_ms`: wall clock of the first such commit."""
+    """Says that a task of the connector has committed records to the topic. since_ms: wall clock of the first such
+    commit.
+    """
 
     connector: ConnectorName
     topic: str
@@ -90,11 +92,11 @@ def key_of(connector: ConnectorName, topic: str) -> str:
 
 
 def parts_of(key: str) -> tuple[ConnectorName, str] | None:
-    """Connector and topic of a key; None for any other key."""
+    """Return connector and topic of a key; None for any other key."""
     return _split(key.removeprefix(TopicStatus.PREFIX)) if key.startswith(TopicStatus.PREFIX) else None
 
 
 def _split(rest: str) -> tuple[ConnectorName, str] | None:
-    """No topic has a colon in its name."""
+    """Split at the colon, which no topic has in its name."""
     topic, between, connector = rest.partition(_BETWEEN)
     return (ConnectorName(connector), topic) if topic and between and connector else None

@@ -1,7 +1,7 @@
-"""What the config topic says, as pure data: `Fold(state)` takes records in (KIP-618, "Task count records").
+"""The state that the config topic describes, as pure data. `Fold` applies records (KIP-618, "Task count records").
 
-Every reader (leader, worker, task, projection) folds the same records with this one function, so all of them agree
-on generations, on which rounds are pending and on who may run.
+Every reader (leader, worker, task, projection) applies the same records with this code, so all of them agree on
+generations, on pending rounds and on which attempts may run.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ from ringfence.fencing.topics.topic_ids import TopicIds
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """The whole config topic up to, not including, `end`."""
+    """The state of the whole config topic up to, but not including, `end`."""
 
     end: int = 0
     connectors: Mapping[ConnectorName, ConnectorState] = field(default_factory=dict)
@@ -25,15 +25,15 @@ class ClusterState:
     loggers: Mapping[str, tuple[int, str | None]] = field(default_factory=dict)
     unknown: frozenset[str] = frozenset()
     drained: Mapping[WorkerId, Incarnation] = field(default_factory=dict)
-    """Workers that get no tasks: only in this incarnation, so a restart ends it."""
+    """Drained workers, which get no tasks: only in this incarnation, so a restart ends it."""
     topic_ids: TopicIds | None = None
 
     def connector(self, name: ConnectorName) -> ConnectorState:
-        """The connector's state; an empty one where the topic says nothing about it."""
+        """Return the connector's state; an empty one if the topic says nothing about it."""
         return self.connectors.get(name) or ConnectorState(name)
 
     def existing(self) -> Iterator[ConnectorState]:
-        """Connectors that have a configuration."""
+        """Return the connectors that have a configuration."""
         return (state for state in self.connectors.values() if state.config is not None)
 
     def __contains__(self, name: ConnectorName) -> bool:
@@ -42,9 +42,9 @@ class ClusterState:
 
 
 class Fold:
-    """Folds many records: a copy of the state's maps is changed in place, so each record costs the same.
+    """Applies many records. It changes a copy of the state's maps in place, so each record costs the same.
 
-    `state` is a snapshot that nothing changes any more: it may be handed to other threads.
+    `state` is an immutable snapshot, which may be passed to other threads.
     """
 
     def __init__(self, state: ClusterState) -> None:
@@ -75,37 +75,39 @@ class Fold:
         return self._connectors.get(name) or ConnectorState(name)
 
     def set(self, connector: ConnectorState) -> None:
-        """The connector's new state; one of which the topic says nothing any more is left out."""
+        """Set the connector's new state, or remove it if the topic no longer says anything about it."""
         if connector.is_blank:
             self._connectors.pop(connector.name, None)
         else:
             self._connectors[connector.name] = connector
 
     def apply(self, offset: int, record: ConfigRecord) -> None:
-        """One more record. They must come in the order of their offsets, committed ones only."""
+        """Apply one more record. Call it in the order of offsets, for committed records only."""
         self._end = offset + 1
         record.apply(self, offset)
 
     def forget_session_key(self, offset: int) -> None:
-        """It cannot be read: as if there were none."""
+        """Treat an unreadable session key as if there were none."""
         self._end = offset + 1
         self.session_key = None
 
     def mark_unreadable(self, offset: int, connector: ConnectorName, reason: str) -> None:
-        """A value under a readable connector name could not be read: that connector stops, the rest goes on."""
+        """Note a value that cannot be read, of a connector that its key names. That connector stops; the others
+        continue.
+        """
         self._end = offset + 1
         self.set(replace(self.connector(connector), unreadable=reason))
 
 
 def apply(state: ClusterState, offset: int, record: ConfigRecord) -> ClusterState:
-    """The state after one more record; for many records, see `Fold`."""
+    """Return the state after one more record. For many records, see `Fold`."""
     folding = Fold(state)
     folding.apply(offset, record)
     return folding.state
 
 
 def apply_connector(state: ConnectorState, offset: int, record: ConfigRecord) -> ConnectorState:
-    """One connector's state after one more record; the same one after a record of something else."""
+    """Return a connector's state after one more record; unchanged if the record concerns something else."""
     return record.apply_to(state, offset) if isinstance(record, ConnectorScopedRecord) else state
 
 

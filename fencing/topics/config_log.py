@@ -1,4 +1,4 @@
-"""The config topic, folded: what every worker and the leader hold in memory."""
+"""Reads and follows the config topic: the state that every worker and the leader hold in memory."""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -16,11 +16,11 @@ log = logging.getLogger(__name__)
 
 
 def fold(state: ClusterState, records: Iterable[LogRecord], topic: str, vault: Vault = NO_KEYS) -> ClusterState:
-    """The state after these records (invariant 9).
+    """Return the state after these records (invariant 9).
 
-    A value that cannot be read stops the connector that its key names. A session key is forgotten: the leader makes
-    another, and nothing else depends on it. Raises `Unreadable` where any other key names no connector, unless a
-    readable record under the same key stands behind it.
+    A value that cannot be read stops the connector that its key names. An unreadable session key is dropped: the leader
+    makes another, and nothing else depends on it. Raises `Unreadable` for a value under any other key, unless a later
+    record with that key is readable.
     """
     nobodys: dict[bytes | None, Unreadable] = {}
     folding: Fold | None = None
@@ -54,13 +54,12 @@ def fold(state: ClusterState, records: Iterable[LogRecord], topic: str, vault: V
 
 
 class ConfigLog:
-    """The config topic as it stands, and as it goes on. Not shared between threads; `state` may be read by any.
+    """The config topic and its state. Not thread-safe, except that any thread may read `state`.
 
-    A transaction that is open on it holds no reading (`fencing.topics.topic_log`). Only the leader writes it. A leader
-    reads
-    after its own init, which ended whatever its predecessors left, and waits for the markers of its own commits before
-    it acts on them (`own`). Every other reader may leave out what is open: nobody has acted on it yet, and whoever does
-    so later fences first, after this reader's own init, and so ends what the reader began without knowing.
+    An open transaction does not block a read (`fencing.topics.topic_log`). Only the leader writes the topic. A leader
+    reads after its own init, which has ended all that its predecessors left open, and waits for the markers of its own
+    commits before it acts on them (`own`). Every other reader may ignore an open transaction: nobody has acted on it
+    yet, and the leader fences before it does, after this reader's own init, which ends what the reader has begun.
     """
 
     def __init__(
@@ -71,12 +70,12 @@ class ConfigLog:
         on_records: Callable[[Sequence[LogRecord]], None] = lambda _: None,
         vault: Vault = NO_KEYS,
     ) -> None:
-        """on_records: sees all records in their order, each once. vault: decrypts configurations."""
+        """on_records: called with all records in order, each once. vault: decrypts configurations."""
         self._on_records = on_records
         self._vault = vault
         self.topic = topic
         self.state = ClusterState()
-        self._stable = ClusterState()  # without what the log holds ahead of its position, so that it may come again
+        self._stable = ClusterState()  # without what the log holds ahead, so that it can be applied again
         self._log = TopicLog(connection, topic, deadline=deadline, patience_s=PATIENCE_SECONDS)
         if len(self._log.partitions) != 1:
             raise Unreadable(
@@ -90,12 +89,14 @@ class ConfigLog:
         return self._log.positions[0]
 
     def refresh(self, deadline: Deadline, own: int = -1) -> ClusterState:
-        """The state as of the end of the topic now (invariant 6). own: the producer id of the caller's commits."""
+        """Return the state at the current end of the topic (invariant 6). own: the producer id of the
+        caller's commits.
+        """
         self._take(self._log.catch_up(deadline, own=own))
         return self.state
 
     def poll(self, timeout: float) -> bool:
-        """Take in what has come; whether anything did. Somebody's open transaction does not hold it."""
+        """Apply new records; return whether there were any. An open transaction does not block it."""
         before = self._log.ahead
         records = self._log.follow(timeout)
         changed = bool(records) or self._log.ahead is not before
@@ -108,7 +109,7 @@ class ConfigLog:
         try:
             taken = list(records)
         except Retriable:
-            self._log.restart(began)  # what was read in vain comes again
+            self._log.restart(began)  # records that could not be applied are read again
             raise
         self._on_records(taken)
         self._stable = fold(self._stable, taken, self.topic, self._vault)

@@ -1,6 +1,6 @@
-"""What every type of record in the config topic knows: its key, its value, and what it changes.
+"""The base class of the config topic's record types: each knows its key, its value, and its effect.
 
-A new type is one class, in a module of its own, and one line in `config_records.RECORD_TYPES`.
+A new type is one class, in its own module, and one line in `config_records.RECORD_TYPES`.
 """
 
 import json
@@ -19,15 +19,15 @@ Fields = Mapping[str, object]
 
 
 class ConfigRecord(ABC):
-    """One record. Subclasses are frozen dataclasses."""
+    """A record. Subclasses are frozen dataclasses."""
 
     __slots__ = ()
     PREFIXES: ClassVar[tuple[str, ...]]
-    """What its keys begin with."""
+    """The prefixes of its keys."""
 
     @classmethod
     def decode(cls, prefix: str, rest: str, raw: bytes | None) -> "ConfigRecord | None":
-        """The record under the key `prefix + rest`; None where that is not a key of this type.
+        """Decode the record with the key `prefix + rest`; None if that is not a key of this type.
 
         Raises KeyError, TypeError, ValueError or RecursionError for a value that cannot be read.
         """
@@ -41,15 +41,15 @@ class ConfigRecord(ABC):
     @classmethod
     @abstractmethod
     def parse(cls, prefix: str, rest: str, value: Fields | None) -> "ConfigRecord | None":
-        """As `decode`; `value` None is a tombstone."""
+        """Parse as in `decode`; `value` None is a tombstone."""
 
     @classmethod
     def connector_in(cls, rest: str) -> ConnectorName | None:
-        """The connector that a key with this rest belongs to; None where it belongs to the cluster."""
+        """Return the connector that a key with this rest belongs to; None if it belongs to the cluster."""
         return None
 
     def encode(self) -> tuple[bytes, bytes | None]:
-        """Key and value, as Kafka Connect would write them."""
+        """Return key and value, as Kafka Connect would write them."""
         value = self.to_value()
         return self.to_key().encode(), None if value is None else dump(value)
 
@@ -58,15 +58,15 @@ class ConfigRecord(ABC):
 
     @abstractmethod
     def to_value(self) -> Fields | None:
-        """None for a tombstone."""
+        """Return the value; None for a tombstone."""
 
     @abstractmethod
     def apply(self, cluster: "Fold", offset: int) -> None:
-        """Change the cluster's state; `offset` is this record's own."""
+        """Apply the record to the cluster's state; offset: the record's own."""
 
 
 class ConnectorScopedRecord(ConfigRecord):
-    """A record of one connector, whose name is the rest of the key."""
+    """A record of one connector; its name is the rest of the key."""
 
     __slots__ = ()
 
@@ -81,14 +81,14 @@ class ConnectorScopedRecord(ConfigRecord):
 
     @abstractmethod
     def apply_to(self, state: "ConnectorState", offset: int) -> "ConnectorState":
-        """The connector's state after this record."""
+        """Return the connector's state after this record."""
 
     def apply(self, cluster: "Fold", offset: int) -> None:
         cluster.set(self.apply_to(cluster.connector(self.owner), offset))
 
 
 class TaskScopedRecord(ConnectorScopedRecord):
-    """A record of one task: the rest of the key is `<connector>-<task>`."""
+    """A record of one task; the rest of the key is `<connector>-<task>`."""
 
     __slots__ = ()
 
@@ -99,7 +99,7 @@ class TaskScopedRecord(ConnectorScopedRecord):
 
 
 def parse_strings(value: object) -> dict[str, str]:
-    """An object of strings; other values become their JSON text, and null is left out. Raises TypeError."""
+    """Parse an object of strings; other values become JSON strings, and null is left out. Raises `TypeError`."""
     if not isinstance(value, dict):
         raise TypeError("an object of strings is expected")
     return {
@@ -108,7 +108,7 @@ def parse_strings(value: object) -> dict[str, str]:
 
 
 def parse_integer(value: Fields, name: str, default: int | None = None) -> int:
-    """A number from 0 on; `default` where the field is absent. Raises KeyError or ValueError."""
+    """Parse a non-negative integer; `default` if the field is missing. Raises `KeyError` or `ValueError`."""
     if default is not None and name not in value:
         return default
     item = value[name]
@@ -118,5 +118,5 @@ def parse_integer(value: Fields, name: str, default: int | None = None) -> int:
 
 
 def dump(value: Fields) -> bytes:
-    """Compact JSON in UTF-8."""
+    """Return compact JSON in UTF-8."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

@@ -1,4 +1,4 @@
-"""A configuration as the value of a config-topic record, in clear or sealed. Pure.
+"""A configuration as the value of a config-topic record, in plain text or sealed. Pure.
 
 In clear it is Kafka Connect's form, `{"properties": {…}}`. Sealed it is `{"clear": {…}, "sealed": "<text>"}`: all
 settings but those of `is_clear` are in the text, encrypted (`fencing.topics.sealing`). It has no `properties` on
@@ -27,14 +27,16 @@ CLEAR: Final = frozenset(
         "errors.deadletterqueue.topic.name",
     }
 )
-"""Names that hold no secret. Tasks, which have no key, look for offsets topics; people, for what a record is about."""
+"""Names of settings without secrets. Tasks, which have no key, look for offsets topics; users want to recognise a
+record.
+"""
 _ADDRESSES: Final = "bootstrap.servers"
 
 NOW: Final = -1
 
 
 def is_clear(name: str) -> bool:
-    """Whether the setting of this name stays clear in a sealed configuration."""
+    """Return whether the setting with this name stays in plain text in a sealed configuration."""
     return name in CLEAR or name.endswith(_ADDRESSES)
 
 
@@ -64,5 +66,5 @@ class ConfigValue:
         return told if self.of == NOW else {**told, "of": self.of}
 
     def stands_at(self, offset: int) -> int:
-        """The offset that the configuration counts from, for a record at this offset."""
+        """Return the offset that the configuration counts from, for a record at this offset."""
         return offset if self.of == NOW else min(self.of, offset)

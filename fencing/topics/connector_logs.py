@@ -1,7 +1,7 @@
-"""The log lines of one connector, told through the events topic: tagged, bounded, without secrets.
+"""The log lines of one connector, published in the events topic: tagged, limited, without secrets.
 
-A task's process belongs to one connector, so all that it logs does; a worker says whose lines follow with `about`. How
-much is told is a level in the config topic that ends by itself at a given time, in every process by its own clock.
+A task's process belongs to one connector, so all its log lines do; a worker says with `about` which connector its lines
+are about. The level is in the config topic. It ends at a given time, in every process by its own clock.
 """
 
 import logging
@@ -24,14 +24,14 @@ LONGEST: Final = 4000
 PER_SECOND: Final = 20
 BURST: Final = 200
 _ABOUT_REPORTS: Final = ("ringfence.reports", "ringfence.fencing.topics.reporter")
-"""What goes wrong with reports is not reported: that would never end."""
+"""Errors of reports are not reported: that would never end."""
 
 _about: ContextVar[str] = ContextVar("connector", default="")
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorLevelRecord(ConnectorScopedRecord):
-    """`log-level-<c>` in the config topic: what its tasks tell until then (ms); level None is a tombstone."""
+    """`log-level-<c>` in the config topic: the level of its tasks until `until_ms`; level None is a tombstone."""
 
     connector: ConnectorName
     level: str | None
@@ -63,7 +63,7 @@ class ConnectorLevelRecord(ConnectorScopedRecord):
 
 @contextmanager
 def about(connector: str) -> Iterator[None]:
-    """What is logged inside, on this thread, is about that connector."""
+    """Attribute what this thread logs inside the block to the connector."""
     token = _about.set(connector)
     try:
         yield
@@ -78,9 +78,9 @@ class Publish(Protocol):
 
 
 class LogPublisher(logging.Handler):
-    """Tells log records as events: `publish` gets connector, level, logger, message and the tags. Thread-safe.
+    """Publishes log records as events: `publish` gets connector, level, logger, message and the tags. Thread-safe.
 
-    Bounded: PER_SECOND lines on average, BURST at once; of what is left out the next line tells how many they were.
+    Limited to PER_SECOND lines on average and BURST at once; the next line says how many were left out.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class LogPublisher(logging.Handler):
         redact: Callable[[str], str] = str,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """`connector` "": only what is logged inside of `about` is told."""
+        """connector: if "", only what is logged inside of `about` is published."""
         super().__init__(number_of(DEFAULT))
         self._publish = publish
         self._connector = connector
@@ -105,7 +105,7 @@ class LogPublisher(logging.Handler):
         self._others: tuple[logging.Handler, int] | None = None
 
     def install(self) -> None:
-        """Listen to all that this process logs. Where nobody else does, warnings go to standard error as before."""
+        """Listen to all that this process logs. If nothing else does, warnings still go to standard error."""
         root = logging.getLogger()
         console = logging.StreamHandler()
         console.setLevel(logging.WARNING)
@@ -124,7 +124,7 @@ class LogPublisher(logging.Handler):
             root.setLevel(level)
 
     def follow(self, wanted: ConnectorLevelRecord | None) -> None:
-        """Take a level over, for as long as it counts."""
+        """Apply a level, until it ends."""
         until_ms = wanted.until_ms if wanted and wanted.level else 0
         if wanted is None or wanted.level not in LEVELS or self._now_ms() >= until_ms:
             self._set(DEFAULT, 0)
@@ -158,7 +158,7 @@ class LogPublisher(logging.Handler):
             self._busy.now = False
 
     def _take(self) -> bool:
-        """Whether one more line may be told now. Under the handler's lock."""
+        """Return whether one more line may be published now. Call it with the handler's lock."""
         now = self._clock.monotonic()
         self._tokens = min(float(BURST), self._tokens + (now - self._seen) * PER_SECOND)
         self._seen = now

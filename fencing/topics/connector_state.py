@@ -1,4 +1,4 @@
-"""What the config topic says about one connector, as pure data."""
+"""The state of one connector that the config topic describes, as pure data."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from ringfence.fencing.modes import Mode
 
-if TYPE_CHECKING:  # records that are kept as they are; what they change is defined here
+if TYPE_CHECKING:  # records that are kept unchanged; what they change is defined here
     from ringfence.connectors.api import Signal
     from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
     from ringfence.fencing.topics.sweep_requests import SweepRequestRecord
@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # records that are kept as they are; what they change is defi
 
 
 class TargetState(StrEnum):
-    """What the user wants of a connector. The names are Kafka Connect's own in the config topic."""
+    """The state that the user wants, with Kafka Connect's names in the config topic."""
 
     RUNNING = "STARTED"
     PAUSED = "PAUSED"
@@ -33,7 +33,7 @@ class TaskConfig:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """The newest commit record: a generation, and how many tasks it has."""
+    """The newest commit record: a generation, and its number of tasks."""
 
     generation: Generation
     tasks: int
@@ -41,10 +41,10 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class TaskCount:
-    """The newest task count record: up to `tasks` transactional ids of `generation` may be alive at `target`.
+    """The newest task count record: up to `tasks` transactional ids of `generation` may be in use at `target`.
 
-    generation is None where Kafka Connect wrote the record: a round is due before anything of ours may start.
-    elsewhere: see the record. partial: `target` lacks what could not be decrypted.
+    generation: None if Kafka Connect wrote the record; then a round is due before any of our tasks may start.
+    elsewhere: see the record. partial: `target` lacks settings that could not be decrypted.
     """
 
     tasks: int
@@ -56,10 +56,10 @@ class TaskCount:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Who may run a task now. A larger `attempt` in the same generation replaces a smaller one.
+    """Which attempt may run a task now. A larger `attempt` in the same generation replaces a smaller one.
 
-    restarts, placed_ms: see `fencing.leader.restarts`; mode: the worker's; they do not make it another placement.
-    after: the attempt that must have ended first; this one's place is reserved in the meantime, and it may not start.
+    restarts, placed_ms: see `fencing.leader.restarts`; mode: the worker's. These three do not make it another
+    placement. after: the attempt that must end first; until then this one's slot is reserved, and it must not start.
     """
 
     worker: WorkerId
@@ -74,7 +74,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorState:
-    """All that the config topic says about one connector. `config` None: deleted, or not created (any more)."""
+    """All that the config topic says about one connector. `config` is None if it is deleted or was never created."""
 
     name: ConnectorName
     config: Mapping[str, str] | None = None
@@ -88,14 +88,14 @@ class ConnectorState:
     placements: Mapping[int, Placement] = field(default_factory=dict)
     unreadable: str | None = None
     topics_reset: int = -1
-    """The offset of the newest reset of its active topics; -1 where there is none."""
+    """The offset of the newest reset of its active topics; -1 for none."""
     log_level: "ConnectorLevelRecord | None" = None
     topic_grant: "TopicGrantRecord | None" = None
     """The topics that it may write to; None: all but internal ones."""
     sweep_request: "SweepRequestRecord | None" = None
-    """Offsets of its share group that its tasks shall look at now."""
+    """Offsets of its share group that its tasks must look at now."""
     signals: "Sequence[Signal]" = ()
-    """The newest ones that people have sent to its tasks, ascending by number."""
+    """The latest signals that users have sent to its tasks, ascending by number."""
     task_keys: int = 0
     """One more than the largest task number that has a task or placement record in the topic."""
 
@@ -105,12 +105,14 @@ class ConnectorState:
 
     @property
     def round_pending(self) -> bool:
-        """The newest commit has no count record of its own: older tasks may be alive (KIP-618, "Zombie fencing")."""
+        """Whether the newest commit has no count record yet, so older tasks may be alive (KIP-618, "Zombie
+        fencing").
+        """
         return self.commit is not None and (self.count is None or self.count.generation != self.commit.generation)
 
     @property
     def tasks_stale(self) -> bool:
-        """The configuration is newer than the task set that was made from it, or there is no (complete) task set."""
+        """Whether the configuration is newer than its tasks, or the tasks are missing or incomplete."""
         return self.config is not None and not self._complete
 
     @property
@@ -122,23 +124,23 @@ class ConnectorState:
 
     @property
     def startable(self) -> bool:
-        """The newest generation's tasks are known and complete; they may be placed, and wait for the round."""
+        """Whether the newest generation's tasks are complete. They may be placed, and wait for the round."""
         return self.unreadable is None and self._complete
 
     @property
     def runnable(self) -> bool:
-        """The newest generation's tasks may start: complete, and all older ones fenced."""
+        """Whether the newest generation's tasks may start: they are complete, and all older ones are fenced."""
         return self.startable and not self.round_pending
 
     @property
     def is_blank(self) -> bool:
-        """The topic says nothing of it any more, as of a name that was never used."""
+        """Whether the topic says nothing about it, as about a name that was never used."""
         if self.config is not None or self.commit is not None or self.count is not None:
-            return False  # nearly always: this is asked with each record
+            return False  # nearly always: this is checked with each record
         return replace(self, config_offset=-1, target_offset=-1) == ConnectorState(self.name)
 
     def may_run(self, task: int, placement: Placement) -> bool:
-        """Whether this very attempt may run: the newest placement of the newest generation of a complete task set."""
+        """Return whether this attempt may run: the newest placement of the newest generation of a complete task set."""
         return (
             self.startable
             and self.commit is not None
@@ -150,5 +152,5 @@ class ConnectorState:
 
 
 def task_ids(state: ConnectorState) -> list[TaskId]:
-    """The newest generation's tasks."""
+    """Return the newest generation's tasks."""
     return [TaskId(state.name, n) for n in range(state.commit.tasks if state.commit else 0)]

@@ -1,4 +1,4 @@
-"""The events topic: what tasks, workers and the leader report. Short-lived, for people; nothing is decided by it.
+"""The events topic: reports of tasks, workers and the leader. They are short-lived, for people; no decision uses them.
 
 Key: the connector's name (empty for the cluster's own events). Value: a JSON object: `type`, `time_ms`, `connector`,
 and by type:
@@ -32,13 +32,13 @@ Event = Mapping[str, object]
 
 
 def encode(event: Event) -> tuple[bytes, bytes]:
-    """Key and value of an event."""
+    """Return key and value of an event."""
     value = json.dumps(event, ensure_ascii=False, separators=(",", ":"), default=str)
     return str(event.get("connector", "")).encode(), value.encode()
 
 
 def decode(value: bytes | None) -> Event | None:
-    """An event, or None for what is no JSON object with a type."""
+    """Return an event; None if the value is not a JSON object with a type."""
     try:
         loaded = json.loads(value or b"null")
     except (ValueError, RecursionError):

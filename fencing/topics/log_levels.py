@@ -1,6 +1,6 @@
 """Log levels, set while the process runs, under Kafka Connect's names (KIP-495, KIP-976).
 
-A level ends with the process. `LoggerRecord` is how one reaches every process of the cluster.
+A level ends with the process. A `LoggerRecord` sets one in every process of the cluster.
 """
 
 import logging
@@ -75,21 +75,21 @@ class LoggerRecord(ConfigRecord):
 
 @dataclass(frozen=True, slots=True)
 class LoggerLevel:
-    """A logger's effective level, and the wall clock (ms) of its last change here; None where nobody changed it."""
+    """A logger's effective level, and the wall clock (ms) of its last change here; None if it never changed."""
 
     level: str
     last_modified: int | None
 
 
 def parse_level(level: str) -> str:
-    """The level's name in capitals. Raises `Invalid` for one that Kafka Connect does not know."""
+    """Return the level's name in capitals. Raises `Invalid` for a level that Kafka Connect does not know."""
     if level.upper() not in _LEVELS:
         raise Invalid(f"invalid log level '{level}'.")
     return level.upper()
 
 
 def check(namespace: str, level: str) -> None:
-    """Raise `Invalid` where the level would have the namespace's own logger write secrets, or the name is too long."""
+    """Raise `Invalid` if the level would make the namespace's own logger write secrets, or if the name is too long."""
     if len(namespace) > _MAX_NAME:
         raise Invalid(f"The name of a logger has at most {_MAX_NAME} characters.")
     loudest = loudest_of(namespace)
@@ -101,21 +101,21 @@ def check(namespace: str, level: str) -> None:
 
 
 def levels() -> dict[str, LoggerLevel]:
-    """Every logger of this process by name, sorted; the root logger is `root`."""
+    """Return every logger of this process by name, sorted; the root logger is `root`."""
     return {name: _level_of(name, logger) for name, logger in sorted(_loggers().items())}
 
 
 def level_of(name: str) -> LoggerLevel | None:
-    """One logger's level; None where this process has no such logger."""
+    """Return one logger's level; None if this process has no such logger."""
     logger = _loggers().get(name)
     return None if logger is None else _level_of(name, logger)
 
 
 def set_level(namespace: str, level: str) -> list[str]:
-    """Set the level of a logger and of all below it; the names whose level changed, sorted.
+    """Set the level of a logger and of all below it. Returns the names whose level changed, sorted.
 
-    The logger is made where there is none, so that those made below it later inherit the level. Loggers that would
-    write secrets stay at a level at which they do not. Raises `Invalid`, see `parse_level`.
+    A missing logger is created, so that loggers created below it later inherit the level. Loggers that would write
+    secrets stay at a level at which they do not. Raises `Invalid`, see `parse_level`.
     """
     wanted = _LEVELS[parse_level(level)]
     with _lock:
@@ -130,7 +130,7 @@ def set_level(namespace: str, level: str) -> list[str]:
         for name, logger in chosen.items():
             logger.setLevel(max(wanted, loudest_of(name)))
         for name, loudest in _LOUDEST.items():
-            if namespace == ROOT or name.startswith(namespace + "."):  # also those that are not there yet
+            if namespace == ROOT or name.startswith(namespace + "."):  # also those that do not exist yet
                 logging.getLogger(name).setLevel(max(wanted, loudest))
         changed = sorted(name for name, logger in chosen.items() if logger.getEffectiveLevel() != before[name])
         now = int(time.time() * 1000)
@@ -139,13 +139,13 @@ def set_level(namespace: str, level: str) -> list[str]:
 
 
 class ClusterLevels:
-    """Applies the levels that come after the first look at the config topic: what is older ended with its process."""
+    """Applies the levels that are set after the first read of the config topic: older ones ended with their process."""
 
     def __init__(self) -> None:
         self._seen: int | None = None
 
     def follow(self, loggers: Mapping[str, tuple[int, str | None]]) -> list[str]:
-        """`loggers`: name to (offset of its newest record, level). The names of loggers that were set."""
+        """loggers: name to (offset of its newest record, level). Returns the names of the loggers that were set."""
         newest = max((offset for offset, _ in loggers.values()), default=-1)
         seen, self._seen = self._seen, newest
         if seen is None or newest <= seen:
@@ -155,7 +155,7 @@ class ClusterLevels:
 
 
 def apply(record: LoggerRecord) -> bool:
-    """Set the level of a record; false for one that nobody of ours can have written."""
+    """Set the level of a record; False for one that no process of ours can have written."""
     if record.level is None:
         return False
     try:
@@ -176,17 +176,17 @@ def _level_of(name: str, logger: logging.Logger) -> LoggerLevel:
 
 
 def number_of(level: str) -> int:
-    """Python's number of a level that `parse_level` knows."""
+    """Return Python's number of a level that `parse_level` knows."""
     return _LEVELS[level]
 
 
 def name_of(level: int) -> str:
-    """Kafka Connect's name of a level; for one in between, the quieter neighbour's."""
+    """Return Kafka Connect's name of a level; for one in between, the name of the next quieter level."""
     return next((name for name, value in reversed(_LEVELS.items()) if level <= value), "OFF")
 
 
 def loudest_of(name: str) -> int:
-    """The lowest level at which a logger, with all that inherits from it, writes no secrets."""
+    """Return the lowest level at which a logger, and all that inherit from it, write no secrets."""
     while name:
         if name in _LOUDEST:
             return _LOUDEST[name]

@@ -1,11 +1,11 @@
-"""The names of the topics that the platform keeps for itself."""
+"""The names of the platform's own topics."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """The names of the worker's four topics, and the ids of those that an attempt must not outlive ("": not known)."""
+    """The names of the worker's four topics, and the ids of those without which an attempt must end ("": unknown)."""
 
     config: str
     offsets: str

@@ -1,4 +1,4 @@
-"""What is committed between the last stable offset and the end: raw batches, and each producer's own markers."""
+"""Reads what is committed between the last stable offset and the end: raw batches, and each producer's markers."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ MARKER_SECONDS: Final = 0.005
 
 
 class OpenTail:
-    """Of one topic."""
+    """The open tail of one topic."""
 
     def __init__(self, connection: Connection, topic: str, partitions: Sequence[int]) -> None:
         self._connection = connection
@@ -28,7 +28,7 @@ class OpenTail:
         self._partitions = partitions
 
     def read(self, starts: Positions, ends: Positions, deadline: Deadline, own: int, wanted: Wanted) -> list[LogRecord]:
-        """The committed records between these offsets."""
+        """Return the committed records between these offsets."""
         with RawFetcher(self._connection, self._topic) as fetcher:
             while True:
                 decisions = {p: Decisions() for p in starts}
@@ -45,7 +45,7 @@ class OpenTail:
                         f"Topic {self._topic}: the marker of a commit of one's own (producer {own}) is not there in "
                         "time. The broker is slow; it is tried again"
                     )
-                # The markers of a commit that was answered are on their way, and come after the end that was asked for.
+                # The markers of an acknowledged commit may still be written, after the end that was read.
                 time.sleep(deadline.slice(MARKER_SECONDS))
                 ends = end_offsets(self._connection, self._topic, self._partitions, deadline)
         return self._contents(starts, until, decisions, deadline, wanted)
@@ -58,7 +58,7 @@ class OpenTail:
         deadline: Deadline,
         wanted: Wanted,
     ) -> list[LogRecord]:
-        """What the batches hold is read by the client, which knows every compression."""
+        """Read the contents of the batches with the client, which knows every compression."""
         hidden = {p: each.find_hidden() for p, each in decisions.items()}
         lasts = {p: each.last_visible for p, each in decisions.items() if each.last_visible is not None}
         found: list[LogRecord] = []
@@ -86,7 +86,7 @@ class OpenTail:
 
 
 def late(topic: str, positions: Positions, ends: Positions) -> Retriable:
-    """The end was not reached in time: how far it got."""
+    """Return the error for an end that was not reached in time, with the progress."""
     behind = {p: (positions[p], end) for p, end in ends.items() if positions[p] < end}
     return Retriable(
         f"The end of topic {topic} was not reached in time: partition: (position, end) {behind}. A "

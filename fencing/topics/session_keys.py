@@ -1,7 +1,8 @@
-"""Session keys of the cluster's internal requests (KIP-507): made by the leader, kept in the config topic, never shown.
+"""Session keys for the cluster's internal requests (KIP-507): made by the leader, stored in the config topic, never
+shown.
 
-Kafka Connect's workers sign internal requests with them. Whoever reads the config topic has the key; nobody else may
-learn it, so only the leader checks signatures, and neither Redis nor the database ever holds a key. Pure.
+Kafka Connect's workers sign internal requests with them. Only readers of the config topic may know a key, so only the
+leader checks signatures, and neither Redis nor the database ever holds a key. Pure.
 """
 
 import base64
@@ -42,7 +43,7 @@ _MOST_BITS: Final = 65_536
 
 
 class SignatureCheck(Enum):
-    """What a signature is worth."""
+    """The result of checking a signature."""
 
     VALID = "valid"
     INVALID = "made with another key, or for another body"
@@ -53,7 +54,7 @@ class SignatureCheck(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SessionKeys:
-    """The worker's settings of them."""
+    """The worker's settings for session keys."""
 
     ttl_ms: int
     algorithm: str
@@ -62,7 +63,7 @@ class SessionKeys:
 
     @classmethod
     def of(cls, settings: Mapping[str, str]) -> "SessionKeys":
-        """From a worker's settings. Raises `Invalid`, naming the one that cannot be meant."""
+        """Read a worker's settings. Raises `Invalid`, naming an invalid one."""
         known = {**DEFAULTS, **settings}
         accepted = [name.strip() for name in known[VERIFICATION].split(",") if name.strip()]
         for key, names in (
@@ -84,16 +85,20 @@ class SessionKeys:
         return cls(int(ttl), known[GENERATION], int(bits), frozenset(name.lower() for name in accepted))
 
     def due(self, newest: SessionKeyRecord | None, now_ms: int) -> bool:
-        """Whether the leader should make a new key. One from a clock that runs ahead is not kept for longer either."""
+        """Return whether the leader should make a new key. A key from a clock that runs ahead is not kept longer
+        either.
+        """
         return newest is None or not _usable(newest) or abs(now_ms - newest.created_ms) >= self.ttl_ms
 
     def make_key(self, now_ms: int) -> SessionKeyRecord:
-        """A new key."""
+        """Make a new key."""
         key = secrets.token_bytes((self.bits + 7) // 8)
         return SessionKeyRecord(base64.b64encode(key).decode(), self.algorithm, now_ms)
 
     def verdict(self, newest: SessionKeyRecord | None, body: bytes, signature: str, algorithm: str) -> SignatureCheck:
-        """Whether `signature` (base64) is the newest key's for this body. Takes as long for each wrong one."""
+        """Check whether `signature` (base64) is the newest key's for this body. Takes the same time for each
+        wrong one.
+        """
         if algorithm.lower() not in self.accepted:
             return SignatureCheck.UNSUPPORTED
         if newest is None:
@@ -108,7 +113,7 @@ class SessionKeys:
 
 
 def _usable(record: SessionKeyRecord) -> bool:
-    """Whether it holds a key at all: else nobody could sign until its time is up."""
+    """Return whether it holds a key at all: otherwise nobody could sign until it expires."""
     try:
         return bool(base64.b64decode(record.key, validate=True))
     except (binascii.Error, ValueError):

@@ -1,6 +1,6 @@
-"""Signals that people have sent to a connector's running tasks: a config record with the newest ones. Pure.
+"""The signals that users have sent to a connector's running tasks: a config record with the latest ones. Pure.
 
-A task commits the number of the newest one that it has carried out, so the record may hold more than is new.
+A task commits the number of the last one that it has handled, so the record may also hold older ones.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from ringfence.fencing.topics.config_record import ConnectorScopedRecord, Fields
 from ringfence.fencing.topics.connector_state import ConnectorState
 
 KEPT = 20
-"""So many, the newest: a task that is not running reads no more than these when it starts."""
+"""The maximum kept, the latest ones: a task that is not running only reads these when it starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,9 @@ class SignalsRecord(ConnectorScopedRecord):
 
 
 def add_signal(known: Sequence[Signal], kind: str, data: Mapping[str, object], now_ms: int) -> tuple[Signal, ...]:
-    """With a new one behind them. Its number is a time, so that it is larger than those of a deleted connector."""
+    """Return the signals with a new one. Its number is a time, so that it is larger than those of a deleted
+    connector.
+    """
     number = max(now_ms, known[-1].number + 1 if known else 0)
     return (*known, Signal(number, kind, data))[-KEPT:]
 

@@ -1,13 +1,13 @@
 """Who wrote a record of the config topic: a header that only a leader of this cluster can make. Pure.
 
-Kafka Connect and earlier versions read keys and values only, so the topic stays readable to them. A stamp holds a
-message authentication code over topic, key, value, the writer, and the offset that the writer expected; a record that
-was written a second time elsewhere in the topic is told by that offset.
+Kafka Connect and earlier versions only read keys and values, so the topic stays readable for them. A stamp holds a
+message authentication code over topic, key, value, the writer, and the offset that the writer expected. By that offset,
+a copy elsewhere in the topic is recognised.
 
-Readers do not refuse a record without a stamp. All of them would have to decide alike, also tasks, which hold no key,
-and a refused record would still have removed the one before it, by compaction. So the leader tells people, and only
-Kafka's ACLs keep others out. Records that stand before the first valid stamp are not judged: they are of an earlier
-version, of Kafka Connect, or under a key that was taken away.
+Readers do not refuse a record without a stamp. All of them would have to decide alike, even tasks, which hold no key,
+and compaction would still remove the record before a refused one. So the leader reports it, and only Kafka's ACLs keep
+others out. Records before the first valid stamp are not judged: they are from an earlier version, from Kafka Connect,
+or signed with a key that was removed.
 """
 
 import hashlib
@@ -20,11 +20,13 @@ from ringfence.fencing.kafka.consumer import LogRecord
 
 HEADER: Final = "ringfence.stamp"
 _SLACK: Final = 10_000
-"""How far behind the offset that its writer expected a record may stand: others wrote in between, or aborted."""
+"""How far after the offset that its writer expected a record may be: others may have written, or aborted, in
+between.
+"""
 
 
 class Seal(Protocol):
-    """The keys, wherever they are."""
+    """Signs with the platform's keys."""
 
     def sign(self, data: str) -> str: ...
 
@@ -35,14 +37,14 @@ Headers = list[tuple[str, bytes]]
 
 
 class Stamper:
-    """What a leader writes with."""
+    """Creates the stamps of a leader's records."""
 
     def __init__(self, seal: Seal, writer: str) -> None:
         self._seal = seal
         self._writer = writer
 
     def headers(self, topic: str, key: bytes, value: bytes | None, at: int) -> Headers:
-        """Of a record that is expected at this offset."""
+        """Return the headers of a record that is expected at this offset."""
         signature = self._seal.sign(_digest(topic, key, value, self._writer, at))
         told = {"by": self._writer, "at": at, "mac": signature}
         return [(HEADER, json.dumps(told, separators=(",", ":")).encode())]
@@ -50,7 +52,7 @@ class Stamper:
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """A record that no leader of this cluster has written there. why: for people."""
+    """A record that no leader of this cluster has written there. why: the reason, as a message."""
 
     offset: int
     key: str
@@ -58,7 +60,7 @@ class Foreign:
 
 
 class StampWatch:
-    """Looks at the topic's records in their order, each once."""
+    """Checks the topic's records in order, each once."""
 
     def __init__(self, topic: str, seal: Seal) -> None:
         self._topic = topic
@@ -66,7 +68,7 @@ class StampWatch:
         self._first: int | None = None
 
     def look(self, records: Iterable[LogRecord]) -> list[Foreign]:
-        """Those that somebody else has written."""
+        """Return the records that somebody else has written."""
         found = []
         for record in records:
             why = self._judge(record)

@@ -1,6 +1,6 @@
-"""What every type of record in the status topic knows: its key, its value, and what it changes.
+"""The base class of the status topic's record types: each knows its key, its value, and its effect.
 
-A new type is one class, in a module of its own, and one line in `status.RECORD_TYPES`.
+A new type is one class, in its own module, and one line in `status.RECORD_TYPES`.
 """
 
 from abc import ABC, abstractmethod
@@ -15,16 +15,16 @@ Fields = Mapping[str, object]
 
 
 class StatusEntry(ABC):
-    """One record that is no tombstone. Subclasses are frozen dataclasses."""
+    """A record that is not a tombstone. Subclasses are frozen dataclasses."""
 
     __slots__ = ()
     PREFIX: ClassVar[str]
-    """What its keys begin with."""
+    """The prefix of its keys."""
 
     @classmethod
     @abstractmethod
     def parse(cls, rest: str, value: Fields) -> "StatusEntry | None":
-        """The record under the key `PREFIX + rest`; None where that is not a key of this type.
+        """Parse the record with the key `PREFIX + rest`; None if that is not a key of this type.
 
         Raises KeyError, TypeError or ValueError for a value that cannot be read.
         """
@@ -37,21 +37,21 @@ class StatusEntry(ABC):
 
     @abstractmethod
     def apply_to(self, state: "StatusState") -> "StatusState":
-        """The state after this record."""
+        """Return the state after this record."""
 
     @classmethod
     @abstractmethod
     def remove(cls, rest: str, state: "StatusState") -> "StatusState":
-        """The state after a tombstone under the key `PREFIX + rest`."""
+        """Return the state after a tombstone with the key `PREFIX + rest`."""
 
 
 def parse_number(value: Fields, name: str, default: int = -1) -> int:
-    """`default` where the field is absent, or is not a number."""
+    """Return a number; `default` if the field is missing or not a number."""
     item = value.get(name, default)
     return item if isinstance(item, int) else default
 
 
 def parse_text(value: Fields, name: str) -> str | None:
-    """None where the field is absent or empty."""
+    """Return a string; None if the field is missing or empty."""
     item = value.get(name)
     return str(item) if item else None

@@ -1,4 +1,4 @@
-"""What the status topic says, as pure data: the newest record under each key."""
+"""The state that the status topic describes, as pure data: the newest record of each key."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from ringfence.fencing.ids import ConnectorName, Generation, TaskId, WorkerId
 
-if TYPE_CHECKING:  # records that are kept as they are; what they change is defined here
+if TYPE_CHECKING:  # records that are kept unchanged; what they change is defined here
     from ringfence.fencing.topics.status import ConnectorStatus, LeaderRecord, TaskStatus, WorkerRecord
     from ringfence.fencing.topics.topic_ids import TopicIds
 
 Attempt = tuple[TaskId, Generation, int]
-"""One attempt of a task: its generation and its number in it."""
+"""An attempt of a task: its generation, and its number in it."""
 
 
 class State(StrEnum):
-    """Kafka Connect's states of connectors and tasks; no others, since older clients choke on new ones."""
+    """Kafka Connect's states of connectors and tasks. There are no others, since older clients fail on new ones."""
 
     RUNNING = "RUNNING"
     PAUSED = "PAUSED"
@@ -28,10 +28,10 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StatusState:
-    """The status topic, folded.
+    """The state of the status topic.
 
-    leaving: attempts that were at work when a newer one was announced, and have not said that they have ended. A round
-    gives them their moment; nothing else is decided by them.
+    leaving: attempts that were running when a newer one was announced, and have not reported their end. A round waits
+    for them for a moment; nothing else depends on them.
     """
 
     connectors: Mapping[ConnectorName, "ConnectorStatus"] = field(default_factory=dict)
@@ -43,6 +43,6 @@ class StatusState:
     topic_ids: "TopicIds | None" = None
 
     def at_work(self, connector: ConnectorName) -> Iterator["TaskStatus"]:
-        """The last reports of the connector's attempts that have begun and, as far as anybody knows, not ended."""
+        """Return the last reports of the connector's attempts that have begun and, as far as is known, not ended."""
         known = (*self.tasks.values(), *self.leaving.values())
         return (found for found in known if found.task.connector == connector and found.at_work)

@@ -1,6 +1,6 @@
-"""Offsets that a share group's tasks shall look at now, instead of when their time has come: a config record. Pure.
+"""Offsets that a share group's tasks must look at now, before their time: a config record. Pure.
 
-It decides nothing: a task that reads it goes to the ledger first, as always (docs/share-groups.md, "The sweep").
+It decides nothing: a task that reads it still checks the ledger first (docs/share-groups.md, "The sweep").
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from ringfence.fencing.topics.config_record import ConnectorScopedRecord, Fields
 from ringfence.fencing.topics.connector_state import ConnectorState
 
 MOST = 1000
-"""So many ranges in one request."""
+"""The maximum of ranges in one request."""
 
 Place = tuple[str, int, int, int]
 """Topic id, partition, first and last offset."""
@@ -19,7 +19,7 @@ Place = tuple[str, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class SweepRequestRecord(ConnectorScopedRecord):
-    """`sweep-<c>`: places None is a tombstone. time_ms: when it was asked for; it makes each request another one."""
+    """`sweep-<c>`: places None is a tombstone. time_ms: when it was requested; it distinguishes requests."""
 
     connector: ConnectorName
     places: Sequence[Place] | None

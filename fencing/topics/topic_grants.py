@@ -1,4 +1,4 @@
-"""The topics that a connector may write to, by who saved its configuration: a record in the config topic. Pure."""
+"""The topics that a connector may write to, by the account that saved its configuration: a config record. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -9,15 +9,15 @@ from ringfence.fencing.topics.config_record import ConnectorScopedRecord, Fields
 from ringfence.fencing.topics.connector_state import ConnectorState
 
 Groups = tuple[tuple[str, ...], ...]
-"""A topic has to match one pattern of each group: those of an account's grants, and those of its token."""
+"""A topic must match one pattern of each group: one of the account's grants, and one of its token."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicGrantRecord(ConnectorScopedRecord):
     """`topic-grant-<c>`: patterns None is a tombstone, which means all topics but internal ones; () means the same.
 
-    user: whose it is; the leader writes another one when that account's grants change. token: the limit of the token
-    that it was saved with; None in records of earlier versions, which do not say.
+    user: the account; the leader writes a new record when its grants change. token: the limit of the token with which
+    the configuration was saved; None in records of earlier versions, which do not say.
     """
 
     connector: ConnectorName
@@ -29,12 +29,12 @@ class TopicGrantRecord(ConnectorScopedRecord):
         return all(any(matches(pattern, topic) for pattern in group) for group in self.patterns or ())
 
     def follow(self, granted: Iterable[str]) -> "TopicGrantRecord":
-        """The same as it is now that the account is granted these topics for the connector."""
+        """Return the grant after the account's topics for the connector have changed to these."""
         now = limits([tuple(granted), *(self.token if self.token is not None else self.patterns or ())])
         return replace(self, patterns=tuple(dict.fromkeys(now)))
 
     def refusal(self, topic: str) -> str:
-        """Why no record may go there, for people; "" where it may."""
+        """Return why no record may go to the topic, as a message; "" if it may."""
         if self.covers(topic):
             return ""
         return (
@@ -81,11 +81,11 @@ def _groups(value: object) -> Groups:
 
 
 def describe(groups: Groups) -> str:
-    """For people."""
+    """Describe the groups in a message."""
     return ", and of these ".join(" or ".join(group) or "none" for group in groups)
 
 
 def limits(groups: Iterable[Iterable[str]]) -> Groups:
-    """Without the groups that every topic matches; empty where nothing is limited."""
+    """Return the groups without those that every topic matches; empty if nothing is limited."""
     told = (tuple(dict.fromkeys(group)) for group in groups)
     return tuple(group for group in told if EVERYTHING not in group)

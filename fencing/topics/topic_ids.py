@@ -1,8 +1,8 @@
-"""Which topics a cluster keeps its state in, by id, so that a lost or replaced topic is noticed.
+"""The ids of the topics with the cluster's state, so that a lost or replaced topic is noticed.
 
-The leader writes one record, the same bytes under three keys: in the config topic (`topic-ids`), in the status topic
-(`topic-ids`) and in the offsets topic (`OFFSETS_KEY`). Kafka Connect passes each of them over. The database keeps a
-copy, too. So the loss of any topic is known from what is left; the record with the highest version counts.
+The leader writes one record to three topics: to the config and the status topic (`topic-ids`), and to the offsets topic
+(`OFFSETS_KEY`). Kafka Connect ignores all of them. The database keeps a copy, too. So the loss of any topic is known
+from what is left; the record with the highest version counts.
 """
 
 import json
@@ -21,9 +21,10 @@ CONFIG, OFFSETS, STATUS, EVENTS = "config", "offsets", "status", "events"
 ROLES: Final = (CONFIG, OFFSETS, STATUS, EVENTS)
 
 PRECIOUS: Final = (CONFIG, OFFSETS)
-"""What cannot be made again from anything else in Kafka: without the config topic nobody knows what to fence, and
-without the offsets topic every source starts from its beginning. Only a person may replace these. The status topic
-holds reports, which running workers and tasks make again; the events topic holds news of the last day."""
+"""The topics that cannot be rebuilt from anything else in Kafka: without the config topic nobody knows what to fence,
+and without the offsets topic every source starts from its beginning. Only an operator may replace them. The status
+topic holds reports, which running workers and tasks repeat; the events topic holds the events of the last day.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +37,22 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class TopicIds(ConfigRecord):
-    """The topics by role. version: grows with each change that the cluster or a person has accepted; 0: never told."""
+    """The topics by role. version: increases with each change that the cluster or an operator has accepted; 0: never
+    set.
+    """
 
     version: int = 0
     topics: Mapping[str, Topic] = field(default_factory=dict)
 
     def after(self, topics: Mapping[str, Topic]) -> "TopicIds":
-        """The next version where these topics differ, else this one."""
+        """Return the next version if these topics differ, else this one."""
         return self if self.topics == topics else TopicIds(self.version + 1, dict(topics))
 
     PREFIXES = (KEY,)
 
     @classmethod
     def decode(cls, prefix: str, rest: str, raw: bytes | None) -> "TopicIds | None":
-        """One that cannot be read is like none: the other topics and the database remember, too."""
+        """Decode a record. An unreadable one counts as missing: the other topics and the database have copies."""
         return None if rest else loads(raw)
 
     @classmethod
@@ -69,7 +72,7 @@ class TopicIds(ConfigRecord):
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A topic that is not there (`found` None), or that has another id than it had."""
+    """A topic that is missing (`found` None), or that has another id than before."""
 
     role: str
     topic: str
@@ -83,9 +86,9 @@ class Loss:
 
 
 def losses(known: TopicIds, found: Mapping[str, Topic | None]) -> list[Loss]:
-    """found: the topics that the worker's settings name, None where one is not there.
+    """Return the lost topics. found: the topics that the worker's settings name, None for a missing one.
 
-    A role whose topic has another name was changed on purpose, in the worker's settings: that is no loss.
+    A topic with another name was changed on purpose, in the worker's settings: that is not a loss.
     """
     lost = []
     for role, was in known.topics.items():
@@ -96,12 +99,12 @@ def losses(known: TopicIds, found: Mapping[str, Topic | None]) -> list[Loss]:
 
 
 def newest(told: Iterable[TopicIds | None]) -> TopicIds | None:
-    """Of what several places remember; None where none does."""
+    """Return the newest of several copies; None if there are none."""
     return max((one for one in told if one is not None), key=lambda one: one.version, default=None)
 
 
 def explanation(lost: Sequence[Loss]) -> str:
-    """For people: what is lost, what is kept, and what to do."""
+    """Return a message: what is lost, what is kept, and what to do."""
     what = "; ".join(str(one) for one in lost)
     return (
         f"{what[:1].upper()}{what[1:]}. Tasks end, and nothing is written or created until a person decides: give the "
@@ -111,17 +114,17 @@ def explanation(lost: Sequence[Loss]) -> str:
 
 
 def offsets_key(group_id: str) -> bytes:
-    """The key in the offsets topic: no list, so neither Kafka Connect nor Ringfence takes it for a source partition."""
+    """Return the key in the offsets topic. It is not a list, so it is never taken for a source partition."""
     return json.dumps({"ringfence": KEY, "group": group_id}, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def dumps(ids: TopicIds) -> bytes:
-    """The record's value."""
+    """Return the record's value."""
     return dump(ids.to_value())
 
 
 def loads(value: bytes | str | None) -> TopicIds | None:
-    """None for a value that is no such record."""
+    """Parse a value; None if it is not such a record."""
     try:
         read = json.loads(value or b"null")
         topics = {str(role): Topic(str(one["topic"]), str(one["id"])) for role, one in read["topics"].items()}
