@@ -1,1 +1,1 @@
-"""The command line client: REST and nothing else, so it imports neither Django nor a Kafka client, and starts fast."""
+"""The command line client. It only uses REST and imports neither Django nor a Kafka client, so it starts fast."""

@@ -1,4 +1,4 @@
-"""What every command of the client takes, and how its actions are declared."""
+"""The arguments that every client command has, and how commands declare their actions."""
 
 import argparse
 from collections.abc import Callable
@@ -19,7 +19,7 @@ class Actions:
     def add(
         self, name: str, run: Run, about: str, *, connector: bool = False, output: str = ""
     ) -> argparse.ArgumentParser:
-        """`output`: the forms of `-o`, the first is the default; "" for none."""
+        """Declare an action. output: the formats of `-o`, the default first; "" for none."""
         parser = self.parsers.add_parser(name, help=about, description=sentence(about))
         parser.set_defaults(run_action=run)
         if connector:
@@ -59,6 +59,6 @@ def add_yes(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Carry an action out against the server that the arguments mean."""
+    """Run an action against the server that the arguments name."""
     action: Run = args.run_action
     return action(Rest(contexts.server(args.url, args.context), args.timeout), args)

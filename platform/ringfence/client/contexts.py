@@ -1,4 +1,4 @@
-"""Contexts: servers by name, each with its token, in ~/.config/ringfence/contexts.json, readable by the owner only."""
+"""Contexts: named servers with their tokens, in ~/.config/ringfence/contexts.json, readable by the owner only."""
 
 import contextlib
 import json
@@ -16,7 +16,7 @@ DEFAULT_URL = "http://127.0.0.1:8083"
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Where to, and with which token ("" for none)."""
+    """A server's address, and the token for it ("" for none)."""
 
     url: str
     token: str = ""
@@ -45,7 +45,7 @@ def load() -> dict[str, Any]:
 
 
 def save(contexts: dict[str, Any]) -> None:
-    """Replace the file as a whole; it is never readable by others, not even for a moment."""
+    """Replace the whole file. It is never readable by others, not even for a moment."""
     target = path()
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor, name = tempfile.mkstemp(dir=target.parent)  # mode 0600
@@ -55,7 +55,7 @@ def save(contexts: dict[str, Any]) -> None:
 
 
 def _local(url: str, token: str) -> Server:
-    """A `ringfence up` of this user has left its token in its data folder; it goes nowhere but to that very address."""
+    """Return the token that this user's `ringfence up` has left in its data folder. It is only sent to that address."""
     root = default_root()
     if not token:
         with contextlib.suppress(OSError, ValueError, AttributeError):
@@ -65,9 +65,9 @@ def _local(url: str, token: str) -> Server:
 
 
 def server(url: str | None, context: str | None) -> Server:
-    """--url, --context, RINGFENCE_URL, the current context, loopback: the first that is given.
+    """Return the first of --url, --context, RINGFENCE_URL, the current context, and loopback that is set.
 
-    RINGFENCE_TOKEN wins over a context's token, but a context's token goes to no other server than its own.
+    RINGFENCE_TOKEN takes precedence over a context's token. A context's token is only sent to its own server.
     """
     token = os.environ.get("RINGFENCE_TOKEN", "")
     if url or (not context and os.environ.get("RINGFENCE_URL")):

@@ -1,4 +1,4 @@
-"""Connector configurations in files: JSON, YAML and properties; and what differs between two of them."""
+"""Connector configurations in files (JSON, YAML, properties), and the differences between two."""
 
 import json
 import sys
@@ -10,19 +10,19 @@ from ringfence.client.exit_codes import ClientError, Exit
 from ringfence.connectors import properties
 
 HIDDEN = "[hidden]"
-"""What the server shows of a secret; sent back, it keeps what is stored."""
+"""What the server shows in place of a secret; sent back, it keeps the stored value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One connector as a file describes it."""
+    """A connector as a file describes it."""
 
     name: str
     config: dict[str, str]
 
 
 def read(path: str, name: str | None = None) -> list[Document]:
-    """All connectors of a file, `-` for standard input: `{name, config}` or the flat map, one or a list of them."""
+    """Read all connectors of a file, `-` for standard input: `{name, config}` or a flat map, one or a list."""
     try:
         text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -36,7 +36,7 @@ def read(path: str, name: str | None = None) -> list[Document]:
 
 
 def parse(text: str, path: str) -> list[object]:
-    """The values in a string: properties by the file's name, else YAML, of which JSON is a part."""
+    """Parse a string: properties by the file's name, else YAML, which includes JSON."""
     if path.endswith(".properties"):
         try:
             return list(properties.read_several(text))
@@ -56,7 +56,7 @@ def parse(text: str, path: str) -> list[object]:
 
 
 def json_values(text: str) -> list[object]:
-    """JSON with numbers and booleans as they are written."""
+    """Parse JSON, with numbers and booleans as they are written."""
     return [json.loads(text, parse_int=str, parse_float=str)]
 
 
@@ -86,7 +86,7 @@ def _text(value: object, key: str, path: str) -> str:
 
 
 def write(config: Mapping[str, str], form: str) -> str:
-    """A configuration as json, yaml or properties, sorted."""
+    """Format a configuration as json, yaml or properties, sorted."""
     ordered = dict(sorted(config.items()))
     if form == "json":
         return json.dumps(ordered, indent=2, ensure_ascii=False) + "\n"
@@ -98,9 +98,9 @@ def write(config: Mapping[str, str], form: str) -> str:
 
 
 def difference(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
-    """Lines for people: + added, - removed, ~ changed. No secret: where the old value is hidden, so is the new one.
+    """Return lines for people: + added, - removed, ~ changed. If the old value is hidden, so is the new one.
 
-    What differs behind a mask only the server can tell; a mask in the new one keeps what is stored.
+    Only the server knows what differs behind a mask; a mask in the new one keeps the stored value.
     """
     lines = []
     for key in sorted(old.keys() | new.keys()):

@@ -1,4 +1,4 @@
-"""`connectors edit`: a configuration in the editor of the person at the keyboard."""
+"""`connectors edit`: edits a configuration in the user's editor."""
 
 import os
 import shlex
@@ -13,7 +13,7 @@ from ringfence.client.rest import Rest, segment
 
 
 def edit(rest: Rest, name: str) -> list[str]:
-    """Have it edited, and send what differs; returns the differences. A change in between is never overwritten."""
+    """Open it in the editor, and send the changes. Returns the differences. Never overwrites a concurrent change."""
     command = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if not command:
         raise ClientError(Exit.USAGE, "Neither VISUAL nor EDITOR names an editor: set one, or use apply -f FILE")
@@ -38,7 +38,7 @@ def edit(rest: Rest, name: str) -> list[str]:
 
 
 def _fetch_stored(rest: Rest, name: str) -> tuple[Any, str]:
-    """The configuration, and the ETag that our own API has for it; a Kafka Connect has none."""
+    """Return the configuration, and its ETag of the native API; Kafka Connect has none."""
     try:
         return rest.get_with_etag(f"/api/v1/connectors/{segment(name)}/config")
     except ClientError as error:

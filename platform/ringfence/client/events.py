@@ -1,4 +1,4 @@
-"""`connectors events` and `connectors logs`: what happened to a connector, and what happens, line by line."""
+"""`connectors events` and `connectors logs`: what happened to a connector, line by line, optionally followed."""
 
 import argparse
 import json
@@ -13,7 +13,7 @@ from ringfence.client.rest import Rest, segment
 
 PAUSE_SECONDS = 1.0
 _OVERLAP_MS = 10_000
-"""Events come from several processes: one that was written before may be seen after."""
+"""Events come from several processes, so an earlier one may be seen after a later one."""
 
 
 def add(actions: Actions) -> None:
@@ -74,7 +74,7 @@ def _events(rest: Rest, args: argparse.Namespace) -> int:
 def _show(
     rest: Rest, args: argparse.Namespace, what: str, asked: Mapping[str, object], line: Callable[[Any], str]
 ) -> int:
-    """Returns how many lines there were."""
+    """Print the lines. Returns their number."""
     query = {name: str(value) for name, value in asked.items() if value is not None}
     path = f"/api/v1/connectors/{segment(args.name)}/{what}"
     count = 0
@@ -94,7 +94,7 @@ def follow(
     forever: bool,
     pause: Callable[[float], None] = time.sleep,
 ) -> Iterator[Any]:
-    """The newest rows, oldest first; then, `forever`, each new one once."""
+    """Yield the newest rows, oldest first; then, if `forever`, each new one once."""
     rows = rest.get_rows(path, most, {**query, "order": "-time_ms"})
     last = max((row["id"] for row in rows), default=0)
     newest = max((row["time_ms"] for row in rows), default=0)

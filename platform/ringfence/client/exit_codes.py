@@ -1,4 +1,4 @@
-"""Exit codes of the client: the same for every command, so that scripts can tell what happened."""
+"""The client's exit codes: the same for every command, so that scripts can tell what happened."""
 
 from enum import IntEnum
 
@@ -6,7 +6,7 @@ from ringfence.local.errors import LocalError
 
 
 class Exit(IntEnum):
-    """0 done, 1 something here is wrong, 2 wrong usage; the others say what the server answered."""
+    """0 done, 1 local error, 2 wrong usage; the others say what the server answered."""
 
     DONE = 0
     LOCAL = 1
@@ -21,7 +21,7 @@ class Exit(IntEnum):
 
 
 class ClientError(LocalError):
-    """One line for the person at the keyboard, and the exit code."""
+    """An error with a one-line message for the user, and the exit code."""
 
     def __init__(self, code: Exit, message: str) -> None:
         super().__init__(message)
@@ -29,7 +29,7 @@ class ClientError(LocalError):
 
 
 def exit_of(status: int) -> Exit:
-    """The exit code for an HTTP status. UNKNOWN: it may have been carried out, or not."""
+    """Return the exit code for an HTTP status. UNKNOWN: the request may or may not have been carried out."""
     match status:
         case 404:
             return Exit.NOT_FOUND

@@ -1,4 +1,4 @@
-"""Answers as tables for people, as JSON or YAML for scripts."""
+"""Prints answers as tables for people, as JSON or YAML for scripts."""
 
 import datetime as dt
 import json
@@ -29,7 +29,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
 
 
 def listing(found: Sequence[Any], form: str, columns: dict[str, Cell]) -> None:
-    """Rows as a table of these columns, or as they are for scripts."""
+    """Print rows as a table of these columns, or unchanged for scripts."""
     if form != "table":
         print_structured(list(found), form)
         return
@@ -37,12 +37,12 @@ def listing(found: Sequence[Any], form: str, columns: dict[str, Cell]) -> None:
 
 
 def time_of(ms: int | None) -> str:
-    """Milliseconds since the epoch as a time in UTC, - for never."""
+    """Format milliseconds since the epoch as a time in UTC, - for never."""
     return dt.datetime.fromtimestamp(ms / 1000, dt.UTC).strftime("%Y-%m-%d %H:%M:%SZ") if ms and ms > 0 else "-"
 
 
 def span(ms: int | None) -> str:
-    """A length of time, - for none."""
+    """Format a duration, - for none."""
     if ms is None or ms < 0:
         return "-"
     if ms < 1000:

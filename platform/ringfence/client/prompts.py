@@ -1,4 +1,4 @@
-"""Questions to the person at the keyboard before something that cannot be taken back."""
+"""Asks the user to confirm what cannot be undone."""
 
 import sys
 
@@ -6,7 +6,9 @@ from ringfence.client.exit_codes import ClientError, Exit
 
 
 def confirm(name: str, purpose: str, yes: bool) -> None:
-    """The connector's name must be typed, unless `yes`. Raises `ClientError` for anything else, or nobody to ask."""
+    """Have the user type the connector's name, unless `yes`. Raises `ClientError` for other input, or without a
+    terminal.
+    """
     if yes:
         return
     if not sys.stdin.isatty():

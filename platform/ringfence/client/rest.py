@@ -1,4 +1,4 @@
-"""One door to the server."""
+"""The connection to the server."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,22 +8,22 @@ from ringfence.client.contexts import Server
 from ringfence.client.exit_codes import ClientError, Exit, exit_of
 
 TIMEOUT_SECONDS = 100.0
-"""Longer than the server waits for its leader."""
+"""Longer than the server waits for the leader."""
 
 
 _PAGE = 1000
 
 
 def segment(name: str) -> str:
-    """A connector's name as one segment of a path."""
+    """Return a connector's name as one segment of a path."""
     return quote(name, safe="")
 
 
 class Rest:
-    """Calls of Kafka Connect's REST API and of our own. Raises ClientError with the server's own words."""
+    """Calls Kafka Connect's REST API and the native one. Raises `ClientError` with the server's message."""
 
     def __init__(self, server: Server, timeout: float = TIMEOUT_SECONDS, transport: Any = None) -> None:
-        # Imported here: help and completion need no HTTP.
+        # Imported here, because help and completion need no HTTP.
         import httpx
 
         headers = {"Accept": "application/json"}
@@ -35,23 +35,23 @@ class Rest:
             raise ClientError(Exit.USAGE, f"{server.url!r} is no URL: {error}") from error
         self._url = server.url
         self.warning = ""
-        """What the newest answer warned of."""
+        """The warning of the last answer."""
 
     def call(self, method: str, path: str, body: object = None, *, match: str = "", **query: str) -> Any:
-        """The answer's JSON, None where it has no body. match: the ETag of what may be changed."""
+        """Return the answer's JSON, None if it has no body. match: the ETag of the version to change."""
         return self._json(self._send(method, path, body, match, query))
 
     def get_text(self, path: str, **query: str) -> str:
-        """A GET's answer as text."""
+        """Return a GET's answer as text."""
         return str(self._send("GET", path, None, "", query).text)
 
     def get_with_etag(self, path: str) -> tuple[Any, str]:
-        """A GET's JSON with its ETag."""
+        """Return a GET's JSON with its ETag."""
         response = self._send("GET", path, None, "", {})
         return self._json(response), str(response.headers.get("ETag", ""))
 
     def get_rows(self, path: str, most: int | None = None, query: Mapping[str, str] | None = None) -> list[Any]:
-        """The rows of a list of our own API, at most that many: page after page."""
+        """Return the rows of a list of the native API, at most that many, page after page."""
         rows: list[Any] = []
         while most is None or len(rows) < most:
             limit = _PAGE if most is None else min(_PAGE, most - len(rows))
@@ -65,7 +65,7 @@ class Rest:
         import httpx
 
         headers = {"If-Match": match} if match else None
-        # An empty `params` would take the path's own query away.
+        # An empty `params` would remove the path's own query.
         asked = self._http.build_request(method, path, params=query or None, json=body, headers=headers)
         try:
             response = self._http.send(asked)
@@ -96,7 +96,7 @@ class Rest:
             raise ClientError(Exit.UNKNOWN, message) from error
 
     def find(self, path: str) -> Any:
-        """The same for a GET, with None for what is not there."""
+        """Do a GET; None if the object does not exist."""
         try:
             return self.call("GET", path)
         except ClientError as error:
@@ -106,13 +106,13 @@ class Rest:
 
 
 def _is_ours(response: Any) -> bool:
-    """A 404 of our own API, about what is not there; not one for the path."""
+    """Return whether it is a 404 of the native API about a missing object, and not about the path."""
     kind = str(response.headers.get("content-type", ""))
     return kind.startswith("application/problem+json") and "HTTP 404 Not Found" not in response.text
 
 
 def _warning(response: Any) -> str:
-    """The text of `Warning: 299 ringfence "text"`."""
+    """Return the text of `Warning: 299 ringfence "text"`."""
     return str(response.headers.get("Warning", "")).partition('"')[2].rstrip('"')
 
 

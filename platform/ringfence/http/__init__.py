@@ -1,1 +1,1 @@
-"""What the API and the pages share: errors, masked secrets."""
+"""The parts that the API and the pages share: errors, and masking of secrets."""

@@ -11,23 +11,23 @@ log = logging.getLogger(__name__)
 
 
 def is_page(request: HttpRequest) -> bool:
-    """Whether a person looks at the answer."""
+    """Return whether the answer is for a browser."""
     return request.path_info in ("/ui", "/console") or request.path_info.startswith(("/ui/", "/console/"))
 
 
 def answer(request: HttpRequest, code: int, title: str, text: str) -> HttpResponse:
-    """A page for a person, JSON for a tool."""
+    """Return a page for a browser, JSON for a tool."""
     if is_page(request):
         if request.method == "POST" and request.headers.get("HX-Request") == "true":
             return render(request, "ringfence/parts/notice.html", {"tone": "bad", "text": text}, status=code)
-        # The badge of open incidents is left out: it would ask the database, which may be what does not answer.
+        # The badge of open incidents is left out: it would query the database, which may be what is down.
         context = {"code": code, "title": title, "text": text, "loud_incidents": 0}
         return render(request, "ringfence/error.html", context, status=code)
     return json_error(code, text)
 
 
 def database_away(request: HttpRequest, error: Exception) -> HttpResponse:
-    """In plain words that the database does not answer."""
+    """Report that the database does not answer."""
     log.error("The database does not answer: %s", error)
     return answer(request, 503, "The database does not answer", explain_database_error(error))
 
@@ -41,7 +41,7 @@ def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpR
 
 
 def render_refused(request: HttpRequest, text: str) -> HttpResponse:
-    """A verb is missing, and the text says which; htmx puts it beside the control."""
+    """Return a refusal whose text names the missing permission; htmx shows it beside the control."""
     if is_page(request) and request.headers.get("HX-Request") == "true":
         return render(request, "ringfence/parts/notice.html", {"tone": "bad", "text": text}, status=403)
     return answer(request, 403, "Not allowed", text)

@@ -1,4 +1,4 @@
-"""Errors as Kafka Connect's clients expect them: always `{"error_code", "message"}` as JSON, never an HTML page."""
+"""Errors as Kafka Connect's clients expect them: always JSON with `error_code` and `message`, never an HTML page."""
 
 import logging
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 def explain_database_error(error: Exception) -> str:
-    """Why the database refuses, without its own words, which may quote a statement's values."""
+    """Explain a database error without its own message, which may quote a statement's values."""
     cause = error.__cause__
     if getattr(cause, "sqlstate", "") == _FULL_SQLSTATE or any(words in str(error) for words in _FULL_WORDS):
         return _FULL
@@ -48,7 +48,7 @@ def explain_database_error(error: Exception) -> str:
 
 
 class ConnectError(APIException):
-    """An error with Kafka Connect's status and text."""
+    """An error with a status and message as in Kafka Connect."""
 
     def __init__(self, status_code: int, message: str) -> None:
         super().__init__(message)
@@ -61,7 +61,7 @@ def bad_request(message: str) -> ConnectError:
 
 
 def invalid_config(errors: Sequence[str], count: int | None = None) -> ConnectError:
-    """A refused configuration in Kafka Connect's form of message. `count`: how many errors it has, by default all."""
+    """Refuse a configuration with Kafka Connect's message. count: the number of errors, by default all."""
     lines = "\n".join(errors)
     return bad_request(
         f"Connector configuration is invalid and contains the following {count or len(errors)} error(s):\n{lines}\n"
@@ -83,7 +83,7 @@ def json_error(code: int, message: str) -> JsonResponse:
 
 
 def handle(error: Exception, context: dict[str, object]) -> Response | None:
-    """DRF's exception handler. None lets Django log the error and answer with `handler500`."""
+    """REST framework's exception handler. None lets Django log the error and answer with `handler500`."""
     match error:
         case Refused():
             response = Response(body(error.status, error.message), status=error.status)

@@ -1,4 +1,6 @@
-"""Secrets never leave (invariant 10): masked by type and by name, and a mask that comes back means "keep"."""
+"""Secrets are never shown (invariant 10). They are masked by type and by name; a mask that is sent back means
+"keep".
+"""
 
 import json
 import re
@@ -13,9 +15,9 @@ from ringfence.projection.models import PluginSecrets
 from ringfence.requests.questions import ConfigKeys
 from ringfence.requests.refused import Refused
 
-# `${file:/etc/x:password}`: says where a secret is, and is none itself.
+# `${file:/etc/x:password}`: says where a secret is, but is not one itself.
 _REFERENCE = re.compile(r"^\s*\$\{[^{}]+\}\s*$")
-# What may be shown of a connector whose plugin nobody can tell us about.
+# What may be shown of a connector whose plugin is unknown to every worker.
 _HARMLESS = re.compile(
     r"^(name|connector\.class|tasks\.max|topic|topics|topic\..*|.*\.converter|.*\.class|.*\.type|transforms|predicates|"
     r"exactly\.once\.support|transaction\.boundary(\.interval\.ms)?|offsets\.storage\.topic|errors\.tolerance|file|throughput)$"
@@ -26,7 +28,7 @@ _asked_in_vain: dict[str, float] = {}
 
 
 class Masker:
-    """Masks configurations; asks for each plugin class once. One per request."""
+    """Masks configurations; looks each plugin class up once. Create one per request."""
 
     def __init__(self, classes: Iterable[str] = ()) -> None:
         rows = PluginSecrets.objects.filter(class_name__in=set(classes))
@@ -46,7 +48,7 @@ class Masker:
         return self._known[class_name]
 
     def mask(self, config: Mapping[str, str], class_name: str | None = None) -> dict[str, str]:
-        """The configuration with every secret value replaced by the mask. Strings that only refer to one are shown."""
+        """Return the configuration with every secret value replaced by the mask. References to secrets are shown."""
         known_class = config.get("connector.class", "") if class_name is None else class_name
         return {
             key: HIDDEN if value and not _REFERENCE.match(value) and self.secret(known_class, key) else value
@@ -54,7 +56,7 @@ class Masker:
         }
 
     def scrub(self, text: str, config: Mapping[str, str]) -> str:
-        """A string, a trace for example, without the secret values of that configuration."""
+        """Return a string, such as a stack trace, without the secret values of that configuration."""
         if not text:
             return text
         class_name = config.get("connector.class", "")
@@ -65,7 +67,7 @@ class Masker:
 
 
 def hide_all(config: Mapping[str, str]) -> dict[str, str]:
-    """The configuration for somebody who may not read it: sent back, every mask keeps what is stored."""
+    """Return the configuration for a user who may not read it. Sent back, every mask keeps the stored value."""
     return {key: value if key in ("name", "connector.class") or not value else HIDDEN for key, value in config.items()}
 
 
@@ -74,7 +76,7 @@ def has_mask(config: Mapping[str, str]) -> bool:
 
 
 def unmask(config: Mapping[str, str], stored: Mapping[str, str]) -> dict[str, str]:
-    """The configuration with each mask replaced by what is stored. A mask is never stored itself."""
+    """Return the configuration with each mask replaced by the stored value. A mask itself is never stored."""
     result = dict(config)
     for key, value in config.items():
         if value == HIDDEN:
@@ -88,12 +90,12 @@ def unmask(config: Mapping[str, str], stored: Mapping[str, str]) -> dict[str, st
 
 
 def remember(class_name: str, names: Iterable[str]) -> None:
-    """Keep which settings of a plugin are secret."""
+    """Remember which settings of a plugin are secret."""
     PluginSecrets.objects.update_or_create(class_name=class_name, defaults={"names": json.dumps(sorted(names))})
 
 
 def _look_up(class_name: str) -> frozenset[str] | None:
-    """Ask a worker; None where nobody can tell, and then only harmless settings are shown."""
+    """Ask a worker; None if no worker knows: then only harmless settings are shown."""
     if not class_name:
         return frozenset()
     if time.monotonic() < _asked_in_vain.get(class_name, 0.0):

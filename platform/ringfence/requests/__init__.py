@@ -1,5 +1,5 @@
-"""What web processes and workers ask of each other: a class a request, with its answer, queue and time.
+"""The requests between web processes and workers: one class for each, with its answer, queue and time limit.
 
-`questions` go to any worker, `commands` to the leader. `request` has the codec, `refused` what is told instead of an
+`questions` go to any worker, `commands` to the leader. `request` has the codec; `refused` is sent in place of an
 answer.
 """

@@ -1,4 +1,4 @@
-"""What the leader answers to commands: the JSON value of each that has one."""
+"""The leader's answers to commands: the JSON value of each command that has one."""
 
 from typing import TypedDict
 
@@ -6,14 +6,14 @@ Json = dict[str, object]
 
 
 class Created(TypedDict, total=False):
-    """`changed`: false for the configuration that is there already."""
+    """`changed`: false if the configuration was the same already."""
 
     created: bool
     changed: bool
 
 
 class Checked(TypedDict):
-    """Whether the connector itself looked at the offsets (KIP-875)."""
+    """Whether the connector itself checked the offsets (KIP-875)."""
 
     checked: bool
 

@@ -1,4 +1,4 @@
-"""What a web process asks the leader. `engine.leader.commands` says what each does."""
+"""The commands of web processes to the leader. `engine.leader.commands` carries them out."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ Config = Mapping[str, str]
 
 
 class OffsetEntry(TypedDict):
-    """A source partition, and its offset to be; None or nothing deletes the one that it has (KIP-875)."""
+    """A source partition and its new offset; None, or a missing offset, deletes it (KIP-875)."""
 
     partition: Mapping[str, object]
     offset: NotRequired[Mapping[str, object] | None]
 
 
 class SentCommand(TypedDict):
-    """A command on its way. body: its fields; request_id: the same where a client library sends it again."""
+    """A command as it is sent. body: its fields; request_id: the same if a client library sends it again."""
 
     kind: str
     connector: str | None
@@ -30,7 +30,7 @@ class SentCommand(TypedDict):
 
 @dataclass(frozen=True)
 class Command(Request[Answer]):
-    """`health`: it only asks whether there is a leader, which is always taken at once."""
+    """`health`: it only asks whether there is a leader, and is always handled at once."""
 
     health: ClassVar[bool] = False
 
@@ -40,7 +40,7 @@ class Command(Request[Answer]):
         return None
 
     def body(self) -> dict[str, object]:
-        """Its fields but the connector's name."""
+        """Its fields without the connector's name."""
         return {name: value for name, value in self.to_wire().items() if name != "connector"}
 
 
@@ -61,7 +61,7 @@ class Ping(Command[Connectors]):
 
 @dataclass(frozen=True)
 class SetLogLevel(Command[None]):
-    """Of every process of the cluster (KIP-976)."""
+    """Set a log level in every process of the cluster (KIP-976)."""
 
     name = "set_log_level"
     logger: str
@@ -78,7 +78,7 @@ class HandOver(Command[NewLeader]):
 
 @dataclass(frozen=True)
 class DrainWorker(Command[None]):
-    """drained: false has it take tasks again."""
+    """drained: false lets it take tasks again."""
 
     name = "drain_worker"
     worker: str
@@ -88,7 +88,9 @@ class DrainWorker(Command[None]):
 
 @dataclass(frozen=True)
 class Create(OnConnector[Created]):
-    """initial_state: RUNNING (as None), PAUSED or STOPPED; topic_grant: of whoever saves it, as a config record."""
+    """initial_state: RUNNING (as None), PAUSED or STOPPED; topic_grant: of the account that saves it, as a config
+    record.
+    """
 
     name = "create"
     config: Config
@@ -98,7 +100,9 @@ class Create(OnConnector[Created]):
 
 @dataclass(frozen=True)
 class Configure(OnConnector[Created]):
-    """create: also where there is none; expected: the config offset that is to be replaced, a newer one is a 409."""
+    """create: create a missing connector; expected: the config offset to replace; if there is a newer one, it
+    is a 409.
+    """
 
     name = "configure"
     config: Config
@@ -155,7 +159,7 @@ class ResetTopics(OnConnector[None]):
 
 @dataclass(frozen=True)
 class SetConnectorLogLevel(OnConnector[None]):
-    """level: None ends it."""
+    """level: None removes it."""
 
     name = "set_connector_log_level"
     level: str | None
@@ -185,7 +189,7 @@ class Fence(OnConnector[None]):
 
 @dataclass(frozen=True)
 class FenceNow(OnConnector[NewGeneration]):
-    """Every id of the connector, by a round of its own. wait: for the round's end."""
+    """Fence every id of the connector, by a new round. wait: for the round's end."""
 
     name = "fence_now"
     reason: str
@@ -194,7 +198,7 @@ class FenceNow(OnConnector[NewGeneration]):
 
 @dataclass(frozen=True)
 class FenceId(OnConnector[FencedIds]):
-    """One transactional id."""
+    """Fence one transactional id."""
 
     name = "fence_id"
     id: str
@@ -203,7 +207,7 @@ class FenceId(OnConnector[FencedIds]):
 
 @dataclass(frozen=True)
 class EndHanging(OnConnector[Ended]):
-    """What hangs on one partition for one producer (KIP-664). earlier: configurations of live generations."""
+    """End a producer's hanging transaction on one partition (KIP-664). earlier: configurations of live generations."""
 
     name = "end_hanging"
     reason: str
@@ -217,7 +221,7 @@ class EndHanging(OnConnector[Ended]):
 
 @dataclass(frozen=True)
 class RetryRound(OnConnector[None]):
-    """Try a round that failed again now."""
+    """Retry a failed round now."""
 
     name = "retry_round"
     reason: str
@@ -225,7 +229,7 @@ class RetryRound(OnConnector[None]):
 
 @dataclass(frozen=True)
 class SweepNow(OnConnector[None]):
-    """Have the tasks of a connector look at offsets of its share group now: [topic id, partition, first, last] each."""
+    """Have a connector's tasks look at offsets of its share group now: [topic id, partition, first, last] each."""
 
     name = "sweep_now"
     reason: str
@@ -234,7 +238,7 @@ class SweepNow(OnConnector[None]):
 
 @dataclass(frozen=True)
 class SendSignal(OnConnector[None]):
-    """Have the connector's tasks do something: kind and data as its plugin takes them."""
+    """Send a signal to the connector's tasks: kind and data as its plugin expects them."""
 
     name = "send_signal"
     kind: str
@@ -243,7 +247,7 @@ class SendSignal(OnConnector[None]):
 
 @dataclass(frozen=True)
 class ActOnShareGroup(Command[share_group_act.Done]):
-    """owners: the connectors for which the sender has looked at the permissions."""
+    """owners: the connectors whose permissions the sender has checked."""
 
     name = "share_group"
     group: str
@@ -266,7 +270,7 @@ _BY_NAME: Final = {kind.name: kind for kind in COMMANDS}
 
 
 def parse(kind: str, connector: str | None, body: Mapping[str, object]) -> Command[object]:
-    """A command as it travels. Raises `Malformed`."""
+    """Parse a command as it was sent. Raises `Malformed`."""
     if kind not in _BY_NAME:
         raise Malformed(f"Unknown command {kind!r}")
     return _BY_NAME[kind].from_wire(body if connector is None else {**body, "connector": connector})

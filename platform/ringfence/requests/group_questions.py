@@ -1,4 +1,4 @@
-"""What a web process asks a worker about the consumer groups of the workers' cluster."""
+"""The questions of a web process to a worker about the consumer groups of the workers' cluster."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from ringfence.requests.question import READ_EARLY, Json, Question
 
 @dataclass(frozen=True)
 class ListConsumerGroups(Question[Json]):
-    """Every group whose name has this text, with its lag in each topic; `topic`: only those that read it."""
+    """List the groups whose name contains this text, with their lag in each topic; `topic`: only those that read it."""
 
     name = "consumer_groups"
     seconds = 13.0
@@ -18,7 +18,7 @@ class ListConsumerGroups(Question[Json]):
 
 @dataclass(frozen=True)
 class DescribeConsumerGroup(Question[Json]):
-    """Its members, its offsets and the transactions that it waits for. Refused with 404 where it is not there."""
+    """Return its members, its offsets and the transactions that it waits for. A missing group is refused with 404."""
 
     name = "consumer_group"
     seconds = 13.0

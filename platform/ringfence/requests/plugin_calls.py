@@ -1,4 +1,4 @@
-"""The calls of a worker to its plugin processes, as they go through the pipe: a class each, with its answer."""
+"""The calls of a worker to its plugin processes, as sent through the pipe: one class for each, with its answer."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ Pairs = Sequence[Sequence[Mapping[str, object] | None]]
 class PluginCall(Request[Answer]):
     """name: the method of `engine.plugins.operations.Operations` that answers it, with the fields as arguments.
 
-    leaves_nothing: it may read the source, so its process ends afterwards, with all that the plugin left in it.
+    leaves_nothing: it may read the source, so its process is ended afterwards, with all that the plugin left there.
     """
 
     leaves_nothing: ClassVar[bool] = False
@@ -50,7 +50,7 @@ class ValidateConfig(PluginCall[Json]):
 
 @dataclass(frozen=True)
 class ReadExactlyOnceSupport(PluginCall[tuple[str, bool]]):
-    """The answer arrives as a list of two: JSON has no tuples."""
+    """The answer arrives as a list of two, since JSON has no tuples."""
 
     name: ClassVar[str] = "exactly_once_support"
     config: Config
@@ -122,7 +122,7 @@ class CountRecords(PluginCall[list[int | None]]):
 
 @dataclass(frozen=True)
 class StartInstance(PluginCall[str]):
-    """token: of this start; a `StopInstance` with an earlier one stops nothing. The answer is the version that runs."""
+    """token: of this start; a `StopInstance` with an earlier one is ignored. The answer is the running version."""
 
     name: ClassVar[str] = "start"
     connector: str
@@ -156,7 +156,7 @@ _BY_NAME: Final = {kind.name: kind for kind in PLUGIN_CALLS}
 
 
 def parse(name: str, body: Mapping[str, object]) -> PluginCall[object]:
-    """A call as it comes out of the pipe. Raises `Malformed`."""
+    """Parse a call from the pipe. Raises `Malformed`."""
     if name not in _BY_NAME:
         raise Malformed(f"Unknown call {name!r}")
     return _BY_NAME[name].from_wire(body)

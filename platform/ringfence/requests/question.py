@@ -1,4 +1,4 @@
-"""What every question of a web process to a worker has in common."""
+"""The base class of the questions of a web process to a worker."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ REPLAY_EARLY: Final = 5.0
 
 @dataclass(frozen=True)
 class Question(Request[Answer]):
-    """seconds: how long its sender waits; early: so many seconds before that the worker answers with what it has.
+    """seconds: how long its sender waits; early: how many seconds before that the worker answers with what it has.
 
-    again: whether it is sent once more by itself where a worker says that this may help.
+    again: whether it is sent a second time if a worker says that this may help.
     """
 
     seconds: ClassVar[float] = 30.0
@@ -26,7 +26,7 @@ class Question(Request[Answer]):
 
     @property
     def task(self) -> str:
-        """The Celery task that takes it."""
+        """The Celery task that handles it."""
         return task_of(type(self))
 
 

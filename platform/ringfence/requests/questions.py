@@ -1,4 +1,4 @@
-"""What a web process asks any worker. Kafka, Spark and plugin code are behind it; no answer changes the cluster."""
+"""The questions of a web process to any worker, about Kafka, Spark and plugins. No answer changes the cluster."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,16 +14,16 @@ from ringfence.requests.topic_questions import DescribeTopics, FindOrigin, FindR
 
 @dataclass(frozen=True)
 class ListPlugins(Question[list[Json]]):
-    """Every installed plugin, as `GET /connector-plugins?connectorsOnly=false` lists them."""
+    """List every installed plugin, as `GET /connector-plugins?connectorsOnly=false` does."""
 
     name = "list"
 
 
 @dataclass(frozen=True)
 class ConfigKeys(Question[list[Json]]):
-    """The key infos of a plugin's own settings; `common`: of all that it takes.
+    """Return the key infos of a plugin's own settings; `common`: of all that it accepts.
 
-    Refused with 404 for one that is not installed, with 400 where the version is another.
+    A plugin that is not installed is refused with 404, another version with 400.
     """
 
     name = "config_keys"
@@ -34,10 +34,10 @@ class ConfigKeys(Question[list[Json]]):
 
 @dataclass(frozen=True)
 class Validate(Question[Json]):
-    """Kafka Connect's validation object: name, error_count, groups, configs.
+    """Return Kafka Connect's validation object: name, error_count, groups, configs.
 
-    java: whether a Java plugin may be asked; refused with 403 where the class is one and it may not.
-    `ask_brokers`: preflight's certain failures are errors, too; without, it is quicker, as for a form on each change.
+    java: whether Java plugins are permitted; otherwise one is refused with 403. ask_brokers: certain failures of the
+    preflight are errors, too; without it, the answer is quicker, as for a form on each change.
     """
 
     name = "validate"
@@ -49,7 +49,7 @@ class Validate(Question[Json]):
 
 @dataclass(frozen=True)
 class ReadOffsets(Question[list[Json]]):
-    """The committed source offsets as a worker reads them from Kafka: those in a topic of the connector's own first."""
+    """Return the committed source offsets as a worker reads them from Kafka: the connector's own topic first."""
 
     name = "offsets"
     connector: str
@@ -58,7 +58,7 @@ class ReadOffsets(Question[list[Json]]):
 
 @dataclass(frozen=True)
 class Preflight(Question[list[Json]]):
-    """The preflight checks of a configuration: name, result, message, remedy, key. `java`: as in `Validate`."""
+    """Run the preflight checks of a configuration: name, result, message, remedy, key. java: as in `Validate`."""
 
     name = "preflight"
     config: Config
@@ -67,7 +67,7 @@ class Preflight(Question[list[Json]]):
 
 @dataclass(frozen=True)
 class Preview(Question[Json]):
-    """The first records of a configuration, or `{"busy": connector}`; see `engine.queries.previews`.
+    """Return the first records of a configuration, or `{"busy": connector}`; see `engine.queries.previews`.
 
     bounds: records, bytes, seconds; fresh: from the source's beginning; java: as in `Validate`.
     """
@@ -83,7 +83,7 @@ class Preview(Question[Json]):
 
 @dataclass(frozen=True)
 class TryTransforms(Question[Json]):
-    """What transforms and converters make of a sample record, step by step; see `engine.plugins.trial`.
+    """Return what transforms and converters make of a sample record, step by step; see `engine.plugins.trial`.
 
     java: as in `Validate`.
     """
@@ -97,9 +97,10 @@ class TryTransforms(Question[Json]):
 
 @dataclass(frozen=True)
 class DescribeTransactions(Question[list[Json]]):
-    """What the coordinators know of the ids of tasks 0..tasks-1: id, task, state, open, producer_id, epoch, age_ms …
+    """Return what the coordinators know of the ids of tasks 0..tasks-1: id, task, state, open, producer_id, epoch,
+    age_ms …
 
-    earlier: the configurations of older generations that may be alive, perhaps on other clusters.
+    earlier: the configurations of older generations that may be alive, possibly on other clusters.
     """
 
     name = "transactions"
@@ -111,7 +112,7 @@ class DescribeTransactions(Question[list[Json]]):
 
 @dataclass(frozen=True)
 class FindHanging(Question[list[Json]]):
-    """Open transactions on a connector's topics that no coordinator knows (KIP-664)."""
+    """Find open transactions on a connector's topics that no coordinator knows (KIP-664)."""
 
     name = "hanging"
     connector: str
@@ -122,7 +123,8 @@ class FindHanging(Question[list[Json]]):
 
 @dataclass(frozen=True)
 class ReadLastRecords(Question[Json]):
-    """The last records of a topic that a connector of this configuration writes to; see `engine.queries.topic_tail`."""
+    """Return the last records of a topic that a connector with this configuration writes to; see
+    `engine.queries.topic_tail`."""
 
     name = "last_records"
     seconds = 13.0
@@ -134,7 +136,7 @@ class ReadLastRecords(Question[Json]):
 
 @dataclass(frozen=True)
 class ListShareGroups(Question[Json]):
-    """The cluster's share groups, and its `group.id`; see `engine.queries.share_groups`."""
+    """Return the cluster's share groups, and its `group.id`; see `engine.queries.share_groups`."""
 
     name = "share_groups"
     seconds = 13.0
@@ -143,8 +145,8 @@ class ListShareGroups(Question[Json]):
 
 @dataclass(frozen=True)
 class DescribeShareGroup(Question[Json]):
-    """One share group, with the state of the records in its partitions from number `skip` on; with `act`, what that
-    would do. Refused with 404 where it is not there.
+    """Return a share group, with the state of the records in its partitions from number `skip` on; with `act`, what
+    that would do. A missing group is refused with 404.
     """
 
     name = "share_group"
@@ -157,7 +159,9 @@ class DescribeShareGroup(Question[Json]):
 
 @dataclass(frozen=True)
 class FindArchived(Question[Json]):
-    """Which records of a share group the broker has archived; see `engine.queries.share_state.find_archived`."""
+    """Return the records of a share group that the broker has archived; see
+    `engine.queries.share_state.find_archived`.
+    """
 
     name = "share_archived"
     seconds = 13.0
@@ -167,7 +171,7 @@ class FindArchived(Question[Json]):
 
 @dataclass(frozen=True)
 class ShareTimeline(Question[Json]):
-    """The steps of one share-partition that are persisted; see `engine.queries.share_state`."""
+    """Return the persisted steps of one share-partition; see `engine.queries.share_state`."""
 
     name = "share_timeline"
     seconds = 13.0
@@ -179,7 +183,9 @@ class ShareTimeline(Question[Json]):
 
 @dataclass(frozen=True)
 class ListDeadLetters(Question[Json]):
-    """A page of a connector's dead letters; see `engine.queries.dead_letters`. before: [partition, offset] each."""
+    """Return a page of a connector's dead letters; see `engine.queries.dead_letters`. before: [partition,
+    offset] each.
+    """
 
     name = "dead_letters"
     early = READ_EARLY
@@ -192,7 +198,7 @@ class ListDeadLetters(Question[Json]):
 
 @dataclass(frozen=True)
 class ReplayDeadLetters(Question[Json]):
-    """Dead letters taken again. Not sent again by itself: the second would find only what the first one did.
+    """Replay dead letters. It is not repeated automatically: a second one would only find what the first one did.
 
     chosen: `places`, [partition, offset] each, or `stage` and `class` of all that match.
     """
@@ -208,10 +214,10 @@ class ReplayDeadLetters(Question[Json]):
 
 @dataclass(frozen=True)
 class StartProof(Question[Json]):
-    """Begin to count whether a connector was exactly once; what is found goes into its row (`history.ProofRun`).
+    """Start to count whether a connector was exactly once; the result goes into its row (`history.ProofRun`).
 
-    tasks: how many task numbers it has had; altered: its source offsets were changed by hand once. Not sent again by
-    itself: the row says whether it has begun.
+    tasks: how many task numbers it has had; altered: whether its source offsets were ever altered by a user. It is not
+    repeated automatically: the row says whether it has started.
     """
 
     name = "proof"

@@ -1,12 +1,13 @@
-"""What a request gets in place of its answer."""
+"""The refusal of a request, in place of its answer."""
 
 from collections.abc import Mapping
 
 
 class Refused(Exception):
-    """The request was not carried out, or nobody knows: `status` is the HTTP status, the message is for people.
+    """The request was not carried out, or its outcome is unknown. `status` is the HTTP status, the message is for
+    people.
 
-    `retry`: the same request may succeed soon; `passing`: and nothing was changed, so the sender repeats it by itself.
+    retry: the same request may succeed soon; passing: and nothing was changed, so the sender repeats it itself.
     """
 
     def __init__(self, status: int, message: str, *, retry: bool = False, passing: bool = False) -> None:
@@ -17,13 +18,13 @@ class Refused(Exception):
         self.passing = passing
 
     def answer(self) -> dict[str, object]:
-        """The form in which it travels to the web process."""
+        """Return the JSON that is sent to the web process."""
         known = {"ok": False, "status": self.status, "message": self.message}
         return {**known, "retry": self.retry, "passing": self.passing}
 
     @staticmethod
     def parse(answer: Mapping[str, object]) -> "Refused":
-        """Of a worker's answer that is not ok."""
+        """Parse a worker's answer that is not ok."""
         status = answer.get("status")
         return Refused(
             status if isinstance(status, int) else 500,

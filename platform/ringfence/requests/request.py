@@ -21,28 +21,28 @@ Value = TypeVar("Value")
 
 
 def always(default: Value) -> Value:
-    """A field that may be missing in what comes, and is sent also where it has this value."""
+    """Declare a field that may be missing in a received request, and is sent even with its default."""
     return field(default=default, metadata={"always": True})
 
 
 class Malformed(ValueError):
-    """What came is not such a request. The message names the field."""
+    """The received value is not such a request. The message names the field."""
 
 
 @dataclass(frozen=True)
 class Request(Generic[Answer]):
-    """Its fields are what is asked; `Answer` is the JSON value that comes back."""
+    """A request. Its fields are the parameters; `Answer` is the JSON value of the answer."""
 
     name: ClassVar[str]
 
     def to_wire(self) -> dict[str, object]:
-        """The fields, without those that have their default."""
+        """Return the fields, without those that have their default."""
         values = {field.name: (getattr(self, field.name), field) for field in fields(self)}
         return {name: value for name, (value, field) in values.items() if field.metadata or value != field.default}
 
     @classmethod
     def from_wire(cls, body: Mapping[str, object]) -> Self:
-        """Raises `Malformed`: the sender may be of another version."""
+        """Parse the fields. Raises `Malformed`: the sender may have another version."""
         hints = _hints(cls)
         if unknown := body.keys() - hints.keys():
             raise Malformed(f"{cls.name} has no field {', '.join(sorted(unknown))}")
@@ -61,7 +61,7 @@ def _hints(cls: type[Request[object]]) -> dict[str, object]:
 
 
 def _fits(value: object, hint: object) -> bool:
-    """Whether a JSON value is of a field's type."""
+    """Return whether a JSON value has a field's type."""
     origin, parameters = get_origin(hint), get_args(hint)
     if hint is object:
         return True
@@ -83,7 +83,7 @@ def _fits(value: object, hint: object) -> bool:
 
 
 def _fits_fields(value: object, kind: type) -> bool:
-    """Whether it is an object with the fields of a `TypedDict`, and no others."""
+    """Return whether it is an object with the fields of a `TypedDict`, and no others."""
     hints = get_type_hints(kind)
     required: frozenset[str] = getattr(kind, "__required_keys__", frozenset())
     if not isinstance(value, dict) or not required <= value.keys() <= hints.keys():

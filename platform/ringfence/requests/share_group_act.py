@@ -1,11 +1,11 @@
-"""What people do to a share group, as it travels: a JSON object whose `kind` says which of these it is."""
+"""The acts of users on a share group, as they are sent: JSON objects whose `kind` says which one it is."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, NotRequired, TypedDict
 
 
 class AlterOffsets(TypedDict):
-    """topics, partitions: None for all that the group has; to: as `fencing.share.group_moves.Wish` reads it."""
+    """topics, partitions: None for all of the group; to: as `fencing.share.group_moves.Wish` parses it."""
 
     kind: Literal["alter"]
     topics: Sequence[str] | None
@@ -30,7 +30,7 @@ class Configure(TypedDict):
 
 
 Move = AlterOffsets | DeleteOffsets | DeleteGroup
-"""What changes where the group begins."""
+"""The acts that change where the group starts."""
 
 Act = Move | Configure
 
@@ -62,8 +62,8 @@ class Setting(TypedDict):
 
 
 class Done(TypedDict, total=False):
-    """moves, unsure: of a move, each partition's, and those whose leader may give records from before; settings: all
-    that the group has once it is configured.
+    """moves, unsure: of a move, each partition's, and those whose leader may still deliver records from before;
+    settings: all settings of the group after it was configured.
     """
 
     moves: Sequence[MovedPartition]

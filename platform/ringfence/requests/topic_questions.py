@@ -1,4 +1,4 @@
-"""What a web process asks a worker about topics and their records."""
+"""The questions of a web process to a worker about topics and their records."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ from ringfence.requests.request import Answer
 
 @dataclass(frozen=True)
 class TopicQuestion(Question[Answer]):
-    """About one topic, of the cluster that the connector `via` writes to; "" for the workers' own.
+    """A question about one topic, of the cluster that the connector `via` writes to; "" for the workers' own.
 
-    writers: the connectors that write there, with `name`, `config`, `secret` (names of settings) and `topics` (all
-    that they write to). internal: also where it is the platform's or Kafka's own.
+    writers: the connectors that write to it, with `name`, `config`, `secret` (names of settings) and `topics` (all that
+    they write to). internal: whether the platform's and Kafka's own topics are permitted.
     """
 
     seconds = 13.0
@@ -29,7 +29,7 @@ class TopicQuestion(Question[Answer]):
 
 @dataclass(frozen=True)
 class TopicPlace:
-    """Which topic, and for whom: see `TopicQuestion`."""
+    """The topic, and its writers: see `TopicQuestion`."""
 
     topic: str
     via: str
@@ -39,9 +39,10 @@ class TopicPlace:
 
 @dataclass(frozen=True)
 class ReadRecords(TopicQuestion[Json]):
-    """A page of records. start: `from` (earliest, latest, offset, time), `value`, `cursor` (offset of each partition).
+    """Return a page of records. start: `from` (earliest, latest, offset, time), `value`, `cursor` (offset of each
+    partition).
 
-    key: exactly that one, None for any; contains: in key, value or a header; where: see `engine.browsing.expression`.
+    key: the exact key, None for any; contains: text in key, value or a header; where: see `engine.browsing.expression`.
     registry: the address of a Schema Registry, "" for the one that the connector's converter names.
     """
 
@@ -58,7 +59,7 @@ class ReadRecords(TopicQuestion[Json]):
 
 @dataclass(frozen=True)
 class FindOrigin(TopicQuestion[Json]):
-    """Where a record came from; see `engine.browsing.origins`."""
+    """Find where a record came from; see `engine.browsing.origins`."""
 
     name = "origin"
     partition: int
@@ -67,7 +68,7 @@ class FindOrigin(TopicQuestion[Json]):
 
 @dataclass(frozen=True)
 class FindRecords(TopicQuestion[Json]):
-    """The records that came with a source offset, which was committed at about that time. One writer."""
+    """Find the records of a source offset that was committed at about that time. It takes one writer."""
 
     name = "records_of_offset"
     partition: Mapping[str, object]
@@ -77,7 +78,7 @@ class FindRecords(TopicQuestion[Json]):
 
 @dataclass(frozen=True)
 class DescribeTopics(Question[Json]):
-    """Of the workers' cluster: every topic's name, or what there is in those of these names."""
+    """Return the names of all topics of the workers' cluster, or the details of those with these names."""
 
     name = "topics"
     seconds = 13.0
