@@ -89,6 +89,30 @@ def test_the_limit_depends_on_who_sends_it(web: Web, size: int, token: str, stat
         assert (answer.status_code, answer.json()["error_code"]) == (status, status), chunks
 
 
+@pytest.mark.parametrize("path", ["/connectors", "/ui/login", "/ui/connectors"])
+@pytest.mark.parametrize("scheme", ["Bearer", "Basic", ""])
+def test_credentials_that_are_too_long_are_refused_before_anybody_looks_at_them(
+    web: Web, path: str, scheme: str
+) -> None:
+    for size, refused in ((bodies.MOST_CREDENTIALS, False), (bodies.MOST_CREDENTIALS + 1, True)):
+        value = f"{scheme} ".lstrip().ljust(size, "x")
+        assert (web.get(path, Authorization=value).status_code == 431) is refused, size
+    halves = [("Authorization", "x" * (bodies.MOST_CREDENTIALS // 2 + 1))] * 2
+    assert httpx.get(f"http://{web.address}{path}", headers=halves, timeout=30).status_code == 431
+
+
+def test_a_login_that_is_too_long_is_refused_before_its_password_is_hashed(web: Web) -> None:
+    """Also from somebody who is known."""
+    address = f"http://{web.address}/ui/login"
+    for headers in ({}, {"authorization": f"Bearer {TOKEN}"}):
+        for size, refused in ((bodies.MOST_LOGIN, False), (bodies.MOST_LOGIN + 1, True)):
+            body = b"name=admin&secret=".ljust(size, b"x")
+            for content in (body, iter([body[: size // 2], body[size // 2 :]])):
+                given = {**headers, "content-type": "application/x-www-form-urlencoded"}
+                answer = httpx.post(address, content=content, headers=given, timeout=30)
+                assert (answer.status_code == 413) is refused, (answer.status_code, size)
+
+
 def test_headers_without_end_close_the_connection(web: Web) -> None:
     answer, sent = send(web, "GET / HTTP/1.1\n", (b"X-A: " + b"y" * 8000 + b"\r\n" for _ in range(10_000)))
     assert sent < 8 * MIB

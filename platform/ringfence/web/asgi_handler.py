@@ -50,9 +50,9 @@ class PooledHandler(ASGIHandler):
             await self._receiver(hook, scope, receive, send)
             return
         try:
-            body = await request_body.read(
-                scope["headers"], receive, functools.partial(self.in_thread, _is_known, scope)
-            )
+            request_body.check_credentials(scope["headers"])
+            is_known = functools.partial(self.in_thread, _is_known, scope)
+            body = await request_body.read(scope["headers"], receive, is_known, scope["path"])
         except RequestAborted:
             return
         except request_body.Refused as refused:

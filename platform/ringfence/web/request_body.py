@@ -15,6 +15,11 @@ MOST = 4 * 1024 * 1024
 """Bytes; the largest configurations and imports are far smaller."""
 MOST_UNKNOWN = 64 * 1024
 """Of somebody without a valid token or session: enough for the login page."""
+MOST_LOGIN = 16 * 1024
+"""Of a login, from anybody: several times the longest name and secret that its form takes."""
+MOST_CREDENTIALS = 8 * 1024
+"""Of all Authorization headers together: tokens and passwords are far shorter."""
+LOGIN = "/ui/login"
 SECONDS = 30.0
 """For the whole body: 4 MiB at 1.2 Mbit/s."""
 _DRAIN_SECONDS, _DRAIN_BYTES = 2.0, 16 * 1024 * 1024
@@ -32,22 +37,31 @@ class Refused(Exception):
         self.message = message
 
 
-async def read(headers: list[tuple[bytes, bytes]], receive: Receive, is_known: Callable[[], Awaitable[bool]]) -> Any:
+def check_credentials(headers: list[tuple[bytes, bytes]]) -> None:
+    """Raises Refused where they are too long to be any: before they are decoded, hashed or looked up."""
+    if sum(len(value) for name, value in headers if name == b"authorization") > MOST_CREDENTIALS:
+        raise Refused(431, f"An Authorization header of more than {MOST_CREDENTIALS:,} bytes is not read.")
+
+
+async def read(
+    headers: list[tuple[bytes, bytes]], receive: Receive, is_known: Callable[[], Awaitable[bool]], path: str = ""
+) -> Any:
     """The body as a file. `is_known`: whether whoever sends it may come in; asked only for a larger one.
 
-    Raises Refused, and RequestAborted where the sender has gone.
+    path: the request's; a login has a limit of its own. Raises Refused, and RequestAborted where the sender has gone.
     """
+    most = MOST_LOGIN if path.rstrip("/") == LOGIN else MOST
     try:
         async with asyncio.timeout(SECONDS):
-            return await _read(content_length(headers), receive, is_known)
+            return await _read(content_length(headers), receive, is_known, most)
     except TimeoutError:
         raise Refused(408, f"The body did not arrive within {SECONDS:.0f} s: nothing was changed.") from None
 
 
-async def _read(declared: int, receive: Receive, is_known: Callable[[], Awaitable[bool]]) -> io.BytesIO:
-    limit = MOST_UNKNOWN
+async def _read(declared: int, receive: Receive, is_known: Callable[[], Awaitable[bool]], most: int) -> io.BytesIO:
+    limit = min(MOST_UNKNOWN, most)
     if declared > limit:
-        limit = await _higher(declared, is_known)
+        limit = await _higher(declared, is_known, most)
     body = io.BytesIO()
     while True:
         message = await receive()
@@ -55,19 +69,21 @@ async def _read(declared: int, receive: Receive, is_known: Callable[[], Awaitabl
             raise RequestAborted
         body.write(message.get("body", b""))
         if body.tell() > limit:
-            limit = await _higher(body.tell(), is_known) if limit < MOST else _too_large(MOST)
+            limit = await _higher(body.tell(), is_known, most) if limit < most else _too_large(most)
         if not message.get("more_body", False):
             body.seek(0)
             return body
 
 
-async def _higher(size: int, is_known: Callable[[], Awaitable[bool]]) -> int:
-    if size > MOST:
-        _too_large(MOST)
+async def _higher(size: int, is_known: Callable[[], Awaitable[bool]], most: int) -> int:
+    if size > most:
+        _too_large(most)
     return MOST if await is_known() else _too_large(MOST_UNKNOWN)
 
 
 def _too_large(limit: int) -> int:
+    if limit == MOST_LOGIN:
+        raise Refused(413, f"A login of more than {MOST_LOGIN:,} bytes is not read.")
     if limit == MOST:
         raise Refused(413, f"A body of more than {MOST:,} bytes is not read. Send less at once.")
     raise Refused(413, f"Without a valid token or login a body of more than {MOST_UNKNOWN:,} bytes is not read.")
