@@ -36,10 +36,10 @@ def stage(broker: Broker) -> Iterator[Stage]:
     made.close()
 
 
-def install(folder: Path) -> Path:
+def install(folder: Path, jars: Path) -> Path:
     """In `folder`, a plugin that is found only once its manifests are there."""
     folder.mkdir()
-    shutil.copytree(resolve("camel", CAMEL), folder / "camel")
+    shutil.copytree(jars, folder / "camel")
     assert CAMEL_CLASS not in {each.class_name for each in find_plugins([str(folder)])}
     write_manifests(folder)
     assert CAMEL_CLASS in {each.class_name for each in find_plugins([str(folder)])}
@@ -65,7 +65,10 @@ def write_files(folder: Path, numbers: range) -> set[str]:
 
 
 def test_nothing_is_acknowledged_before_it_is_committed(stage: Stage, tmp_path: Path) -> None:
-    worker = {**runtime_of(install(tmp_path / "plugins")).as_settings(), "file.roots": str(tmp_path)}
+    worker = {
+        **runtime_of(install(tmp_path / "plugins", resolve("camel", CAMEL))).as_settings(),
+        "file.roots": str(tmp_path),
+    }
     source = tmp_path / "in"
     source.mkdir()
     config = {
