@@ -1,1 +1,1 @@
-"""Who may do what: accounts, tokens and the one authorisation layer of pages and API."""
+"""Access control: accounts, tokens, and the single authorisation layer of pages and API."""

@@ -1,4 +1,4 @@
-"""The one question of pages and API: may who asks do this? Views ask it for connectors that the path does not name."""
+"""The permission check of pages and API. Views call it for connectors that the path does not name."""
 
 from django.http import HttpRequest
 
@@ -7,9 +7,9 @@ from ringfence.access.verbs import Verb
 
 
 class Forbidden(Exception):
-    """A verb is missing. The message names it and the connector; pages and API answer 403.
+    """A permission is missing. The message names it and the connector; pages and API answer 403.
 
-    connector: None for all of them. kind: what it is the name of, where that is no connector.
+    connector: None for all connectors. kind: what the name refers to, if not a connector.
     """
 
     def __init__(self, principal: Principal, verb: Verb, connector: str | None, *, kind: str = "connector") -> None:
@@ -23,14 +23,16 @@ class Forbidden(Exception):
 
 
 def principal_of(request: HttpRequest) -> Principal:
-    """Who asks, as the middleware found out."""
+    """Return the principal that the middleware has identified."""
     found = getattr(request, "ringfence_principal", NOBODY)
     assert isinstance(found, Principal)
     return found
 
 
 def authorise(request: HttpRequest, verb: Verb, connector: str) -> None:
-    """Raise Forbidden unless the verb is allowed on that connector; a write's audit entry is about it from here on."""
+    """Raise `Forbidden` unless the verb is allowed on that connector. A write's audit entry names the connector from
+    now on.
+    """
     principal = principal_of(request)
     draft = getattr(request, "ringfence_draft", None)
     if draft is not None:

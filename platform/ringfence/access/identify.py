@@ -1,4 +1,4 @@
-"""Who sends a request: a token in its header, or the session of somebody who logged in."""
+"""Identifies the sender of a request: by a token in its header, or by a login session."""
 
 import base64
 import secrets
@@ -19,19 +19,21 @@ from ringfence.access.principal import ALL_RIGHTS, EVERYBODY_HERE, Principal, Ri
 TOKEN_KEY = "ringfence_token"  # noqa: S105 - names a session's entry
 MASTER_KEY = "ringfence_master"
 ISSUER_KEY = "ringfence_issuer"
-"""In a session that single sign-on began: the identity provider's issuer."""
+"""The session key for the identity provider's issuer, in a session that single sign-on began."""
 BY_SINGLE_SIGN_ON = "session by single sign-on"
 
 
 @dataclass(frozen=True, slots=True)
 class Nobody:
-    """No valid proof. `wait`: seconds until the next try is taken, 0 for now."""
+    """No valid credentials. `wait`: seconds until the next try is accepted, 0 for now."""
 
     wait: int = 0
 
 
 def identify(request: HttpRequest) -> Principal | Nobody:
-    """A header counts before a session, so that a script in a browser's shell is what its token says."""
+    """Identify the sender. A header takes precedence over a session, so that a script in a browser acts as
+    its token.
+    """
     if needs_no_login(request):
         return EVERYBODY_HERE
     if "Authorization" in request.headers:
@@ -46,7 +48,7 @@ def identify(request: HttpRequest) -> Principal | Nobody:
 
 
 def identify_again(request: HttpRequest) -> Principal | Nobody:
-    """The same now, of a request whose session and account were read before, or not at all."""
+    """Identify the sender again, by the current session and account, whether or not they were read before."""
     fresh = HttpRequest()
     fresh.META, fresh.COOKIES, fresh.path_info = request.META, request.COOKIES, request.path_info
     fresh.scope = getattr(request, "scope", {})  # type: ignore[attr-defined]
@@ -57,7 +59,7 @@ def identify_again(request: HttpRequest) -> Principal | Nobody:
 
 
 def by_secret(request: HttpRequest, secret: str, name: str = "") -> Principal | Nobody:
-    """The principal of a token, or of RINGFENCE_TOKEN. Each wrong one counts against the address."""
+    """Return the principal of a token, or of RINGFENCE_TOKEN. Each wrong token counts against the address."""
     row = tokens.find(secret) if secret.startswith(tokens.PREFIX) else None
     if row is not None:
         tokens.record_use(row)
@@ -73,13 +75,13 @@ def by_secret(request: HttpRequest, secret: str, name: str = "") -> Principal | 
 
 
 def is_master(secret: str) -> bool:
-    """Whether this is RINGFENCE_TOKEN, the token that may do everything. An unset one lets nobody in."""
+    """Return whether this is RINGFENCE_TOKEN, the token that may do everything. If it is not set, nothing matches."""
     expected = settings.ACCESS_TOKEN
     return bool(expected) and secrets.compare_digest(secret.encode(), expected.encode())
 
 
 def master_mark() -> str:
-    """What a session made with RINGFENCE_TOKEN holds: it ends with that token."""
+    """Return the mark of a session that was made with RINGFENCE_TOKEN: the session ends when that token changes."""
     return tokens.digest(settings.SECRET_KEY + settings.ACCESS_TOKEN)
 
 
@@ -89,7 +91,7 @@ def of_token(row: Token, via: str = "token") -> Principal:
 
 
 def rights_of(user: User) -> tuple[Right, ...]:
-    """What an account may do: its grants, and nothing else. Django's own flags (staff, superuser) mean nothing here."""
+    """Return what an account may do: only its grants. Django's flags (staff, superuser) have no effect."""
     return tuple(grant.right for grant in Grant.objects.filter(user_id=user.pk).order_by("id"))
 
 
@@ -124,6 +126,6 @@ def _by_session(request: HttpRequest) -> Principal | Nobody:
 
 
 def _is_linked(user: User, issuer: str) -> bool:
-    """Whether that provider still counts, and still says who this account is."""
+    """Return whether that provider is still configured, and still identifies this account."""
     trusted = settings.OIDC is not None and settings.OIDC.issuer == issuer
     return trusted and OidcIdentity.objects.filter(issuer=issuer, user_id=user.pk).exists()

@@ -1,7 +1,7 @@
-"""Requests that need no login: those of this machine, under `ringfence up` and nowhere else.
+"""Requests that need no login: those from this machine, under `ringfence up` only.
 
-`up` tells its web process on the command line (`ringfence web --no-login …`), which puts it into `settings.NO_LOGIN`.
-No environment variable does, so that neither a stray one nor another server (`uvicorn ringfence.asgi:application`) lets
+`up` passes this to its web process on the command line (`ringfence web --no-login …`), which sets `settings.NO_LOGIN`.
+No environment variable can, so that neither a stray one nor another server (`uvicorn ringfence.asgi:application`) lets
 anybody in.
 """
 
@@ -19,10 +19,10 @@ _FORWARDED_PREFIX = "HTTP_X_FORWARDED"
 
 
 def needs_no_login(request: HttpRequest) -> bool:
-    """Whether this very request may do everything as it is.
+    """Return whether this request needs no login.
 
-    It comes from loopback, was sent to a loopback name, and nothing says that it was passed on; with `SAME_USER`, the
-    other end of its connection is a socket of our own user, too.
+    It must come from loopback, to a loopback name, without a sign of a proxy; with `SAME_USER`, the other end of its
+    connection must also be a socket of our own user.
     """
     if not settings.NO_LOGIN:
         return False
@@ -46,7 +46,7 @@ def _of_our_user(request: HttpRequest) -> bool:
 
 
 def _is_loopback_name(host: str) -> bool:
-    """Of a Host header: with or without a port."""
+    """Check a Host header, with or without a port."""
     name = host if host.endswith("]") else host_of(host)
     return name.lower() == "localhost" or _is_loopback(name.strip("[]"))
 

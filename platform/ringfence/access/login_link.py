@@ -1,7 +1,7 @@
-"""A link that logs in once, as `ringfence up` prints it: its code is in the link, its digest in a file beside the data.
+"""A one-time login link, which `ringfence up` prints: its code is in the link, its digest in a file beside the data.
 
-Whoever follows it first gets a session that is worth what the server's token is worth; the file is gone then. No Django
-here: `up` makes the code.
+The first who follows it gets a session with the rights of the server's token, and the file is removed. No Django here,
+because `up` makes the code.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ VALID_SECONDS = 3600.0
 
 
 def create(path: Path) -> str:
-    """A new code, whose digest the file holds from now on; any code before it is worth nothing."""
+    """Make a new code, and write its digest to the file. Earlier codes become invalid."""
     code = secrets.token_urlsafe(32)
     scratch = path.with_suffix(".new")
     scratch.unlink(missing_ok=True)
@@ -25,7 +25,7 @@ def create(path: Path) -> str:
 
 
 def redeem(path: Path | None, code: str) -> bool:
-    """Whether this is the code of a link that nobody has followed yet, within an hour. It is worth nothing after."""
+    """Return whether this is the code of an unused link, less than an hour old. The code is invalid afterwards."""
     if path is None or not code:
         return False
     taken = path.with_suffix(f".{secrets.token_hex(8)}")

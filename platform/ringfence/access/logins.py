@@ -1,6 +1,6 @@
-"""Who is logged in: a row for each session, with its last use, so that a session ends and each can be ended.
+"""Login sessions: a row for each, with its last use, so that sessions expire and can be ended one by one.
 
-Django keeps what a session holds; this table keeps what people need to know to tell one session from another.
+Django stores the content of a session; this table stores what users need to tell their sessions apart.
 """
 
 import time
@@ -18,7 +18,7 @@ from ringfence.access.principal import Principal
 from ringfence.access.sessions import hash_key
 
 BACKGROUND: Final = "X-Ringfence-Background"
-"""What pages send with requests that nobody asked for: an open page alone keeps no session alive."""
+"""The header of a page's automatic requests: an open page alone does not keep a session alive."""
 _BACKGROUND_PATHS = ("/ui/events",)
 _NOTED_EVERY_MS = 60_000
 _LONGEST_AGENT = 300
@@ -29,8 +29,8 @@ def _now_ms() -> int:
 
 
 def has_ended(request: HttpRequest, now_ms: int | None = None) -> bool:
-    """Whether this request's session was unused for longer than RINGFENCE_SESSION_IDLE_MINUTES, or began more than
-    RINGFENCE_SESSION_HOURS ago. Then it is ended."""
+    """End this request's session if it was unused for longer than RINGFENCE_SESSION_IDLE_MINUTES, or began more than
+    RINGFENCE_SESSION_HOURS ago. Returns whether it has ended."""
     row = LoginSession.objects.filter(key_hash=hash_key(request.session.session_key or "")).first()
     if row is None:
         return False
@@ -44,7 +44,7 @@ def has_ended(request: HttpRequest, now_ms: int | None = None) -> bool:
 
 
 def note_use(request: HttpRequest, who: Principal, now_ms: int | None = None) -> None:
-    """Note that the session's owner does something; at most once a minute. A session that has no row yet gets one."""
+    """Note that the session was used, at most once a minute. Creates a missing row."""
     key, now = request.session.session_key, now_ms or _now_ms()
     if key:
         notes.write(lambda: _note(request, who, key, now))
@@ -74,25 +74,25 @@ def _note(request: HttpRequest, who: Principal, key: str, now: int) -> None:
 
 
 def is_background(request: HttpRequest) -> bool:
-    """Whether the page asks by itself, and not a person."""
+    """Return whether the page sent the request automatically."""
     return BACKGROUND in request.headers or request.path_info in _BACKGROUND_PATHS
 
 
 def visible_to(who: Principal, everybody: bool) -> QuerySet[LoginSession]:
-    """The sessions that live, newest use first: one's own, or all."""
+    """Return the live sessions, the last used first: the principal's own, or all."""
     alive = Session.objects.filter(session_key=OuterRef("key_hash"))
     rows = LoginSession.objects.filter(Exists(alive)).order_by("-seen_ms", "pk")
     return rows if everybody else rows.filter(account=who.name)
 
 
 def end(row: LoginSession) -> None:
-    """From the next request on nobody is logged in with it; its open pages notice within seconds."""
+    """End the session with its next request; its open pages notice within seconds."""
     Session.objects.filter(session_key=row.key_hash).delete()
     row.delete()
 
 
 def end_others(who: Principal, request: HttpRequest) -> int:
-    """End the sessions of whoever asks, but for the one that the request was sent with; how many."""
+    """End the principal's sessions, except the request's own. Returns how many."""
     others = [row for row in visible_to(who, everybody=False) if not is_current(row, request)]
     for row in others:
         end(row)
@@ -100,11 +100,11 @@ def end_others(who: Principal, request: HttpRequest) -> int:
 
 
 def is_current(row: LoginSession, request: HttpRequest) -> bool:
-    """Whether the request was sent with this very session."""
+    """Return whether the request was sent with this session."""
     return row.key_hash == hash_key(getattr(request.session, "session_key", "") or "")
 
 
 def prune() -> int:
-    """Delete the rows of sessions that are gone; how many."""
+    """Delete the rows of sessions that no longer exist. Returns how many."""
     alive = Session.objects.filter(session_key=OuterRef("key_hash"))
     return LoginSession.objects.filter(~Exists(alive)).delete()[0]

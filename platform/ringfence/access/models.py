@@ -1,4 +1,4 @@
-"""What only Django owns about access: grants, identities, tokens, sessions, and the count of failed tries."""
+"""The access tables: grants, identities, tokens, sessions, and counts of failed tries."""
 
 import time
 from typing import ClassVar
@@ -24,9 +24,11 @@ class Grant(models.Model):
     what = models.TextField()
     pattern = models.TextField(default=EVERYTHING)
     topics = models.TextField(default=EVERYTHING)
-    """Patterns of topics, separated by spaces: where those connectors may write to."""
+    """Patterns of the topics that those connectors may write to, separated by spaces."""
     by_groups = models.BooleanField(default=False)
-    """Of the identity provider's groups: each login writes these again. The others are administrators'."""
+    """Whether it comes from the identity provider's groups: each login writes those again. Administrators make the
+    others.
+    """
 
     class Meta:
         constraints: ClassVar = [
@@ -42,7 +44,7 @@ class Grant(models.Model):
 
 
 class OidcIdentity(models.Model):
-    """Who an account is at an identity provider. Issuer and subject never change hands there, as names do."""
+    """An account's identity at an identity provider. Issuer and subject are never reassigned there, unlike names."""
 
     issuer = models.TextField()
     subject = models.TextField()
@@ -56,7 +58,7 @@ class OidcIdentity(models.Model):
 
 
 class Token(models.Model):
-    """A token of a user: never more than the user may, and within the token's own scope.
+    """A token of a user. It can never do more than the user, nor more than its own scope.
 
     `digest`: SHA-256 of the token, which is long and random, so that a slow hash would add nothing. `hint`: its first
     characters, for people to tell tokens apart. Times are milliseconds; `expires_ms` 0: never.
@@ -90,8 +92,9 @@ class Token(models.Model):
 
 
 class LoginSession(models.Model):
-    """A session in the words of people (`ringfence.access.logins`). `key_hash`: that of Django's row; `via`: what
-    began it. Times are milliseconds; `seen_ms`: its last use, to a minute."""
+    """A session as users see it (`ringfence.access.logins`). `key_hash`: that of Django's row; `via`: how it began.
+    Times are milliseconds; `seen_ms`: its last use, to a minute.
+    """
 
     key_hash = models.CharField(max_length=40, unique=True)
     account = models.TextField(db_index=True)
@@ -113,14 +116,14 @@ class ProviderSession(models.Model):
 
 
 class UsedLogoutToken(models.Model):
-    """A logout token that has ended sessions, and is not taken again."""
+    """A logout token that has ended sessions, and is not accepted again."""
 
     digest = models.CharField(max_length=64, primary_key=True)
     time_ms = models.BigIntegerField()
 
 
 class Throttle(models.Model):
-    """Failed tries to come in, of an address or for an account, since `since_ms`."""
+    """Failed login tries, of an address or for an account, since `since_ms`."""
 
     key = models.CharField(max_length=80, primary_key=True)
     failures = models.IntegerField(default=0)

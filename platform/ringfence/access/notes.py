@@ -1,4 +1,4 @@
-"""Notes of who was here last: reading a page must not depend on a database that can be written to."""
+"""Notes of last use: reading a page must not depend on a writable database."""
 
 import logging
 import threading
@@ -16,7 +16,7 @@ _not_before = 0.0
 
 
 def write(note: Callable[[], object]) -> None:
-    """Write it, or leave it out where the database takes no writes: then no request tries for the next half minute."""
+    """Write a note, or skip it if the database refuses writes: then no request tries again for half a minute."""
     global _not_before
     with _lock:
         if time.monotonic() < _not_before:

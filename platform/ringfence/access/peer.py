@@ -1,4 +1,4 @@
-"""Which user of this machine holds the other end of a loopback connection: Linux's own table of sockets says so.
+"""Finds the user of this machine at the other end of a loopback connection, in Linux's table of sockets.
 
 Both ends of such a connection are sockets of this kernel, and each has the user id of whoever made it. Asked by
 netlink's `sock_diag` (one socket, whatever their number), else read from /proc/net. None where neither is there, as on
@@ -22,7 +22,7 @@ _ANSWER_SECONDS = 1.0
 
 
 def user_of(peer: Address, server: Address) -> int | None:
-    """The user id behind the connection from `peer` to `server`, both as the server sees them; None for unknown."""
+    """Return the user id of the connection from `peer` to `server`, both as the server sees them; None if unknown."""
     found = _by_netlink(peer, server)
     return found if found is not None else _by_table(peer, server)
 

@@ -1,4 +1,4 @@
-"""Who asks, and what they may do: grants of verbs on patterns, under the ceiling of a token's scope."""
+"""The sender of a request and their rights: grants of verbs on patterns, limited by a token's scope."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from ringfence.fencing.topics.topic_grants import Groups, limits
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """Some verbs on the connectors whose names match a pattern; topics: patterns of those that they may write to."""
+    """Verbs on the connectors whose names match a pattern. topics: patterns of the topics that they may write to."""
 
     verbs: frozenset[Verb]
     pattern: str = EVERYTHING
@@ -22,7 +22,7 @@ class Right:
         return verb in self.verbs and matches(self.pattern, name)
 
     def covers_topic(self, topic: str) -> bool:
-        """Whether the topic may be read by its own name, whoever writes it: the pattern names topics, too."""
+        """Return whether the topic may be read by its own name, whoever writes it: the pattern also covers topics."""
         named = any(matches(each, topic) for each in self.topics)
         return named and all(self.allows(verb, topic) for verb in (Verb.READ_TOPICS, Verb.VIEW_DATA))
 
@@ -36,7 +36,7 @@ Eyes = tuple[frozenset[Right], Right]
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """`name`: "" where nobody logs in. `via`: loopback, session, token …; what a token may is limited by `ceiling`."""
+    """name: "" without a login. via: loopback, session, token …; ceiling: limits the rights of a token."""
 
     name: str
     via: str
@@ -45,33 +45,35 @@ class Principal:
 
     @property
     def account(self) -> str:
-        """The account whose grants these rights are; "" for the server's token, and where nobody logs in."""
+        """The account with these grants; "" for the server's token, and without a login."""
         return "" if self.via in _WITHOUT_ACCOUNT else self.name
 
     @property
     def eyes(self) -> "Eyes":
-        """The same for all who may do the same, and only for them: what they are shown alike is made once."""
+        """A key that is equal only for principals with the same rights, so that what they all see is rendered once."""
         return frozenset(self.rights), self.ceiling
 
     def may(self, verb: Verb, name: str) -> bool:
-        """Whether the verb is allowed on the connector of that name, which need not be there."""
+        """Return whether the verb is allowed on the connector with that name, which need not exist."""
         return self.ceiling.allows(verb, name) and any(right.allows(verb, name) for right in self.rights)
 
     def topics(self, verb: Verb, name: str) -> Groups:
-        """What limits the topics for which the verb is allowed on the connector of that name; () for nothing."""
+        """Return the limits on topics for the verb on the connector with that name; () for no limit."""
         granted = [topic for right in self.rights if right.allows(verb, name) for topic in right.topics]
         return limits([granted, self.ceiling.topics])
 
     def may_read_topic(self, topic: str) -> bool:
-        """Whether any topic of that name may be read, whoever writes it. Internal ones take `admin` everywhere, too."""
+        """Return whether a topic with that name may be read, whoever writes it. Internal topics also require `admin`
+        everywhere.
+        """
         return self.ceiling.covers_topic(topic) and any(right.covers_topic(topic) for right in self.rights)
 
     def may_somewhere(self, verb: Verb) -> bool:
-        """Whether there may be a connector on which the verb is allowed: enough for lists, which show no others."""
+        """Return whether the verb may be allowed on some connector. That is enough for lists, which only show those."""
         return verb in self.ceiling.verbs and any(verb in right.verbs for right in self.rights)
 
     def may_everywhere(self, verb: Verb) -> bool:
-        """Whether the verb is allowed on every connector: needed for what concerns all of them."""
+        """Return whether the verb is allowed on every connector, as required for what concerns all of them."""
         return (
             verb in self.ceiling.verbs
             and self.ceiling.pattern == EVERYTHING
@@ -82,11 +84,11 @@ class Principal:
         return frozenset(verb for verb in Verb if self.may(verb, name))
 
     def filter_names(self, names: Iterable[str], verb: Verb = Verb.VIEW) -> list[str]:
-        """Those of the names on which the verb is allowed."""
+        """Return the names on which the verb is allowed."""
         return list(names) if self.may_everywhere(verb) else [name for name in names if self.may(verb, name)]
 
     def query(self, verb: Verb = Verb.VIEW, field: str = "name") -> Q:
-        """The same as a database condition on the field that holds a connector's name."""
+        """Return the same as a database condition on the field with the connector's name."""
         if self.may_everywhere(verb):
             return Q()
         allowed = Q(pk__in=[])
@@ -103,6 +105,6 @@ def _matching(field: str, pattern: str) -> Q:
 
 
 EVERYBODY_HERE = Principal("", "loopback", (ALL_RIGHTS,))
-"""Who needs no login (`access.local`)."""
+"""The principal of requests that need no login (`access.local`)."""
 
 NOBODY = Principal("", "nobody")

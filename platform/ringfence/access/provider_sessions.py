@@ -1,4 +1,4 @@
-"""Which sessions single sign-on began, and for whom: a provider that logs somebody out ends them here, too."""
+"""The sessions that single sign-on began: when the provider logs a user out, they end here, too."""
 
 import hashlib
 import time
@@ -20,13 +20,13 @@ class Replayed(ValueError):
 
 
 def remember(request: HttpRequest, issuer: str, subject: str, sid: str) -> None:
-    """The request's session was begun by this subject of that provider, in its session `sid` ("": it names none)."""
+    """Note that this subject of the provider began the request's session, in its session `sid` ("": it names none)."""
     key = hash_key(request.session.session_key or "")
     ProviderSession.objects.update_or_create(key_hash=key, defaults={"issuer": issuer, "subject": subject, "sid": sid})
 
 
 def end(issuer: str, token: LogoutToken) -> list[str]:
-    """End what the token names; the accounts whose sessions ended, once each session. Raises Replayed."""
+    """End the sessions that the token names. Returns the account of each ended session. Raises `Replayed`."""
     rows = ProviderSession.objects.filter(issuer=issuer)
     if token.sid:
         rows = rows.filter(sid=token.sid)

@@ -1,4 +1,5 @@
-"""How a route says what it needs: `access = {"GET": on_connector(Verb.VIEW)}` in a class, `@requires(GET=…)` else.
+"""How a route declares its permissions: `access = {"GET": on_connector(Verb.VIEW)}` in a class, else
+`@requires(GET=…)`.
 
 `AccessMiddleware` reads it before the view runs. A method without a declaration is refused to everybody, and a test
 walks all routes.
@@ -15,7 +16,7 @@ View = TypeVar("View", bound=Callable[..., Any])
 
 
 class Reach(Enum):
-    """Where the verbs must be allowed."""
+    """Where the verbs must be allowed: on which connectors."""
 
     PUBLIC = "for anybody, without a login"
     SIGNED = "for whoever signs the request: the leader checks it, and the view leaves the audit entry"
@@ -27,7 +28,7 @@ class Reach(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What one method of a route needs. `writes`: it changes something, and so leaves an audit entry."""
+    """The permissions that a route's method needs. writes: it changes something, so it gets an audit entry."""
 
     reach: Reach
     verbs: tuple[Verb, ...] = ()
@@ -66,14 +67,14 @@ def requires(**needs: Need) -> Callable[[View], View]:
 
 
 def declarations(view: Callable[..., Any]) -> Mapping[str, Need]:
-    """What a view declares, {} for nothing."""
+    """Return what a view declares, {} for nothing."""
     owner = getattr(view, "view_class", None) or getattr(view, "cls", None)
     found = getattr(view, "access", None) or getattr(owner, "access", None)
     return found if isinstance(found, Mapping) else {}
 
 
 def methods_of(view: Callable[..., Any]) -> frozenset[str] | None:
-    """The methods that a class view answers; None for a function, which may answer any."""
+    """Return the methods that a class view answers; None for a function, which may answer any."""
     owner = getattr(view, "view_class", None) or getattr(view, "cls", None)
     if owner is None:
         return None
@@ -81,6 +82,6 @@ def methods_of(view: Callable[..., Any]) -> frozenset[str] | None:
 
 
 def need_of(view: Callable[..., Any], method: str) -> Need | None:
-    """What this method needs; None where nothing is declared."""
+    """Return what this method needs; None if nothing is declared."""
     needs = declarations(view)
     return needs.get(method) or (needs.get("GET") if method == "HEAD" else None)

@@ -1,6 +1,6 @@
-"""Sessions in the database under a hash of their key: who reads the table, or a copy of it, cannot become anybody.
+"""Stores sessions with a hash of their key, so that a reader of the table, or of a copy, cannot take over a session.
 
-The cookie holds Django's key, as ever. Sessions of earlier versions are found no more, so everybody logs in once again.
+The cookie holds Django's key, as usual. Sessions of earlier versions are not found, so everybody logs in once more.
 """
 
 import base64
@@ -14,7 +14,7 @@ from django.utils import timezone
 
 
 def hash_key(session_key: str) -> str:
-    """What stands in the table for a cookie's key: 240 bits of its SHA-256, as much as the column holds."""
+    """Return the hash of a cookie's key in the table: 240 bits of its SHA-256, as much as the column holds."""
     return base64.urlsafe_b64encode(hashlib.sha256(session_key.encode()).digest()[:30]).decode()
 
 

@@ -1,8 +1,8 @@
-"""Delays on guessing, counted in the database, which all web processes share.
+"""Brute-force protection: delays, counted in the database that all web processes share.
 
-Only failures count: of an account at an address, and of an address whatever it tries. From the limit on each failure
-doubles the time until the next try is looked at. An account is delayed only where it was guessed at, so that nobody
-locks its owner out from somewhere else. Valid tokens and open sessions never get here.
+Only failures count: for an account from an address, and from an address in all. Beyond the limit, each failure doubles
+the time until the next try is accepted. An account is only delayed for the address that tried, so that nobody can lock
+its owner out from elsewhere. Valid tokens and open sessions are never delayed.
 """
 
 import time
@@ -21,8 +21,8 @@ FORGOTTEN_MS = 3_600_000
 
 
 def keys(address: str, account: str = "") -> dict[str, int]:
-    """What a try counts for, with how many failures of each cost no time."""
-    # Digests: an account's name is whatever somebody typed, a password by mistake for example.
+    """Return the keys that a try counts for, each with its number of failures without a delay."""
+    # Digests, because an account's name is whatever somebody typed: by mistake, perhaps a password.
     found = {f"address:{digest(address)[:32]}": PER_ADDRESS}
     if account:
         found[f"account:{digest(f'{account.casefold()} {address}')[:32]}"] = PER_ACCOUNT
@@ -30,12 +30,12 @@ def keys(address: str, account: str = "") -> dict[str, int]:
 
 
 def delay_seconds(failures: int, free: int) -> int:
-    """From the last failure to the next try: 1, 2, 4 … s once the free ones are used up."""
+    """Return the delay from the last failure to the next try: 1, 2, 4 … s beyond the free ones."""
     return 0 if failures < free else min(LONGEST_SECONDS, 1 << min(failures - free, 16))
 
 
 def wait_seconds(limits: dict[str, int]) -> int:
-    """How long to wait before the next try; 0 where one may be made now."""
+    """Return the seconds until the next try is accepted; 0 for now."""
     now = int(time.time() * 1000)
     longest = 0
     for row in Throttle.objects.filter(key__in=limits):

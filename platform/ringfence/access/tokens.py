@@ -1,4 +1,4 @@
-"""Tokens: made once, shown once, kept as a digest."""
+"""Tokens: created once, shown once, stored as a digest."""
 
 import hashlib
 import secrets
@@ -29,7 +29,9 @@ def create(
     seconds: float = 0,
     topics: Iterable[str] = (EVERYTHING,),
 ) -> tuple[Token, str]:
-    """A new token and its text, which is nowhere else. `seconds` until it expires, 0 for never. ValueError: `what`."""
+    """Create a token. Returns its row and its text, which is stored nowhere. seconds: until it expires, 0 for never.
+    Raises `ValueError` for an invalid `what`.
+    """
     wanted = list(what)
     if not verbs_of(wanted):
         raise ValueError("A token without a verb would be of no use: name a role or a verb")
@@ -49,7 +51,7 @@ def create(
 
 
 def find(text: str) -> Token | None:
-    """The valid token of that text whose user is active."""
+    """Return the valid token with that text, of an active user."""
     row = Token.objects.select_related("user").filter(digest=digest(text)).first()
     return row if row is not None and usable(row) else None
 
@@ -59,12 +61,12 @@ def usable(row: Token) -> bool:
 
 
 def record_use(row: Token) -> None:
-    """Remember that it was used, once a minute at most."""
+    """Note that it was used, at most once a minute."""
     now = int(time.time() * 1000)
     if now - row.last_used_ms >= _USED_EVERY_MS:
         notes.write(lambda: Token.objects.filter(pk=row.pk).update(last_used_ms=now))
 
 
 def revoke(row: Token) -> None:
-    """From the next request on it is worth nothing; the row stays, for the audit trail's sake."""
+    """Revoke the token from its next request on. The row stays, for the audit trail."""
     Token.objects.filter(pk=row.pk, revoked_ms=0).update(revoked_ms=int(time.time() * 1000))

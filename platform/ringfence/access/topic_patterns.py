@@ -7,7 +7,9 @@ _TOPICS = re.compile(r"[a-zA-Z0-9._*?-]+")
 
 
 def topics_of(patterns: Iterable[str]) -> str:
-    """As grants and tokens keep them. Raises ValueError where there is none, or what no topic's name could match."""
+    """Normalise patterns for grants and tokens. Raises `ValueError` for no pattern, or one that no topic's name can
+    match.
+    """
     told = [part for pattern in patterns for part in pattern.split()]
     wrong = [pattern for pattern in told if not _TOPICS.fullmatch(pattern)]
     if not told or wrong:

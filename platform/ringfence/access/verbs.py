@@ -1,11 +1,11 @@
-"""What can be allowed: separate verbs, and roles as names for sets of them."""
+"""The permissions: verbs, and roles that name sets of verbs."""
 
 from collections.abc import Iterable
 from enum import StrEnum
 
 
 class Verb(StrEnum):
-    """One thing that a person or a token may do to the connectors that a pattern names."""
+    """An action that a user or token may perform on the connectors that match a pattern."""
 
     VIEW = "view"
     VIEW_CONFIG = "view-config"
@@ -54,7 +54,9 @@ ROLES: dict[str, frozenset[Verb]] = {
 
 
 def verbs_of(names: Iterable[str]) -> frozenset[Verb]:
-    """The verbs that roles and verbs name; ROLES win over a verb of the same name. Raises ValueError for any other."""
+    """Return the verbs of these roles and verbs. A role takes precedence over a verb of the same name. Raises
+    `ValueError` for any other name.
+    """
     found: set[Verb] = set()
     for name in names:
         if name in ROLES:
