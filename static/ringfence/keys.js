@@ -68,7 +68,7 @@
   // The palette: pages at once, connectors as the server finds them.
   if (!palette) return;
   const field = byId("palette-q"), options = byId("palette-list"), told = byId("palette-told");
-  const pages = [...document.querySelectorAll("[data-go]")].map((link) => ({ href: link.getAttribute("href"), word: link.textContent.trim() }));
+  const pages = [...document.querySelectorAll("nav[aria-label='Main'] a")].map((link) => ({ href: link.getAttribute("href"), word: link.querySelector("span").textContent.trim() }));
   let at = 0, timer = 0, asked = 0;
   const all = () => [...options.children];
   const mark = (to) => {
@@ -87,6 +87,7 @@
     });
     options.replaceChildren(...own, ...found);
     told.textContent = options.childElementCount ? `${options.childElementCount} found` : "Nothing found";
+    told.classList.toggle("visually-hidden", options.childElementCount > 0);
     mark(0);
   };
   const find = async () => {

@@ -310,6 +310,13 @@ def test_the_palette_acts_and_asks_first(client: Client, many: FakeLeader) -> No
     assert client.get("/ui/connectors/nobody/actions/pause").status_code == 404
 
 
+def test_the_palette_finds_pages_and_documents(client: Client, many: FakeLeader) -> None:
+    assert "/ui/plugins" in _found(client, "install a pl")
+    assert "/ui/new" in _found(client, "new con")
+    assert _found(client, "the guarantee")[-1].startswith("/ui/docs/")
+    assert _found(client, "no such heading") == []
+
+
 def test_connectors_are_found_by_their_topics(client: Client, many: FakeLeader) -> None:
     ActiveTopic.objects.create(connector="good", topic="payments.eu", since_ms=5)
     assert _found(client, "payments") == ["/ui/connectors/good", "/ui/topics/payments.eu"]

@@ -88,6 +88,19 @@ def test_a_question_mark_lists_the_keys_and_they_can_be_switched_off(visitor: Vi
     expect(page.get_by_role("searchbox")).not_to_be_focused()
 
 
+def test_the_palette_finds_every_page_of_the_navigation_or_says_that_nothing_is_found(visitor: Visitor) -> None:
+    page = visitor.go("/ui/workers")
+    page.keyboard.press("Control+k")
+    field = page.locator("#palette-q")
+    for words in ("audit", "session", "stuck"):
+        field.fill(words)
+        expect(page.get_by_role("option", selected=True)).to_contain_text(re.compile(words, re.IGNORECASE))
+    field.fill("there is nothing of this name")
+    expect(page.locator("#palette-told")).to_have_text("Nothing found")
+    expect(page.locator("#palette-told")).to_be_in_viewport()
+    page.keyboard.press("Escape")
+
+
 def test_the_palette_finds_a_connector_and_opens_it(visitor: Visitor, scene: Scene) -> None:
     page = visitor.go("/ui/workers")
     page.keyboard.press("Control+k")

@@ -1,6 +1,7 @@
-"""What the palette finds: acts on connectors ("pause orders"), connectors, and the topics that they write to.
+"""What the palette finds: acts on connectors ("pause orders"), connectors, the topics that they write to, documents.
 
-An act is a link to the page that asks first. Only what may be done, and only what may be seen.
+An act is a link to the page that asks first. Only what may be done, and only what may be seen. The pages of the
+navigation are found in the browser (`keys.js`); those that are reached from other pages only, here.
 """
 
 import time
@@ -18,11 +19,13 @@ from ringfence.access.principal import Principal
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.projection.models import ActiveTopic, Connector
+from ringfence.web.handbook.documents import search_headings
 from ringfence.web.lists.palette_acts import ACTS
 from ringfence.web.lists.query import choose
 
 FOUND: Final = 12
 _TOPICS: Final = 6
+_SECTIONS: Final = 4
 _SHORTEST: Final = 2
 
 
@@ -41,8 +44,18 @@ class Found:
 def find(request: HttpRequest) -> HttpResponse:
     """`?q=`."""
     who, text = principal_of(request), request.GET.get("q", "").strip()[:200].replace("\x00", "")
-    found = [*_find_acts(who, text), *_find_connectors(who, text), *_find_topics(who, text)]
+    finders = (_find_pages, _find_acts, _find_connectors, _find_topics, _find_sections)
+    found = [each for find_in in finders for each in find_in(who, text)]
     return render(request, "ringfence/parts/found.html", {"found": found})
+
+
+def _find_pages(who: Principal, text: str) -> Iterator[Found]:
+    if len(text) < _SHORTEST:
+        return
+    if who.may_somewhere(Verb.EDIT) and text.casefold() in "new connector":
+        yield Found("/ui/new", "plus", "New connector")
+    if who.may_everywhere(Verb.INSTALL_PLUGINS) and text.casefold() in "install a plugin":
+        yield Found("/ui/plugins", "download", "Install a plugin")
 
 
 def _find_acts(who: Principal, text: str) -> Iterator[Found]:
@@ -71,3 +84,10 @@ def _find_topics(who: Principal, text: str) -> Iterator[Found]:
     rows = ActiveTopic.objects.filter(who.query(Verb.VIEW, "connector"), topic__icontains=text)
     for topic in rows.order_by("topic").values_list("topic", flat=True).distinct()[:_TOPICS]:
         yield Found(f"/ui/topics/{quote(topic, safe='')}", "database", topic, "topic")
+
+
+def _find_sections(_who: Principal, text: str) -> Iterator[Found]:
+    if len(text) < _SHORTEST:
+        return
+    for section in search_headings(text)[:_SECTIONS]:
+        yield Found(section.address, "file-text", section.title, "documentation")
