@@ -16,7 +16,7 @@ View = TypeVar("View", bound=Callable[..., Any])
 
 
 class Reach(Enum):
-    """Where the verbs must be allowed: on which connectors."""
+    """Who may call a method, and where the verbs must be allowed for it."""
 
     PUBLIC = "for anybody, without a login"
     SIGNED = "for whoever signs the request: the leader checks it, and the view leaves the audit entry"
