@@ -1,9 +1,11 @@
-"""A worker's own heartbeat: what it asks, of whom, and that the thread sets Django up first."""
+"""A worker's own heartbeat, and what its leader does about Redis: what they ask, of whom. Both need Django set up."""
 
 import threading
 from collections.abc import Callable
 
 from ringfence import django_apps
+from ringfence.engine.leader.thread import Leader
+from ringfence.engine.redis_watch import RedisWatch
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.admin import cluster_id
@@ -29,3 +31,23 @@ def run_heartbeat(
         return ""
 
     Beating(worker.worker, worker.incarnation, leads, Probing(probe_kafka), Probing(probe_redis)).run(stop)
+
+
+def watch_redis(worker: WorkerRecord, leader: Leader, stop: threading.Event) -> None:
+    """The thread: until `stop`, hand over where another member reaches Redis and this leader does not."""
+    django_apps.load()
+    from django.db import Error as DatabaseError
+    from django.db import close_old_connections
+
+    from ringfence.heartbeats.cluster import Beat
+    from ringfence.heartbeats.look import read
+
+    def beats() -> list[Beat]:
+        try:
+            return read()[0]
+        except DatabaseError:
+            return []  # nobody tells who reaches Redis: the leader stays
+        finally:
+            close_old_connections()
+
+    RedisWatch(leader, worker.incarnation, beats).run(stop)

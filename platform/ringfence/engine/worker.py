@@ -42,7 +42,7 @@ from ringfence.engine.spark.connector_limits import limits_of
 from ringfence.engine.spark.driver import SparkHost
 from ringfence.engine.spark.launcher import Launcher
 from ringfence.engine.topic_guard import TopicGuard
-from ringfence.engine.vital_signs import run_heartbeat
+from ringfence.engine.vital_signs import run_heartbeat, watch_redis
 from ringfence.engine.worker_id import await_free_id
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Invalid
@@ -191,6 +191,7 @@ class Worker:
         proofs = Proofs(plugins, config, topics, offsets, self._id)
         provide(Services(commands, plugins, config, refusals, modes, previews, letters, topics, offsets, proofs))
         self._thread("heartbeat", lambda: run_heartbeat(record, self._connection, leader[0].leads_now, self._stop))
+        self._thread("redis", lambda: watch_redis(record, leader[0], self._stop))
         self._thread("offsets", lambda: view.run(self._stop))
         self._thread("leader", lambda: leader[0].run(self._stop))
         self._thread("grants", lambda: _follow_grants(leader[0], self._stop))

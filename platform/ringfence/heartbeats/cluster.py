@@ -213,7 +213,7 @@ def _cut_off_from_redis(live: Sequence[Beat], leader: str) -> str:
         if beat.worker == leader:
             return (
                 f"{leader} leads and does not reach Redis ({beat.redis_error}). Connectors run on. Nothing was sent or "
-                f"changed. Check the network between, or stop {leader}: another worker leads then."
+                "changed. Check the network between; where another worker reaches Redis, it soon leads."
             )
     return ""
 

@@ -1,0 +1,84 @@
+"""A leader that Redis does not reach hands over: commands come through Redis, so it could carry out none of them.
+
+Workers say in their heartbeats what they reach, and the database is where all of them read it: it is the one witness
+that needs neither Redis nor another worker. The leader resigns only where another live member reports that it reaches
+Redis; where all are cut off, or the database is away as well, nothing changes. Who leads next is the group's decision,
+so a member that is cut off, too, may come first and resign in its turn. Each member waits longer after each time that
+it has handed over, so members whose connections come and go do not throw the lead at each other.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from ringfence.engine.leader.thread import Leader
+from ringfence.fencing.backoff import Backoff
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.leader.assignment import Member
+from ringfence.heartbeats.cluster import Beat
+from ringfence.requests.refused import Refused
+
+log = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 1.0
+_PATIENCE_SECONDS = 5.0
+"""So long it is cut off without a break before it resigns: a Redis that is started again is away for a moment."""
+_HAND_OVER_SECONDS = 30.0
+_BACKOFF = Backoff(60.0, 3600.0)
+_FORGIVEN_SECONDS = 3600.0
+
+
+def reaches_redis(beats: Iterable[Beat], members: Iterable[Member], incarnation: str) -> list[str]:
+    """The other live members that could carry out commands, where this one could not; else none."""
+    live = {beat.incarnation: beat for beat in beats if beat.live}
+    if incarnation not in live or not live[incarnation].redis_error:
+        return []
+    others = [live[member.incarnation] for member in members if member.incarnation in live]
+    return [beat.worker for beat in others if not (beat.redis_error or beat.kafka_error)]
+
+
+class RedisWatch:
+    """Of one worker. `run` is its thread."""
+
+    def __init__(
+        self, leader: Leader, incarnation: str, read: Callable[[], Sequence[Beat]], backoff: Backoff = _BACKOFF
+    ) -> None:
+        """`read`: the heartbeats; [] where the database does not answer."""
+        self._leader = leader
+        self._incarnation = incarnation
+        self._read = read
+        self._backoff = backoff
+        self._since: float | None = None
+        self._times = 0
+        self._last = 0.0
+        self._not_before = 0.0
+
+    def run(self, stop: threading.Event) -> None:
+        """Until `stop`."""
+        while not stop.wait(_LOOK_SECONDS):
+            self.look(time.monotonic())
+
+    def look(self, now: float) -> None:
+        """Resign where that is due; returns when another leads, or nobody took the lead."""
+        able: list[str] = []
+        if self._leader.leads_now():
+            able = reaches_redis(self._read(), self._leader.members, self._incarnation)
+        if not able:
+            self._since = None
+            return
+        self._since = now if self._since is None else self._since
+        if now - self._since >= _PATIENCE_SECONDS and now >= self._not_before:
+            self._hand_over(able, now)
+
+    def _hand_over(self, able: Sequence[str], now: float) -> None:
+        self._times = 1 if now - self._last > _FORGIVEN_SECONDS else self._times + 1
+        self._last, self._not_before = now, now + self._backoff.pause(self._times)
+        self._since = None
+        log.warning("This leader does not reach Redis, and %s: it hands over", f"{', '.join(able)} can")
+        try:
+            successor = self._leader.hand_over.ask(self._leader.members, Deadline.after(_HAND_OVER_SECONDS))
+        except Refused as refusal:
+            log.warning("The leadership was not handed over: %s", refusal)
+        else:
+            log.warning("Worker %s leads now", successor)
