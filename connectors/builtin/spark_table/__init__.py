@@ -1,0 +1,1 @@
+"""SparkTableSource: tables too big for one task, divided into parts."""

@@ -1,0 +1,97 @@
+"""SparkTableSource's plan: which parts a table has, and what is refused. No broker."""
+
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from ringfence.connectors.api import ConnectorError, RetriableError
+from ringfence.connectors.builtin.files.places import open_place
+from ringfence.connectors.builtin.spark_table.connector import CONFIG_DEF, SparkTableSourceConnector
+from ringfence.connectors.builtin.spark_table.plan import (
+    Head,
+    Part,
+    check_names,
+    divide,
+    folder_values,
+    own_parts,
+    parse_head,
+    parse_part,
+)
+from ringfence.connectors.builtin.spark_table.planning import Planning
+
+
+@pytest.mark.parametrize(
+    "groups, rows, expected",
+    [
+        ([10, 10, 10], 20, [(0, 20), (20, 30)]),
+        ([10, 10], 1, [(0, 10), (10, 20)]),
+        ([7], 100, [(0, 7)]),
+        ([0, 5], 5, [(0, 5)]),
+        ([], 5, []),
+        ([0], 5, []),
+    ],
+)
+def test_parts_are_whole_row_groups(groups: list[int], rows: int, expected: list[tuple[int, int]]) -> None:
+    assert list(divide(groups, rows)) == expected
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 200])
+def test_each_part_is_dealt_to_one_task(count: int) -> None:
+    dealt = [part for index in range(count) for part in own_parts(Head("p", 100), index, count)]
+    assert sorted(dealt) == list(range(100))
+
+
+def test_folders_tell_columns() -> None:
+    assert folder_values("day=2026-01-31/who=a%3Db/x/part-0.parquet") == {"day": "2026-01-31", "who": "a=b"}
+    assert folder_values("day=__HIVE_DEFAULT_PARTITION__/p.parquet") == {"day": None}
+
+
+@pytest.mark.parametrize(
+    "name", ["_delta_log/00000000000000000000.json", "metadata/v1.metadata.json", "_temporary/0/part-0.parquet"]
+)
+def test_a_folder_whose_files_do_not_say_which_rows_count_is_refused(name: str) -> None:
+    with pytest.raises(ConnectorError, match="folder"):
+        check_names(["part-0.parquet", name])
+
+
+def test_offsets_are_read_as_they_are_written() -> None:
+    part = Part("p", "a.parquet", "e", 10, 30, 20)
+    assert parse_part(part.as_json()) == part
+    assert parse_head(Head("p", 3).as_json()) == Head("p", 3)
+    with pytest.raises(ConnectorError, match="row between"):
+        parse_part(part._replace(row=31).as_json())
+    with pytest.raises(ConnectorError, match="reset"):
+        parse_head({"plan": "p"})
+
+
+def test_task_configurations_deal_all_parts() -> None:
+    connector = SparkTableSourceConnector()
+    connector.context = type("Context", (), {"trial": False})()
+    connector.start({"url": "file:///data"})
+    assert [each["table.share"] for each in connector.task_configs(3)] == ["0/3", "1/3", "2/3"]
+
+
+def test_the_plan_of_a_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ringfence.connectors.files.check", lambda *_: None)
+    monkeypatch.setattr("ringfence.connectors.files._judge", lambda *_: None)
+    for number in range(3):
+        table = pyarrow.table({"n": range(number * 100, number * 100 + 100)})
+        (tmp_path / f"d={number}").mkdir()
+        pyarrow.parquet.write_table(table, tmp_path / f"d={number}" / "part.parquet", row_group_size=25)
+    (tmp_path / "_SUCCESS").touch()
+    settings = CONFIG_DEF.parse({"url": f"file://{tmp_path}", "topic": "t"})
+    place = open_place(f"file://{tmp_path}", settings)
+    planning = Planning(place, 50, preview=False)
+    assert planning.head is None
+    parts = planning.take()
+    assert planning.head is not None
+    assert planning.head.parts == 6
+    assert [(number, part.file, part.first, part.end) for number, part in parts] == [
+        (2 * file + half, f"d={file}/part.parquet", 50 * half, 50 * half + 50) for file in range(3) for half in range(2)
+    ]
+    changing = Planning(place, 50, preview=False)
+    pyarrow.parquet.write_table(pyarrow.table({"n": [1]}), tmp_path / "d=1" / "part.parquet")
+    with pytest.raises(RetriableError, match=r"d=1/part\.parquet"):
+        changing.take()
