@@ -1,8 +1,8 @@
 """Sources for our own connectors under the compatibility suite that we offer others.
 
-Three have none: VerifiableSource counts by itself, and nobody can add to it; senders of WebhookSource need a web
-process and a running task, which the suite does not have before its first start; ShareGroupSource's ledger needs a
-leader.
+Four have none: VerifiableSource counts by itself, and nobody can add to it, nor to a planned table of
+SparkTableSource; senders of WebhookSource need a web process and a running task, which the suite does not have before
+its first start; ShareGroupSource's ledger needs a leader.
 """
 
 import json
