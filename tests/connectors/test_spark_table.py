@@ -20,6 +20,7 @@ from ringfence.connectors.builtin.spark_table.plan import (
     parse_part,
 )
 from ringfence.connectors.builtin.spark_table.planning import Planning
+from ringfence.connectors.builtin.spark_table.task import SparkTableSourceTask
 
 
 @pytest.mark.parametrize(
@@ -95,3 +96,34 @@ def test_the_plan_of_a_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     pyarrow.parquet.write_table(pyarrow.table({"n": [1]}), tmp_path / "d=1" / "part.parquet")
     with pytest.raises(RetriableError, match=r"d=1/part\.parquet"):
         changing.take()
+
+
+class _NothingCommitted:
+    """Of a task's context: what it asks for in these tests."""
+
+    @property
+    def offset_reader(self) -> "_NothingCommitted":
+        return self
+
+    def offset(self, partition: object) -> None:
+        return None
+
+
+def test_a_file_that_changes_after_the_plan_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ringfence.connectors.files._judge", lambda *_: None)
+    (tmp_path / "d=1").mkdir()
+    for name in ("d=1/a.parquet", "d=1/b.parquet"):
+        pyarrow.parquet.write_table(pyarrow.table({"n": range(10)}), tmp_path / name)
+    task = SparkTableSourceTask()
+    task.context = _NothingCommitted()  # type: ignore[assignment]
+    task.start({"url": f"file://{tmp_path}", "topic": "t", "table.share": "0/1"})
+    try:
+        assert [record.value for record in task.poll() or ()] == [None] * 3, "the plan: two parts and itself"
+        records = list(task.poll() or ())
+        assert [record.value["n"] for record in records] == list(range(10))  # type: ignore[index]
+        assert records[-1].value["d"] == "1"  # type: ignore[index]
+        pyarrow.parquet.write_table(pyarrow.table({"n": range(20)}), tmp_path / "d=1" / "b.parquet")
+        with pytest.raises(ConnectorError, match=r"d=1/b\.parquet .* after the plan was made.*reset its offsets"):
+            task.poll()
+    finally:
+        task.stop()
