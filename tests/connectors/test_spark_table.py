@@ -6,7 +6,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from ringfence.connectors.api import ConnectorError, RetriableError
+from ringfence.connectors.api import ConnectorError, RetriableError, StructBatch
 from ringfence.connectors.builtin.files.places import open_place
 from ringfence.connectors.builtin.spark_table.connector import CONFIG_DEF, SparkTableSourceConnector
 from ringfence.connectors.builtin.spark_table.plan import (
@@ -85,7 +85,6 @@ def test_the_plan_of_a_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     settings = CONFIG_DEF.parse({"url": f"file://{tmp_path}", "topic": "t"})
     place = open_place(f"file://{tmp_path}", settings)
     planning = Planning(place, 50, preview=False)
-    assert planning.head is None
     parts = planning.take()
     assert planning.head is not None
     assert planning.head.parts == 6
@@ -118,8 +117,12 @@ def test_a_file_that_changes_after_the_plan_is_an_error(tmp_path: Path, monkeypa
     task.context = _NothingCommitted()  # type: ignore[assignment]
     task.start({"url": f"file://{tmp_path}", "topic": "t", "table.share": "0/1"})
     try:
-        assert [record.value for record in task.poll() or ()] == [None] * 3, "the plan: two parts and itself"
-        records = list(task.poll() or ())
+        plan = task.poll()
+        assert plan is not None
+        assert len(plan) == 3, "two parts and the plan itself"
+        batch = task.poll()
+        assert isinstance(batch, StructBatch)
+        records = list(batch)
         assert [record.value["n"] for record in records] == list(range(10))  # type: ignore[index]
         assert records[-1].value["d"] == "1"  # type: ignore[index]
         pyarrow.parquet.write_table(pyarrow.table({"n": range(20)}), tmp_path / "d=1" / "b.parquet")

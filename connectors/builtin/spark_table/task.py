@@ -90,9 +90,10 @@ class SparkTableSourceTask(SourceTask):
             logger.info("The plan for %s has %d parts", self._place.address, head.parts)
         return [*records]
 
-    def _wait_for_plan(self) -> None:
+    def _wait_for_plan(self) -> Sequence[SourceRecord]:
         self.context.wait(_IDLE_SECONDS)
         self._find_plan(self.context.read_offsets())
+        return []
 
     def _find_plan(self, offsets: OffsetReader) -> None:
         found = offsets.offset({names.URL_KEY: self._place.address})
