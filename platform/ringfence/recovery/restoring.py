@@ -166,7 +166,13 @@ class Restore:
         """
         deadline = Deadline.after(2 * self._config.number("session.timeout.ms") / 1000)
         while True:
-            members = group_members(self._connection, self._config.group_id, Deadline.after(10))
+            try:
+                members = group_members(self._connection, self._config.group_id, Deadline.after(10))
+            except Retriable:  # its coordinator is still reading, on a broker that has just started
+                if deadline.expired:
+                    raise
+                time.sleep(deadline.slice(0.5))
+                continue
             if not members:
                 return
             if deadline.expired:

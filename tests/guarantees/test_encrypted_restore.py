@@ -1,0 +1,53 @@
+"""A lost config topic that was encrypted comes back encrypted, and only with the keys."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.topics.config_log import ConfigLog
+from ringfence.fencing.topics.topic_log import TopicLog
+from ringfence.recovery import copies, taking
+from ringfence.recovery.restoring import Restore
+from ringfence.worker_config import WorkerConfig
+from tests.engine.test_sealed_configs_on_a_broker import key_file
+from tests.guarantees.stage import Stage
+from tests.guarantees.test_lost_topics import known, lose, stage, worker
+
+__all__ = ["key_file", "stage"]
+
+SECRET = "hunter2-of-the-source"
+
+
+def raw(stage: Stage) -> bytes:
+    """All that the config topic holds."""
+    log = TopicLog(stage.connection, stage.topics.config)
+    try:
+        return b"".join(each.value or b"" for each in log.read_to_end(Deadline.after(30)))
+    finally:
+        log.close()
+
+
+def restored(stage: Stage, config: WorkerConfig) -> dict[str, str] | None:
+    """The connector's configuration, as a leader reads it."""
+    log = ConfigLog(stage.connection, stage.topics.config, Deadline.after(30), vault=config.vault)
+    try:
+        found = log.refresh(Deadline.after(30)).connector(stage.connector).config
+        return None if found is None else dict(found)
+    finally:
+        log.close()
+
+
+def test_a_restore_writes_nothing_in_clear(stage: Stage, key_file: Path) -> None:
+    config = {"topic": stage.data, "database.password": SECRET}
+    before = known(stage)
+    stage.configure(config)
+    stage.count()
+    plain = worker(stage)
+    encrypting = replace(plain, settings={**plain.settings, "config.storage.encryption.enable": "true"})
+    copy = copies.loads(taking.from_kafka(stage.connection, encrypting, Deadline.after(60)).dumps())
+    assert copy.connectors[stage.connector].config == config
+    lose(stage, stage.topics.config)
+    Restore(encrypting, before, print).run(copy, resume=False)
+    assert stage.data.encode() in raw(stage), "what is clear by rule stays so"
+    assert SECRET.encode() not in raw(stage)
+    assert restored(stage, encrypting) == config
