@@ -21,6 +21,8 @@ def ended(*reports: dict[str, Any]) -> list[list[int]]:
 
 
 OPEN = {"time_ms": 10_000, "records": 5, "open_records": 5, "open_since_ms": 9_300, "life_ms": 4_000}
+BETWEEN = [10_000, 19_100, 0, 0, 0]
+"""From the last report of OPEN's attempt to the start of the next."""
 
 
 def test_a_transaction_that_was_open_reaches_from_its_beginning_to_its_commit() -> None:
@@ -41,7 +43,16 @@ def test_an_aborted_one_ends_with_the_report_that_tells_of_it() -> None:
 
 def test_a_new_attempt_counts_from_its_own_start() -> None:
     after = {"time_ms": 20_000, "records": 2, "transactions": 1, "last_commit_ms": 19_500, "attempt": 2, "life_ms": 900}
-    assert ended(OPEN, after) == [[19_100, 19_500, 1, 0, 2]]
+    assert ended(OPEN, after) == [BETWEEN, [19_100, 19_500, 1, 0, 2]]
+
+
+def test_the_time_between_two_attempts_is_told_once() -> None:
+    first = {"time_ms": 20_000, "records": 2, "attempt": 2, "life_ms": 900}
+    assert ended(OPEN, first, {**first, "time_ms": 21_000, "life_ms": 1_900}) == [BETWEEN]
+
+
+def test_an_attempt_that_began_before_the_last_report_leaves_no_time_between() -> None:
+    assert ended(OPEN, {"time_ms": 11_000, "records": 2, "attempt": 2, "life_ms": 1_500}) == []
 
 
 @pytest.mark.parametrize("nonsense", [{"records": "x"}, {"last_commit_ms": 10**15}, {"life_ms": -7}])

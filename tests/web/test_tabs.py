@@ -76,6 +76,26 @@ def test_a_lane_shows_what_was_committed_aborted_and_is_open(client: Client, fli
         assert shown in page
 
 
+def test_a_lane_shows_the_time_between_two_attempts(client: Client, flights: FakeLeader) -> None:
+    now_ms = int(time.time() * 1000)
+    told = [[0, 9, now_ms - 30_000, now_ms - 29_000, 1, 0, 40], [0, 0, now_ms - 29_000, now_ms - 9_000, 0, 0, 0]]
+    reported(recent=json.dumps(told))
+    page = text(client.get("/ui/connectors/flights/transactions"))
+    assert page.count('<path class="between"') == 1
+    assert page.count('<path class="committed"') == 1
+    assert "1 committed, 0 aborted, 40 records, 1 interruption" in page
+    assert "20,000 ms" not in page, "it is no transaction of the table"
+
+
+def test_lanes_move_on_while_a_task_runs_with_nothing_open(client: Client, flights: FakeLeader) -> None:
+    """After a restart the next report may come late, and nothing else tells of it."""
+    reported()
+    moves_on = 'hx-trigger="load delay:2s"'
+    assert moves_on in text(client.get("/ui/connectors/flights/transactions"))
+    Task.objects.update(state="PAUSED")
+    assert moves_on not in text(client.get("/ui/connectors/flights/transactions"))
+
+
 def test_an_attempt_that_has_ended_has_nothing_open(client: Client, flights: FakeLeader) -> None:
     reported(open_since_ms=5, open_records=1)
     assert 'class="open"' in text(client.get("/ui/connectors/flights/transactions"))

@@ -157,7 +157,7 @@ def test_the_documented_plugin_works_as_printed(home: Path, up: Up) -> None:
     package.mkdir()
     (package / "inbox.py").write_text(_block(text, "python"))
     (package / "pyproject.toml").write_text(_block(text, "toml"))
-    _scaffold, install, use = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    _scaffold, install, use, *_more = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
     install = install.replace(".venv/bin/pip install path/to/inbox", _install_command(home, package))
     use = use.replace("http://127.0.0.1:8083", f"http://{up.http}").replace("/tmp/inbox", str(letters))
     client_command = shlex.join(

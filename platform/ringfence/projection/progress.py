@@ -82,6 +82,7 @@ def advance(task: Task, report: Report) -> dict[str, int] | None:
     gained = {name: max(0, count) for name, count in gained.items()}
     time_ms = number(report, "time_ms")
     ended = _ended_transactions(task, report, gained, same=same)
+    between = [] if same else _time_between_attempts(task, report)
     seconds = (time_ms - task.reported_ms) / 1000 if same and task.reported_ms else 0
     task.rate = gained["records"] / seconds if seconds > 0.05 else (task.rate if same else 0)
     task_metrics.advance(task, report, gained, seconds, same=same)
@@ -91,7 +92,8 @@ def advance(task: Task, report: Report) -> dict[str, int] | None:
     for name in (*_COUNTERS, "bytes", "open_records", "open_since_ms", "last_poll_ms", "last_commit_ms"):
         setattr(task, name, number(report, name))
     task.producer_id, task.epoch = number(report, "producer_id", -1), number(report, "epoch", -1)
-    task.recent = pack([*json.loads(task.recent), [time_ms // 1000, gained["records"], *ended]][-RECENT:])
+    told = [*json.loads(task.recent), *between, [time_ms // 1000, gained["records"], *ended]]
+    task.recent = pack(told[-RECENT:])
     return gained
 
 
@@ -110,3 +112,14 @@ def _ended_transactions(task: Task, report: Report, gained: Mapping[str, int], *
     ended = last_commit_ms if not aborted and began < last_commit_ms < time_ms else time_ms
     records = (task.open_records if same else 0) + gained["records"] - number(report, "open_records")
     return [min(began, ended), ended, committed, aborted, max(0, records)]
+
+
+def _time_between_attempts(task: Task, report: Report) -> list[list[int]]:
+    """From the last report of the attempt before to the start of this one, as an entry that ends no transaction.
+
+    Call it before the task's live numbers are set, at the first report of an attempt.
+    """
+    start_ms = number(report, "time_ms") - number(report, "life_ms")
+    if not task.reported_ms or start_ms <= task.reported_ms:
+        return []
+    return [[start_ms // 1000, 0, task.reported_ms, start_ms, 0, 0, 0]]

@@ -91,7 +91,7 @@ class Task(models.Model):
 
     `known`: it belongs to the newest generation. The live numbers are those of `live_attempt` of `live_generation`;
     `recent` is JSON: [second, records of that report] of the last reports, with
-    the transactions that ended since the one before, if any (`mirror.progress`).
+    the transactions that ended since the one before, if any, or the time between two attempts (`projection.progress`).
     `measures` (the rest of the newest report) and `totals` (counts that go on over attempts): see `mirror.measures`.
     `failure`: the record that failed it, encrypted JSON (`record_failure`), "" for none.
     `endpoint`: where it listens, the same (`projection.endpoints`).

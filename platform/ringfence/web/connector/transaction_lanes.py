@@ -1,7 +1,8 @@
 """The Transactions tab: a lane per task, drawn on the server from what the task reports, nothing else.
 
 A task reports at most once a second. A transaction that was open in a report is drawn from its beginning to its end;
-shorter ones that ended between two reports are one bar together, and the table says how many they are.
+shorter ones that ended between two reports are one bar together, and the table says how many they are. From the last
+report of an attempt to the start of the next one is a bar of its own: what was open then is not in any report.
 """
 
 import json
@@ -11,6 +12,7 @@ from typing import Any
 
 from django.core.paginator import Page, Paginator
 
+from ringfence.connectors.plural_forms import write_count
 from ringfence.projection.models import Connector, Task
 from ringfence.web.state_badges import Badge, Severity, task_look
 
@@ -29,7 +31,7 @@ _ENDED = Badge(
 
 @dataclass(frozen=True, slots=True)
 class EndedTransaction:
-    """Transactions that ended between two reports of a task."""
+    """Transactions that ended between two reports of a task; with none, the time between two of its attempts."""
 
     began_ms: int
     ended_ms: int
@@ -40,6 +42,10 @@ class EndedTransaction:
     @property
     def took_ms(self) -> int:
         return self.ended_ms - self.began_ms
+
+    @property
+    def is_between_attempts(self) -> bool:
+        return not self.committed and not self.aborted
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +59,24 @@ class Lane:
     is_open: bool
     committed: str
     aborted: str
+    between: str
     open: str
     listed: Sequence[EndedTransaction]
     committed_count: int
     aborted_count: int
     records: int
+    interruptions: int
+
+    @property
+    def is_live(self) -> bool:
+        """Whether its attempt is at work, so that the lane soon looks different."""
+        return self.is_open or self.task.state == "RUNNING"
 
     @property
     def summary(self) -> str:
         ended = f"{self.committed_count} committed, {self.aborted_count} aborted, {self.records} records"
+        if self.interruptions:
+            ended += f", {write_count(self.interruptions, 'interruption')}"
         return f"{ended}; one is open with {self.task.open_records} records" if self.is_open else ended
 
 
@@ -99,8 +114,10 @@ def lanes(tasks: Iterable[Task], now_ms: int) -> list[Lane]:
     return [_lane(task, ended, peak, now_ms) for task, ended in of]
 
 
-def _lane(task: Task, ended: Sequence[EndedTransaction], peak: int, now_ms: int) -> Lane:
+def _lane(task: Task, told: Sequence[EndedTransaction], peak: int, now_ms: int) -> Lane:
     start_ms = now_ms - SPAN_MS
+    ended = [each for each in told if not each.is_between_attempts]
+    between = [each for each in told if each.is_between_attempts]
     is_open = open_now(task)
 
     def draw(bars: Iterable[EndedTransaction]) -> str:
@@ -118,11 +135,13 @@ def _lane(task: Task, ended: Sequence[EndedTransaction], peak: int, now_ms: int)
         is_open=is_open,
         committed=draw(each for each in ended if not each.aborted),
         aborted=draw(each for each in ended if each.aborted),
+        between="".join(_bar(each.began_ms, each.ended_ms, HEIGHT, start_ms) for each in between),
         open=_bar(task.open_since_ms, now_ms, high(task.open_records), start_ms) if is_open else "",
         listed=ended[: -LISTED - 1 : -1],
         committed_count=sum(each.committed for each in ended),
         aborted_count=sum(each.aborted for each in ended),
         records=sum(each.records for each in ended),
+        interruptions=len(between),
     )
 
 
@@ -131,7 +150,7 @@ def show_lanes(connector: Connector, page: str, now_ms: int) -> dict[str, Any]:
     tasks = Task.objects.filter(connector=connector.name, known=True).order_by("number")
     shown: Page[Task] = Paginator(tasks, PAGE_SIZE).get_page(page)
     drawn = lanes(shown, now_ms)
-    return {"page": shown, "lanes": drawn, "moving": any(lane.is_open for lane in drawn), "listed": LISTED}
+    return {"page": shown, "lanes": drawn, "moving": any(lane.is_live for lane in drawn), "listed": LISTED}
 
 
 def list_workers(connector: Connector) -> list[str]:
