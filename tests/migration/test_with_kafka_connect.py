@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
 from benchmarks.connect import ConnectWorker
@@ -109,5 +110,43 @@ def test_there_and_back_each_line_arrives_once(own_broker: EmbeddedKafka, tmp_pa
             eventually(lambda: rest.running("lines") == 1, 60, "RUNNING in Ringfence")
         source.grow()
         source.arrived()
+    finally:
+        up.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_kafka_connect_ignores_encrypted_configurations_and_leaves_them_as_they_are(
+    own_broker: EmbeddedKafka, tmp_path: Path
+) -> None:
+    source = Source(tmp_path / "lines.txt", Connection(own_broker.bootstrap))
+    settings = {f"CONNECT_{key.upper().replace('.', '_')}": value for key, value in SHARED.items()}
+    settings |= {"CONNECT_BOOTSTRAP_SERVERS": own_broker.bootstrap, "CONNECT_EVENTS_STORAGE_REPLICATION_FACTOR": "1"}
+    settings |= {"CONNECT_CONFIG_STORAGE_ENCRYPTION_ENABLE": "true"}
+    up = Ringfence(tmp_path / "ringfence", 1, settings)
+    connect = Moved(tmp_path / "connect", own_broker.bootstrap)
+
+    source.grow()
+    up.start()
+    try:
+        with Rest(f"http://{up.http}") as rest:
+            rest.create("lines", source.config)
+        source.arrived()
+    finally:
+        up.stop()
+
+    connect.start()
+    try:
+        assert httpx.get(f"{connect.url}/connectors").json() == []
+    finally:
+        connect.stop()
+    assert "'properties' field should be a Map" in (tmp_path / "connect" / "connect.log").read_text()
+
+    source.grow()
+    up.start()
+    try:
+        source.arrived()
+        with Rest(f"http://{up.http}") as rest:
+            eventually(lambda: rest.running("lines") == 1, 60, "RUNNING in Ringfence")
     finally:
         up.stop()
