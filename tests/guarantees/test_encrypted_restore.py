@@ -1,4 +1,4 @@
-"""A lost config topic that was encrypted comes back encrypted, and only with the keys."""
+"""A lost config topic comes back encrypted where the workers encrypt it, whatever it was before."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -39,15 +39,16 @@ def restored(stage: Stage, config: WorkerConfig) -> dict[str, str] | None:
 
 def test_a_restore_writes_nothing_in_clear(stage: Stage, key_file: Path) -> None:
     config = {"topic": stage.data, "database.password": SECRET}
-    before = known(stage)
     stage.configure(config)
     stage.count()
     plain = worker(stage)
     encrypting = replace(plain, settings={**plain.settings, "config.storage.encryption.enable": "true"})
-    copy = copies.loads(taking.from_kafka(stage.connection, encrypting, Deadline.after(60)).dumps())
-    assert copy.connectors[stage.connector].config == config
-    lose(stage, stage.topics.config)
-    Restore(encrypting, before, print).run(copy, resume=False)
-    assert stage.data.encode() in raw(stage), "what is clear by rule stays so"
-    assert SECRET.encode() not in raw(stage)
-    assert restored(stage, encrypting) == config
+    for before in ("in clear", "encrypted"):
+        remembered = known(stage)
+        copy = copies.loads(taking.from_kafka(stage.connection, encrypting, Deadline.after(60)).dumps())
+        assert copy.connectors[stage.connector].config == config, f"the topic was {before}"
+        lose(stage, stage.topics.config)
+        Restore(encrypting, remembered, print).run(copy, resume=False)
+        assert stage.data.encode() in raw(stage), "what is clear by rule stays so"
+        assert SECRET.encode() not in raw(stage)
+        assert restored(stage, encrypting) == config
