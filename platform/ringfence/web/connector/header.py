@@ -13,6 +13,7 @@ from ringfence.projection.known_health import known_health, leader_of
 from ringfence.projection.models import ClusterInfo, Connector, Event, SourceOffset, Task
 from ringfence.projection.record_totals import find_reported
 from ringfence.projection.slots import REMEDY, waits_for_slot
+from ringfence.web.connector.notes import read_notes
 from ringfence.web.connector.traces import Failure, cause_of, group_traces
 from ringfence.web.connector.transaction_lanes import open_now
 from ringfence.web.lists.query import rate_of
@@ -53,6 +54,7 @@ def facts(connector: Connector, tasks: list[Task] | None = None, masker: Masker 
     offset_count = SourceOffset.objects.filter(connector=connector.name).count()
     return {
         "connector": connector,
+        "notes": read_notes(config),
         "look": look_of(connector, known),
         "doubt": known.doubt(connector),
         "wish": wish(connector),

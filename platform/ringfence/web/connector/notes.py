@@ -1,0 +1,36 @@
+"""What people have written about a connector in its configuration: what it is for, whose it is, what to do at night.
+
+Kafka Connect and connectors ignore these settings. Pure.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+DESCRIPTION: Final = "ringfence.description"
+OWNER: Final = "ringfence.owner"
+RUNBOOK: Final = "ringfence.runbook"
+_MOST: Final = 500
+_LINKS: Final = ("https://", "http://")
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """Each "" where nothing was written. runbook_link: the address, where the runbook is one that may be followed."""
+
+    description: str
+    owner: str
+    runbook: str
+
+    @property
+    def runbook_link(self) -> str:
+        return self.runbook if self.runbook.lower().startswith(_LINKS) else ""
+
+    def __bool__(self) -> bool:
+        return bool(self.description or self.owner or self.runbook)
+
+
+def read_notes(config: Mapping[str, str]) -> Notes:
+    """Of a connector's configuration; of each the beginning."""
+    description, owner, runbook = (config.get(name, "").strip()[:_MOST] for name in (DESCRIPTION, OWNER, RUNBOOK))
+    return Notes(description, owner, runbook)
