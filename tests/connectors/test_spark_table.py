@@ -12,9 +12,11 @@ from ringfence.connectors.builtin.spark_table.connector import CONFIG_DEF, Spark
 from ringfence.connectors.builtin.spark_table.plan import (
     Head,
     Part,
+    check_columns,
     check_names,
     divide,
     folder_values,
+    is_data,
     own_parts,
     parse_head,
     parse_part,
@@ -50,11 +52,40 @@ def test_folders_tell_columns() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["_delta_log/00000000000000000000.json", "metadata/v1.metadata.json", "_temporary/0/part-0.parquet"]
+    "name",
+    [
+        "_delta_log/00000000000000000000.json",
+        "t/_delta_log/00000000000000000000.json",
+        "metadata/v1.metadata.json",
+        "t/metadata/v1.metadata.json",
+        "_temporary/0/part-0.parquet",
+        "day=1/_temporary/0/part-0.parquet",
+    ],
 )
 def test_a_folder_whose_files_do_not_say_which_rows_count_is_refused(name: str) -> None:
     with pytest.raises(ConnectorError, match="folder"):
         check_names(["part-0.parquet", name])
+
+
+def test_a_hudi_table_is_refused() -> None:
+    with pytest.raises(ConnectorError, match="Hudi"):
+        check_columns(["_hoodie_commit_time", "id"])
+    check_columns(["id"])
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("part-0.parquet", True),
+        ("_SUCCESS", False),
+        ("_metadata", False),
+        ("x/_old/part-0.parquet", False),
+        ("_day=1/part-0.parquet", True),
+        ("k=1/_day=2/part-0.parquet", True),
+    ],
+)
+def test_what_spark_reads_is_read(name: str, read: bool) -> None:
+    assert is_data(name) is read
 
 
 def test_offsets_are_read_as_they_are_written() -> None:

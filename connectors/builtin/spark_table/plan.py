@@ -8,6 +8,8 @@ from ringfence.connectors.api import ConnectorError, SourceOffset
 from ringfence.connectors.builtin.spark_table import settings as names
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
+_HUDI_COLUMN = "_hoodie_commit_time"
+"""In every file of such a table."""
 
 
 class Part(NamedTuple):
@@ -94,26 +96,33 @@ def folder_values(file: str) -> dict[str, str | None]:
 
 
 def check_names(files: Sequence[str]) -> None:
-    """Raises `ConnectorError` where the files alone do not say which rows the table has."""
+    """Raises `ConnectorError` where the files alone do not say which rows the table has, at whatever depth."""
     for name in files:
-        if name.startswith("_delta_log/"):
+        *folders, last = name.split("/")
+        if "_delta_log" in folders:
             raise _table_error("a Delta table", "its log says which of them count")
-        if name.startswith("metadata/") and name.endswith(".metadata.json"):
+        if folders[-1:] == ["metadata"] and last.endswith(".metadata.json"):
             raise _table_error("an Iceberg table", "its metadata say which of them count")
-        if name.startswith("_temporary/"):
+        if "_temporary" in folders:
             raise ConnectorError(
                 "A Spark job is writing this table, or was stopped while it did: there is a folder _temporary. Wait "
                 "until it ends, or delete that folder, and restart the task."
             )
 
 
+def check_columns(columns: Sequence[str]) -> None:
+    """Raises `ConnectorError` for a file of a Hudi table, whose files keep older versions of rows."""
+    if _HUDI_COLUMN in columns:
+        raise _table_error("a Hudi table", "its time line says which of them count")
+
+
 def is_data(name: str) -> bool:
-    """Whether Spark would read it: no part of its path begins with an underscore."""
-    return not name.startswith("_") and "/_" not in name
+    """Whether Spark would read it: no part of its path begins with an underscore, unless it is a column's folder."""
+    return not any(part.startswith("_") and "=" not in part for part in name.split("/"))
 
 
 def _table_error(what: str, why: str) -> ConnectorError:
     return ConnectorError(
-        f"This folder is {what}. SparkTableSource reads all Parquet files of a folder, and {why}. Write what is to be "
-        "read to a folder of its own with Spark (df.write.parquet), and name that folder."
+        f"This folder holds {what}. SparkTableSource reads all Parquet files of a folder, and {why}. Write what is to "
+        "be read to a folder of its own with Spark (df.write.parquet), and name that folder."
     )

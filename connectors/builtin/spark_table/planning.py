@@ -10,7 +10,7 @@ import pyarrow.parquet
 
 from ringfence.connectors.api import ConnectorError, RetriableError
 from ringfence.connectors.builtin.files.places import FileChanged, FileInfo, Place
-from ringfence.connectors.builtin.spark_table.plan import Head, Part, check_names, divide, is_data
+from ringfence.connectors.builtin.spark_table.plan import Head, Part, check_columns, check_names, divide, is_data
 
 _SLICE_SECONDS: Final = 0.5
 
@@ -66,6 +66,7 @@ class Planning:
                         "give its name an underscore in front, and restart the task."
                     ) from error
                 opened.check()
+                check_columns(metadata.schema.names)
                 return [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
         except FileChanged as error:
             raise RetriableError(f"File {file.name} was written or removed while the plan was made.") from error
