@@ -30,7 +30,8 @@ run on one broker, both exactly once, and read the same file of {lines:,} lines 
 
 Other comparisons with the real Kafka Connect: copies from Kafka to Kafka and a chain of transforms
 ([benchmarks-streams.md](benchmarks-streams.md)), its own plugins such as Debezium's
-([benchmarks-java.md](benchmarks-java.md)), end-to-end latency
+([benchmarks-java.md](benchmarks-java.md)), changes of PostgreSQL
+([benchmarks-postgres.md](benchmarks-postgres.md)), end-to-end latency
 ([benchmarks-latency.md](benchmarks-latency.md)), a hundred small connectors
 ([benchmarks-many.md](benchmarks-many.md)), and the gap of a reconfiguration
 ([benchmarks-gaps.md](benchmarks-gaps.md)). Ringfence alone: how long it takes to fence the transactional ids of many
