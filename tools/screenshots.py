@@ -99,7 +99,6 @@ SHOTS = (
     Shot("history-narrow-dark", "/ui/connectors/orders/history", NARROW, "dark"),
     Shot("proof-light", f"{_PAYMENTS}/proof", prepare=_count),
     Shot("config-dark", f"{_PAYMENTS}/config?from=1", theme="dark"),
-    Shot("logs-dark", "/ui/connectors/weather/logs", theme="dark"),
     Shot("topics-light", "/ui/topics"),
     Shot("topic-light", "/ui/topics/flights", prepare=_read),
     Shot("topic-narrow-dark", "/ui/topics/flights", NARROW, "dark", _read),
