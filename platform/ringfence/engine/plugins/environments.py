@@ -32,7 +32,8 @@ class Environments:
 
     def find(self, name: str, requirement: str | None) -> PluginEnvironment | None:
         """The one that holds the newest version of the connector that is asked for; None for connectors outside."""
-        return choose_environment(self.read(), name, requirement, self._read_taken())
+        environments = self.read()
+        return choose_environment(environments, name, requirement, self._read_taken()) if environments else None
 
     def find_for(self, config: Mapping[str, str | None]) -> PluginEnvironment | None:
         """The same, by a connector's configuration."""
