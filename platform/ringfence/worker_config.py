@@ -11,7 +11,7 @@ from ringfence.connectors.api import ConfigException
 from ringfence.connectors.config_providers import ConfigProviders
 from ringfence.connectors.delivery_settings import AUTO_RESTART_ENABLED, AUTO_RESTART_MAX_ATTEMPTS
 from ringfence.connectors.egress import DEFAULT, EGRESS_ALLOW, Policy
-from ringfence.connectors.java.runtime import INSTALL_PATH, PLUGIN_PATH
+from ringfence.connectors.java.runtime import INSTALL_PATH, PLUGIN_PATH, folders_in
 from ringfence.connectors.kafka_settings.java_names import BOOTSTRAP, Role, servers, translate
 from ringfence.connectors.worker_limits import wrong_roots
 from ringfence.encryption import ConfigVault
@@ -126,8 +126,7 @@ class WorkerConfig:
 
     def _check_install_path(self) -> None:
         wanted = self.settings.get(INSTALL_PATH, "").strip()
-        entries = [entry.strip() for entry in self.settings.get(PLUGIN_PATH, "").split(",")]
-        if wanted and wanted not in entries:
+        if wanted and wanted not in self.plugin_folders:
             raise Invalid(f"{INSTALL_PATH}={wanted}: {PLUGIN_PATH} has to name this folder, too. Add it there")
 
     def _check_restarts(self) -> None:
@@ -203,6 +202,11 @@ class WorkerConfig:
     def session_keys(self) -> SessionKeys:
         """Raises `Invalid`."""
         return SessionKeys.of(self.settings)
+
+    @property
+    def plugin_folders(self) -> tuple[str, ...]:
+        """The entries of `plugin.path`."""
+        return folders_in(self.settings.get(PLUGIN_PATH, ""))
 
     @property
     def vault(self) -> ConfigVault:

@@ -164,7 +164,7 @@ class Worker:
             lambda name, error: leader[0].note_error(name, error.trace or error.message),
             on_warning=_warn,
             offsets_topics=topics.offsets_topics,
-            folders=java_runtime.folders_in(config.settings.get(java_runtime.PLUGIN_PATH, "")),
+            folders=config.plugin_folders,
             call_seconds=CALL_SECONDS if self._java is None else JAVA_CALL_SECONDS,
             environment={
                 PROVIDERS: json.dumps(ConfigProviders.settings_of(config.settings)),

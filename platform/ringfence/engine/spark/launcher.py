@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ringfence.connectors.java.runtime import PLUGIN_PATH, JavaRuntime, folders_in
+from ringfence.connectors.java.runtime import JavaRuntime
 from ringfence.connectors.worker_limits import WorkerLimits
 from ringfence.engine.config_topic import open_config_log
 from ringfence.engine.platform_topics import topics_of
@@ -88,7 +88,7 @@ class Launcher:
         } | (limits or WorkerLimits()).as_settings()
         if java is not None:
             self._settings |= java.as_settings()
-        self._environments = Environments(folders_in(config.settings.get(PLUGIN_PATH, "")))
+        self._environments = Environments(config.plugin_folders)
         self._levels = ClusterLevels()
         self.failure: str | None = None
         self._log: ConfigLog | None = None
