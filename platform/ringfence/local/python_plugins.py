@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 import venv
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Final
@@ -97,27 +97,26 @@ def _show_platform(folder: Path, packages: Path) -> dict[str, str]:
     return {name: each.version for name, each in found.items()}
 
 
-def _own_distributions() -> Iterator[Distribution]:
+def _own_distributions() -> list[Distribution]:
     """The platform and all that it needs, without its extras."""
-    known: set[str] = set()
+    found: dict[str, Distribution] = {}
+    seen: set[str] = set()
     wanted = [_PLATFORM]
     while wanted:
-        requirement = Requirement(wanted.pop())
-        key = f"{canonicalize_name(requirement.name)}{sorted(requirement.extras)}"
+        text = wanted.pop()
+        requirement = Requirement(text)
         try:
-            found = distribution(requirement.name)
+            own = found.setdefault(canonicalize_name(requirement.name), distribution(requirement.name))
         except PackageNotFoundError:  # of another platform, or of an extra that is not installed
             continue
-        if key in known:
+        if text in seen:
             continue
-        if not any(each.startswith(f"{canonicalize_name(requirement.name)}[") for each in known):
-            yield found
-        known.add(key)
-        for text in found.requires or ():
-            needed = Requirement(text)
-            extras = [*requirement.extras, ""]
-            if needed.marker is None or any(needed.marker.evaluate({"extra": extra}) for extra in extras):
-                wanted.append(text)
+        seen.add(text)
+        for each in own.requires or ():
+            marker = Requirement(each).marker
+            if marker is None or any(marker.evaluate({"extra": extra}) for extra in (*requirement.extras, "")):
+                wanted.append(each)
+    return list(found.values())
 
 
 def _run_pip(
