@@ -1,6 +1,7 @@
 """Migration in place: Ringfence, then the real Kafka Connect on the same topics and group.id, and back again."""
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import httpx
@@ -73,15 +74,16 @@ class Source:
             log.close()
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_there_and_back_each_line_arrives_once(own_broker: EmbeddedKafka, tmp_path: Path) -> None:
-    source = Source(tmp_path / "lines.txt", Connection(own_broker.bootstrap))
-    settings = {f"CONNECT_{key.upper().replace('.', '_')}": value for key, value in SHARED.items()}
-    settings |= {"CONNECT_BOOTSTRAP_SERVERS": own_broker.bootstrap, "CONNECT_EVENTS_STORAGE_REPLICATION_FACTOR": "1"}
-    up = Ringfence(tmp_path / "ringfence", 1, settings)
-    connect = Moved(tmp_path / "connect", own_broker.bootstrap)
+def ringfence(folder: Path, broker: EmbeddedKafka, more: Mapping[str, str] | None = None) -> Ringfence:
+    """A platform with the shared settings. more: of its worker."""
+    told = {"bootstrap.servers": broker.bootstrap, "events.storage.replication.factor": "1"}
+    settings = {**SHARED, **told, **(more or {})}
+    variables = {f"CONNECT_{key.upper().replace('.', '_')}": value for key, value in settings.items()}
+    return Ringfence(folder / "ringfence", 1, variables)
 
+
+def begin(up: Ringfence, source: Source) -> None:
+    """Create the connector, and stop the platform once the first lines have arrived."""
     source.grow()
     up.start()
     try:
@@ -90,6 +92,16 @@ def test_there_and_back_each_line_arrives_once(own_broker: EmbeddedKafka, tmp_pa
         source.arrived()
     finally:
         up.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_there_and_back_each_line_arrives_once(own_broker: EmbeddedKafka, tmp_path: Path) -> None:
+    source = Source(tmp_path / "lines.txt", Connection(own_broker.bootstrap))
+    up = ringfence(tmp_path, own_broker)
+    connect = Moved(tmp_path / "connect", own_broker.bootstrap)
+
+    begin(up, source)
 
     source.grow()
     connect.start()
@@ -120,20 +132,10 @@ def test_kafka_connect_ignores_encrypted_configurations_and_leaves_them_as_they_
     own_broker: EmbeddedKafka, tmp_path: Path
 ) -> None:
     source = Source(tmp_path / "lines.txt", Connection(own_broker.bootstrap))
-    settings = {f"CONNECT_{key.upper().replace('.', '_')}": value for key, value in SHARED.items()}
-    settings |= {"CONNECT_BOOTSTRAP_SERVERS": own_broker.bootstrap, "CONNECT_EVENTS_STORAGE_REPLICATION_FACTOR": "1"}
-    settings |= {"CONNECT_CONFIG_STORAGE_ENCRYPTION_ENABLE": "true"}
-    up = Ringfence(tmp_path / "ringfence", 1, settings)
+    up = ringfence(tmp_path, own_broker, {"config.storage.encryption.enable": "true"})
     connect = Moved(tmp_path / "connect", own_broker.bootstrap)
 
-    source.grow()
-    up.start()
-    try:
-        with Rest(f"http://{up.http}") as rest:
-            rest.create("lines", source.config)
-        source.arrived()
-    finally:
-        up.stop()
+    begin(up, source)
 
     connect.start()
     try:
