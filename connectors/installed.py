@@ -16,7 +16,7 @@ def installed_state(environment: Mapping[str, str] | None = None) -> State:
     `environment`: of a process that is started by this one; its PYTHONPATH counts, too.
     """
     folders = {*(path for path in sys.path if Path(path).name in _PACKAGES), *_more_folders(environment)}
-    return frozenset((path, _changed_at(path)) for path in folders)
+    return frozenset((path, changed_at(path)) for path in folders)
 
 
 def find_distributions(environment: Mapping[str, str] | None = None) -> Iterable[Distribution]:
@@ -29,7 +29,8 @@ def _more_folders(environment: Mapping[str, str] | None) -> list[str]:
     return [folder for folder in more if folder]
 
 
-def _changed_at(path: str) -> int:
+def changed_at(path: str) -> int:
+    """When a folder was changed last, in nanoseconds; 0 for one that cannot be looked at."""
     try:
         return os.stat(path).st_mtime_ns
     except OSError:

@@ -4,7 +4,6 @@ An entry of `plugin.path` has a folder for each: a virtual environment, or what 
 packages come before those that the worker was installed with, except for what is loaded before any plugin.
 """
 
-import os
 import site
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +13,8 @@ from importlib.metadata import EntryPoint, distributions
 from pathlib import Path
 from typing import Final
 
+from ringfence.connectors.class_names import short_names
+from ringfence.connectors.installed import changed_at
 from ringfence.connectors.java import versions
 
 GROUP: Final = "ringfence.connectors"
@@ -74,7 +75,7 @@ def open_environment(folder: Path) -> PluginEnvironment:
     packages = folder / "lib" / _PYTHON / "site-packages" if (folder / "pyvenv.cfg").is_file() else folder
     if not packages.is_dir():
         return PluginEnvironment(str(folder), "", 0)
-    return PluginEnvironment(str(folder), str(packages), _changed_at(str(packages)))
+    return PluginEnvironment(str(folder), str(packages), changed_at(str(packages)))
 
 
 def choose_environment(
@@ -99,9 +100,14 @@ def choose_environment(
 
 def names_of(point: EntryPoint) -> frozenset[str]:
     """All that users may write for the connector of an entry point, as far as that is known without loading it."""
-    module, _, cls = point.value.partition(":")
-    simple = cls.strip().rpartition(".")[2]
-    return frozenset({f"{module.strip()}.{cls.strip()}", point.name, simple, simple.removesuffix("Connector")})
+    class_name = f"{point.module}.{point.attr}"
+    return frozenset({class_name, point.name, *short_names(class_name)})
+
+
+def describe_point(point: EntryPoint) -> PythonPlugin:
+    """The connector of an entry point, without loading it."""
+    version = point.dist.version if point.dist is not None else "unknown"
+    return PythonPlugin(f"{point.module}.{point.attr}", version, names_of(point))
 
 
 def enter(variables: Mapping[str, str]) -> None:
@@ -117,7 +123,7 @@ def enter(variables: Mapping[str, str]) -> None:
 def find_entered(variables: Mapping[str, str]) -> PluginEnvironment | None:
     """The environment that this process has entered; None for none."""
     packages = variables.get(ENVIRONMENT, "")
-    return PluginEnvironment(packages, packages, _changed_at(packages)) if packages else None
+    return PluginEnvironment(packages, packages, changed_at(packages)) if packages else None
 
 
 def entry_points_of(environment: PluginEnvironment) -> list[EntryPoint]:
@@ -130,11 +136,7 @@ def entry_points_of(environment: PluginEnvironment) -> list[EntryPoint]:
 
 @lru_cache(maxsize=1000)
 def _plugins_of(environment: PluginEnvironment) -> tuple[PythonPlugin, ...]:
-    plugins = []
-    for point in entry_points_of(environment):
-        module, _, cls = point.value.partition(":")
-        version = point.dist.version if point.dist is not None else "unknown"
-        plugins.append(PythonPlugin(f"{module.strip()}.{cls.strip()}", version, names_of(point)))
+    plugins = map(describe_point, entry_points_of(environment))
     return tuple(sorted(plugins, key=lambda plugin: plugin.class_name))
 
 
@@ -144,10 +146,3 @@ def _environments(entry: Path) -> Iterator[Path]:
     except OSError:
         return
     yield from (each for each in inside if each.is_dir() and is_environment(each))
-
-
-def _changed_at(path: str) -> int:
-    try:
-        return os.stat(path).st_mtime_ns
-    except OSError:
-        return 0

@@ -10,13 +10,19 @@ from dataclasses import dataclass, field, replace
 from importlib.metadata import EntryPoint, entry_points
 
 from ringfence.connectors.api import SourceConnector, SourceTask
-from ringfence.connectors.class_names import class_name
+from ringfence.connectors.class_names import class_name, short_names
 from ringfence.connectors.installed import State, installed_state
 from ringfence.connectors.java import runtime, versions
 from ringfence.connectors.java.connector import java_connector_class
-from ringfence.connectors.java.discovery import JavaPlugin, find_plugins, short_names
+from ringfence.connectors.java.discovery import JavaPlugin, find_plugins
 from ringfence.connectors.java.task import java_task_class
-from ringfence.connectors.plugin_environments import GROUP, PluginEnvironment, entry_points_of
+from ringfence.connectors.plugin_environments import (
+    GROUP,
+    PluginEnvironment,
+    PythonPlugin,
+    describe_point,
+    entry_points_of,
+)
 
 
 class UnknownConnector(LookupError):
@@ -56,23 +62,27 @@ class PluginRegistry:
         """Load every entry point of the group (or the given ones)."""
         registry = cls(seen=installed_state() if points is None else None)
         for point in sorted(points if points is not None else entry_points(group=GROUP)):
-            try:
-                registry.plugins.append(describe(point.load(), point.name))
-            except Exception as error:  # noqa: BLE001 - foreign code is imported; kept as the plugin's own error
-                registry.broken[point.name] = f"{type(error).__name__}: {error}"
+            registry._load(point)
         return registry
 
     @classmethod
     def of_environment(cls, environment: PluginEnvironment) -> "PluginRegistry":
         """Load the connectors of the environment that this process has entered, and no others."""
-        points = entry_points_of(environment)
-        registry = cls.discover(points)
-        versions_of = {point.name: point.dist.version for point in points if point.dist is not None}
-        registry.plugins = [
-            replace(each, distribution_version=next(versions_of[name] for name in versions_of if name in each.names))
-            for each in registry.plugins
-        ]
+        registry = cls()
+        for point in sorted(entry_points_of(environment)):
+            registry._load(point, describe_point(point))
         return registry
+
+    def _load(self, point: EntryPoint, found: PythonPlugin | None = None) -> None:
+        """found: how it was found without being loaded, and so what leads to this process."""
+        try:
+            plugin = describe(point.load(), point.name)
+        except Exception as error:  # noqa: BLE001 - foreign code is imported; kept as the plugin's own error
+            self.broken[point.name] = f"{type(error).__name__}: {error}"
+            return
+        if found is not None:
+            plugin = replace(plugin, class_name=found.class_name, names=found.names, distribution_version=found.version)
+        self.plugins.append(plugin)
 
     def follow_plugin_path(self) -> None:
         """Take up the Java connectors as they stand in `plugin.path` now; those that stay keep their `PluginInfo`."""
@@ -153,8 +163,7 @@ def describe(cls: object, entry_name: str | None = None) -> PluginInfo:
     if entry_name is not None:
         names.add(entry_name)
     for name in (cls.__name__, *cls.aliases):
-        simple = name.rpartition(".")[2]
-        names |= {simple, simple.removesuffix("Connector")}
+        names |= short_names(name)
     return PluginInfo(cls, class_path(cls), frozenset(names))
 
 

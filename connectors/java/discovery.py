@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 from zipfile import BadZipFile, ZipFile
 
+from ringfence.connectors.class_names import short_names
 from ringfence.connectors.java import versions
 from ringfence.connectors.plugin_environments import is_environment
 
@@ -68,11 +69,6 @@ def select_versions(plugins: Sequence[JavaPlugin], name: str) -> list[JavaPlugin
     """The installed versions of a class, by its full or short name."""
     full = [plugin for plugin in plugins if plugin.class_name == name]
     return full or [plugin for plugin in plugins if name in short_names(plugin.class_name)]
-
-
-def short_names(class_name: str) -> set[str]:
-    simple = class_name.rpartition(".")[2]
-    return {simple, simple.removesuffix("Connector")}
 
 
 def find_places(folders: Sequence[str], wanted: JavaPlugin | None) -> tuple[str, ...]:

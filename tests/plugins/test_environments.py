@@ -11,7 +11,7 @@ from ringfence.engine.plugins.errors import BadRequest
 from ringfence.local.python_plugins import install_package
 from tests.plugins.conftest import PATIENCE
 from tests.support.waiting import eventually
-from tests.support.wheels import index_variables, make_plugin, make_shade
+from tests.support.wheels import index_variables, make_plugin, make_shade, make_wheel
 
 RED = {"name": "r", "connector.class": "red.RedConnector", "topic": "t"}
 BLUE = {"name": "b", "connector.class": "Blue", "topic": "t"}
@@ -106,6 +106,18 @@ def test_one_that_cannot_be_loaded_is_told(host: PluginHost, folder: Path) -> No
     (old / "pyvenv.cfg").touch()
     assert "was made for another Python" in host.find_broken_plugins()["older-python"]
     assert "red.RedConnector" not in {each["class"] for each in host.plugins()}
+
+
+def test_a_class_that_is_defined_in_another_module_is_found_under_its_listed_name(
+    host: PluginHost, folder: Path, index: Path
+) -> None:
+    points = "[ringfence.connectors]\nRose = rose:RedConnector\n"
+    make_wheel(index, "rose-source", "7", {"rose.py": "from red import RedConnector\n"}, ["red-source==1.2"], points)
+    install_package("rose-source==7", folder)
+    (rose,) = (each for each in host.plugins() if "Rose" in each["names"])  # type: ignore[operator]
+    assert (rose["class"], rose["version"]) == ("rose.RedConnector", "7")
+    assert host.start_connector("r", {**RED, "connector.class": str(rose["class"])}) == "7"
+    assert seen(host, "r") == "1.0"
 
 
 def test_a_short_name_of_a_connector_beside_the_worker_stays_its_own(
