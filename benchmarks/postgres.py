@@ -1,7 +1,7 @@
 """`python -m benchmarks postgres`: PostgresSource beside Debezium's connector in the real Kafka Connect, one server.
 
-A stream of inserts in transactions of 100 rows, and how soon a commit is visible at 200 transactions a second. What the
-server itself can send is `pg_recvlogical`'s rate, in the same run.
+A stream of inserts in transactions of 100 rows, a snapshot of a table with as many rows, and how soon a commit is
+visible at 200 transactions a second. What the server itself can send is `pg_recvlogical`'s rate, in the same run.
 """
 
 import argparse
@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from statistics import median, quantiles
 
@@ -22,6 +22,7 @@ from confluent_kafka import Consumer, TopicPartition
 from benchmarks.java import DEBEZIUM, debezium_config, logical_postgres
 from benchmarks.machine import describe, foot, load
 from benchmarks.numbers import Numbers, medians, numbers
+from benchmarks.postgres_page import IN_ONE, PAGE, RATE, TWO_TASKS, Latency, page, snapshot_table, table, targets
 from benchmarks.rest import BenchmarkError, Rest
 from benchmarks.stand import CONNECT, OURS, Stand
 from benchmarks.watch import observe
@@ -31,23 +32,10 @@ from ringfence.local.errors import LocalError
 from ringfence.local.process import wait_until
 from tests.support.postgres import Postgres, find_program
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-postgres.md"
 TABLE = (
     "t (id bigserial PRIMARY KEY, customer text, amount float8, paid bool, at timestamptz DEFAULT clock_timestamp())"
 )
-IN_ONE = 100
-RATE = 200
 SECONDS = 180.0
-FASTER, CPU, SHARE, P99_MS = 3.0, 0.4, 0.6, 150.0
-
-
-@dataclass(frozen=True, slots=True)
-class Latency:
-    """From the insert's own clock to the record in a read_committed reader's hands, milliseconds."""
-
-    p50: float
-    p99: float
-    count: int
 
 
 class PostgresRuns:
@@ -72,6 +60,21 @@ class PostgresRuns:
                     self._stand.bootstrap, topic, self._rows, worker.pid, lambda: rest.trouble(name), SECONDS
                 )
                 writer.join()
+                return numbers(seen, self._rows, interval=False)
+            finally:
+                rest.delete(name)
+
+    def snapshot(self, side: str, tasks: int = 1) -> Numbers:
+        """All rows are there before the connector is."""
+        name, topic = self._prepare()
+        self._fill(name)
+        worker = self._stand.sides[side]
+        with Rest(worker.url) as rest:
+            rest.create(name, self._config(side, name, "initial") | {"tasks.max": str(tasks)})
+            try:
+                seen = observe(
+                    self._stand.bootstrap, topic, self._rows, worker.pid, lambda: rest.trouble(name), SECONDS
+                )
                 return numbers(seen, self._rows, interval=False)
             finally:
                 rest.delete(name)
@@ -137,13 +140,16 @@ class PostgresRuns:
         return name, topic
 
     def _begin(self, rest: Rest, side: str, name: str) -> None:
-        config = debezium_config(self._postgres, name, f"public.{name}", "no_data")
+        rest.create(name, self._config(side, name, "no_data"))
+        if not wait_until(lambda: rest.running(name) == 1 and self._streams(name), SECONDS):
+            raise BenchmarkError(f"{name} did not begin to stream: {rest.trouble(name)}")
+
+    def _config(self, side: str, name: str, mode: str) -> dict[str, str]:
+        config = debezium_config(self._postgres, name, f"public.{name}", mode)
         if side == OURS:
             config |= {"connector.class": "PostgresSource", "transaction.boundary": "connector"}
             del config["poll.interval.ms"], config["database.password"]
-        rest.create(name, config)
-        if not wait_until(lambda: rest.running(name) == 1 and self._streams(name), SECONDS):
-            raise BenchmarkError(f"{name} did not begin to stream: {rest.trouble(name)}")
+        return config
 
     def _streams(self, slot: str) -> bool:
         with psycopg.connect(self._postgres.url) as database:
@@ -194,42 +200,6 @@ def _arrivals(bootstrap: str, topic: str, count: int) -> list[float]:
     return ages
 
 
-Streams = dict[str, Numbers]
-Latencies = dict[str, Latency]
-
-
-def table(streams: Streams, latencies: Latencies, received: float) -> str:
-    """Both sides, and what the server can send."""
-    rows = [
-        "| who | rows/s | x Debezium | CPU s a million | x Debezium | commit to visible, p50 | p99 |",
-        "|---|--:|--:|--:|--:|--:|--:|",
-    ]
-    peer = streams[CONNECT]
-    for side, title in ((CONNECT, "Debezium 3.7.0 in Kafka Connect 4.3.0"), (OURS, "PostgresSource in Ringfence")):
-        one, late = streams[side], latencies[side]
-        rows.append(
-            f"| {title} | {one.records_s:,.0f} | {one.records_s / peer.records_s:.2f} | {one.cpu_s_per_million:.1f} "
-            f"| {one.cpu_s_per_million / peer.cpu_s_per_million:.2f} | {late.p50:.0f} ms | {late.p99:.0f} ms |"
-        )
-    rows.append(f"| `pg_recvlogical` into /dev/null | {received:,.0f} | {received / peer.records_s:.2f} | | | | |")
-    return "\n".join(rows)
-
-
-def targets(streams: Streams, latencies: Latencies, received: float) -> str:
-    """What was asked for, and whether it was reached."""
-    ours, peer = streams[OURS], streams[CONNECT]
-    measured = (
-        (f"at least {FASTER:g} x Debezium's rows/s", speed := ours.records_s / peer.records_s, speed >= FASTER, "x"),
-        (f"at most {CPU:g} x its CPU", cpu := ours.cpu_s_per_million / peer.cpu_s_per_million, cpu <= CPU, "x"),
-        (f"at least {SHARE:.0%} of pg_recvlogical's rate", share := ours.records_s / received, share >= SHARE, "x"),
-        (f"p99 below {P99_MS:.0f} ms", late := latencies[OURS].p99, late < P99_MS, "ms"),
-    )
-    rows = [
-        f"| {what} | {value:.2f} {unit} | {'yes' if reached else 'no'} |" for what, value, reached, unit in measured
-    ]
-    return "\n".join(["| target | measured | reached |", "|---|--:|---|", *rows])
-
-
 def main(argv: Sequence[str]) -> int:
     """Exit codes as of `python -m benchmarks`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks postgres", description=__doc__)
@@ -242,6 +212,7 @@ def main(argv: Sequence[str]) -> int:
     root = Path(tempfile.mkdtemp(prefix="ringfence-postgres-bench-"))
     machine = describe() | {"load before the runs": load()}
     found: dict[str, list[Numbers]] = {CONNECT: [], OURS: []}
+    shots: dict[str, list[Numbers]] = {CONNECT: [], OURS: [], TWO_TASKS: []}
     received: list[float] = []
     try:
         with logical_postgres() as postgres, Stand(root, (DEBEZIUM,), args.nice) as stand:
@@ -253,6 +224,12 @@ def main(argv: Sequence[str]) -> int:
                         found[side].append(one)
                     shown = f"{one.records_s:>9,.0f} rows/s {one.cpu_s_per_million:.1f} CPU s/million"
                     print(f"stream {number}/{args.rounds} {side:13} {shown}, load {load()}", flush=True)
+                for who, side, tasks in ((CONNECT, CONNECT, 1), (OURS, OURS, 1), (TWO_TASKS, OURS, 2)):
+                    one = runs.snapshot(side, tasks)
+                    if number:
+                        shots[who].append(one)
+                    shown = f"{one.records_s:>9,.0f} rows/s {one.cpu_s_per_million:.1f} CPU s/million"
+                    print(f"snapshot {number}/{args.rounds} {who:20} {shown}, load {load()}", flush=True)
                 received.append(runs.received())
                 print(f"pg_recvlogical {received[-1]:,.0f} rows/s", flush=True)
             latencies = {side: runs.latency(side, args.seconds) for side in (CONNECT, OURS)}
@@ -261,24 +238,18 @@ def main(argv: Sequence[str]) -> int:
         return 1
     machine["load after the runs"] = load()
     streams = {side: medians(each) for side, each in found.items()}
-    shown = f"{table(streams, latencies, median(received))}\n\n{targets(streams, latencies, median(received))}"
+    snapshots = {who: medians(each) for who, each in shots.items()}
+    shown = "\n\n".join(
+        (
+            table(streams, latencies, median(received)),
+            snapshot_table(snapshots),
+            targets(streams, snapshots, latencies, median(received)),
+        )
+    )
     print(f"\n{shown}")
     record = {side: [asdict(one) for one in each] for side, each in found.items()}
     (root / "results.json").write_text(json.dumps(record, indent=2))
     if args.write:
-        PAGE.write_text(
-            f"""\
-# PostgresSource beside Debezium
-
-`make bench ARGS="postgres --write"` writes this page. One PostgreSQL, one broker, both exactly once, the same table of
-five columns, JsonConverter without schemas. Rows are inserted in transactions of {IN_ONE} while the connector
-streams;
-then one row a transaction, {RATE} of them a second. Medians of {args.rounds} rounds of {args.rows:,} rows after an
-unmeasured one. CPU is the whole worker's, with everything that it started ([benchmarks.md](benchmarks.md)).
-
-{shown}
-
-{foot(machine)}"""
-        )
+        PAGE.write_text(page(shown, args.rounds, args.rows, foot(machine)))
         print(f"written: {PAGE}")
     return 0

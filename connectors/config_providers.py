@@ -135,7 +135,7 @@ def _provider(name: str, settings: Mapping[str, str]) -> Provider:
             return Provider(lambda path, key: _read(place(path, key)), place)
         case _:
             known = ", ".join(f"{_JAVA}{kind}ConfigProvider" for kind in ("EnvVar", "File", "Directory"))
-            raise ConfigException(f"{prefix}class={given} is no known config provider; use one of {known}")
+            raise ConfigException(f"{prefix}class={given} is not a known config provider: use one of {known}")
 
 
 def _environment(pattern: str, prefix: str) -> Callable[[str, str], str]:
@@ -143,7 +143,7 @@ def _environment(pattern: str, prefix: str) -> Callable[[str, str], str]:
     try:
         allowed = re.compile(pattern)
     except re.error as error:
-        raise ConfigException(f"allowlist.pattern={pattern} is no regular expression: {error}") from error
+        raise ConfigException(f"allowlist.pattern={pattern} is not a regular expression: {error}") from error
 
     def value(path: str, key: str) -> str:
         if path:
@@ -154,7 +154,7 @@ def _environment(pattern: str, prefix: str) -> Callable[[str, str], str]:
                 "expression for the names that may be"
             )
         if key.startswith(_OURS):
-            raise ConfigException(f"the variable {key} is a setting of the platform's own, which is given to nobody")
+            raise ConfigException(f"the variable {key} is a setting of the platform, which connectors may not read")
         if not allowed.fullmatch(key):
             raise ConfigException(f"the variable {key} is not in the worker's allowlist.pattern")
         if key not in os.environ:
@@ -172,7 +172,7 @@ def _path_checker(paths: list[str], prefix: str) -> Callable[[str], Path]:
     roots = [Path(path) for path in paths]
     for root in roots:
         if not root.is_absolute():
-            raise ConfigException(f"allowed.paths names {root}, which is no absolute path")
+            raise ConfigException(f"allowed.paths names {root}, which is not an absolute path")
     real_roots = [root.resolve() for root in roots]
 
     def real(path: str) -> Path:

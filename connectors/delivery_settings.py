@@ -1,4 +1,4 @@
-"""The common settings that say what happens to bad records, and how the good ones are written."""
+"""The common settings for errors, transactions and offsets."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -30,12 +30,12 @@ _MEDIUM, _LOW = Importance.MEDIUM, Importance.LOW
 
 
 def transaction_boundary(config: Mapping[str, str]) -> str:
-    """`poll`, `interval` or `connector`, if it is valid; `poll` where it is left out."""
+    """Return the setting in lower case; `poll` if it is missing. It may be invalid."""
     return config.get(TRANSACTION_BOUNDARY, "").strip().lower() or "poll"
 
 
 def not_yet(what: str, *accepted: object) -> Validator:
-    """Accepts the given values only; refuses any other with the reason that `what` is not there yet."""
+    """Return a validator that accepts only these values, and refuses others because `what` is not supported yet."""
 
     def check(name: str, value: object) -> None:
         if (value.lower() if isinstance(value, str) else value) not in accepted:
@@ -48,7 +48,13 @@ def not_yet(what: str, *accepted: object) -> Validator:
 
 
 def error_settings(keys: ConfigDef) -> None:
-    """What happens to records that cannot be converted."""
+    """Define what happens to records that cannot be transformed or converted, and to failed tasks."""
+    _retry_settings(keys)
+    _tolerance_settings(keys)
+    _restart_settings(keys)
+
+
+def _retry_settings(keys: ConfigDef) -> None:
     (
         keys.define(
             "errors.retry.timeout",
@@ -56,32 +62,36 @@ def error_settings(keys: ConfigDef) -> None:
             default=0,
             validator=Range(-1),
             importance=_MEDIUM,
-            documentation="For how many milliseconds a transform or converter that asks for it (RetriableError) is "
-            "called again; 0: not at all, -1: for ever.",
+            documentation="How long, in milliseconds, a transform or converter is called again after a RetriableError. "
+            "0: never; -1: without a limit.",
             group=_ERRORS,
             width=Width.MEDIUM,
             display_name="Retry timeout for errors",
-        )
-        .define(
+        ).define(
             "errors.retry.delay.max.ms",
             ConfigType.LONG,
             default=60000,
             validator=Range(1),
             importance=_MEDIUM,
-            documentation="The longest pause between two tries, in milliseconds. Means nothing without retries.",
+            documentation="The longest pause between two attempts, in milliseconds. Without retries it has no effect.",
             group=_ERRORS,
             width=Width.MEDIUM,
             display_name="Longest pause between retries",
         )
-        .define(
+    )
+
+
+def _tolerance_settings(keys: ConfigDef) -> None:
+    (
+        keys.define(
             "errors.tolerance",
             ConfigType.STRING,
             default="none",
             validator=OneOf("none", "all"),
             recommender=Choices("none", "all"),
             importance=_MEDIUM,
-            documentation="none: a record that cannot be transformed or converted fails the task. all: it is skipped, "
-            "its source offset is committed, and the dead letter topic keeps it where one is named.",
+            documentation="none: a record that cannot be transformed or converted fails the task. all: the "
+            "record is skipped and its source offset is committed. A dead letter topic keeps it, if one is set.",
             group=_ERRORS,
             width=Width.SHORT,
             display_name="Error tolerance",
@@ -91,8 +101,8 @@ def error_settings(keys: ConfigDef) -> None:
             ConfigType.BOOLEAN,
             default=False,
             importance=_MEDIUM,
-            documentation="Write each failing record's error to the log, also where it is tolerated. An error that "
-            "fails the task is logged in any case.",
+            documentation="Log the error of each record that fails, even if it is tolerated. An error that fails the "
+            "task is always logged.",
             group=_ERRORS,
             width=Width.SHORT,
             display_name="Log errors",
@@ -102,7 +112,7 @@ def error_settings(keys: ConfigDef) -> None:
             ConfigType.BOOLEAN,
             default=False,
             importance=_MEDIUM,
-            documentation="Write the key and the value of the record into the log, too: mind what is in them.",
+            documentation="Also log the record's key and value. They may contain personal data or secrets.",
             group=_ERRORS,
             width=Width.SHORT,
             display_name="Log error details",
@@ -113,32 +123,36 @@ def error_settings(keys: ConfigDef) -> None:
             default=None,
             validator=NonEmpty(),
             importance=_MEDIUM,
-            documentation="With errors.tolerance=all, the topic that keeps the records that were skipped, written in "
-            "the same transaction as their source offsets. Headers tell stage, class, error, source partition and "
-            "offset. It is created where it is missing.",
+            documentation="With errors.tolerance=all, the topic for skipped records. They are written in the same "
+            "transaction as their source offsets, with stage, class, error, source partition and source offset as "
+            "headers. The topic is created if it is missing.",
             group=_ERRORS,
             width=Width.MEDIUM,
             display_name="Dead letter topic",
         )
-        .define(
+    )
+
+
+def _restart_settings(keys: ConfigDef) -> None:
+    (
+        keys.define(
             AUTO_RESTART_ENABLED,
             ConfigType.BOOLEAN,
             default=True,
             importance=_LOW,
-            documentation="Whether a failed task is started again by itself: after 10 s, then with doubled pauses of "
-            "at most 10 min. Not where the task says that its configuration is wrong.",
+            documentation="Whether a failed task restarts automatically: after 10 s, then after pauses that double up "
+            "to 10 min. A task that reports a wrong configuration is not restarted.",
             group=_ERRORS,
             width=Width.SHORT,
             display_name="Restart failed tasks",
-        )
-        .define(
+        ).define(
             AUTO_RESTART_MAX_ATTEMPTS,
             ConfigType.INT,
             default=7,
             validator=Range(0),
             importance=_LOW,
-            documentation="The most automatic restarts of a task in a row. A task that ran for 10 min, and one that "
-            "was restarted by hand, begins at 0 again.",
+            documentation="The maximum number of automatic restarts of a task in a row. The count starts again after "
+            "10 min without a failure, and after a manual restart.",
             group=_ERRORS,
             width=Width.SHORT,
             display_name="Most restarts in a row",
@@ -147,7 +161,7 @@ def error_settings(keys: ConfigDef) -> None:
 
 
 def delivery_settings(keys: ConfigDef) -> None:
-    """Topics, transactions and offsets."""
+    """Define the settings of topics, transactions and offsets."""
     groups_setting(keys)
     (
         keys.define(
@@ -157,7 +171,8 @@ def delivery_settings(keys: ConfigDef) -> None:
             validator=OneOf("requested", "required", ignore_case=True),
             recommender=Choices("requested", "required"),
             importance=_MEDIUM,
-            documentation="required: refuse a connector that does not say it can be exactly once. requested: run it.",
+            documentation="required: refuse a connector that does not declare exactly-once support. requested: run it "
+            "anyway.",
             group=_EXACTLY_ONCE,
             width=Width.SHORT,
             display_name="Exactly once support",
@@ -170,7 +185,7 @@ def delivery_settings(keys: ConfigDef) -> None:
             recommender=Choices("poll", "interval", "connector"),
             importance=_MEDIUM,
             documentation="When to commit: after each batch that the task returns (poll), after a time (interval), or "
-            "where the connector says so (connector), if it can.",
+            "when the connector decides (connector), if it supports that.",
             group=_EXACTLY_ONCE,
             width=Width.SHORT,
             display_name="Transaction boundary",
@@ -181,8 +196,8 @@ def delivery_settings(keys: ConfigDef) -> None:
             default=None,
             validator=Range(0),
             importance=_LOW,
-            documentation="With transaction.boundary=interval, the milliseconds between commits; else without effect. "
-            "The worker's offset.flush.interval.ms where it is left out.",
+            documentation="With transaction.boundary=interval, the milliseconds between commits. Otherwise it has no "
+            "effect. The default is the worker's offset.flush.interval.ms.",
             group=_EXACTLY_ONCE,
             width=Width.SHORT,
             display_name="Transaction boundary interval",
@@ -193,7 +208,8 @@ def delivery_settings(keys: ConfigDef) -> None:
             default=None,
             validator=NonEmpty(),
             importance=_LOW,
-            documentation="A topic of this connector's own for its source offsets. The worker's where it is left out.",
+            documentation="A separate topic for the source offsets of this connector. The default is the worker's "
+            "offsets topic.",
             group=_OFFSETS,
             width=Width.LONG,
             display_name="Offsets topic",

@@ -92,7 +92,9 @@ def _entry(text: str) -> tuple[Callable[[str, Address], bool], int, int]:
     except ValueError:
         pass
     if not re.fullmatch(r"(\*\.)?[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?", host):
-        raise ValueError(f"{EGRESS_ALLOW}: {text!r} is no network, address, host name, public, private or loopback")
+        raise ValueError(
+            f"{EGRESS_ALLOW}: {text!r} is not a network, an address, a host name, public, private or loopback"
+        )
     if host.startswith("*."):
         return lambda name, _: name.endswith(host[1:]), low, high
     return lambda name, _: name == host, low, high

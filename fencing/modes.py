@@ -44,5 +44,5 @@ def lagging(modes: Iterable[tuple[str, str]]) -> str:
     return (
         f"Not enabled: {behind}. Tasks on these workers are at least once, and records may arrive twice, also from one "
         "that loses contact and goes on beside its successor, which nothing can fence. Fencing rounds and writes to "
-        "the config topic are as safe as ever. Restart these workers with exactly.once.source.support=enabled"
+        "the config topic are not affected. Restart these workers with exactly.once.source.support=enabled"
     )

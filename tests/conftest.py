@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -20,6 +21,9 @@ from tests.support.hanging import trusting_kafka
 from tests.support.names import unique as unique_name
 from tests.support.parallel import ByFile, platform_first
 
+# Else every process of thousands would compile our code again, and each one of pytest rewrite all tests.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Not before the imports: it is read when it is first used. Every process that a test starts has it, or one of its own.
 os.environ.setdefault("RINGFENCE_ENCRYPTION_KEYS", "dGVzdHMgb25seSwgbm90IGEgc2VjcmV0LCAzMiBieXQ")
 

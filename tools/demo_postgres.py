@@ -70,11 +70,9 @@ def _job(server: Postgres, kills: int, running: Running) -> int:
     tellers = [_Teller(server, seed) for seed in range(TELLERS)]
     try:
         for number in range(kills):
-            before = reader.bank.transfers
-            reader.read_until(lambda least=before + 200: reader.bank.transfers >= least)  # type: ignore[misc]
+            reader.read_more()
             print(f"{reader.bank.transfers:,} transfers have arrived; SIGKILL to {_kill(number, server, running)}")
-        before = reader.bank.transfers
-        reader.read_until(lambda: reader.bank.transfers >= before + 200)
+        reader.read_more()
     finally:
         for teller in tellers:
             teller.stop()
@@ -168,6 +166,7 @@ class _Reader:
         self.bank = Bank()
         self._accounts = topics[0]
         self._next = 0
+        self._newest_ms = 0
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -185,6 +184,11 @@ class _Reader:
             if time.monotonic() > end:
                 raise LocalError(f"Nothing more came within {SECONDS:.0f} s: see the connector's page")
             self._read()
+
+    def read_more(self) -> None:
+        """Read until 200 more transfers have come, and one that was written from now on: all is well again."""
+        most, now_ms = self.bank.transfers + 200, time.time() * 1000
+        self.read_until(lambda: self.bank.transfers >= most and self._newest_ms >= now_ms)
 
     def read_for(self, seconds: float) -> None:
         end = time.monotonic() + seconds
@@ -205,6 +209,7 @@ class _Reader:
                     self.bank.add_account(json.loads(value))
                 else:
                     self.bank.add_transfer(json.loads(value))
+                    self._newest_ms = message.timestamp()[1]
 
 
 def _kill(number: int, server: Postgres, running: Running) -> str:

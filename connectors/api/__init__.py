@@ -37,12 +37,13 @@ from ringfence.connectors.api.errors import ConnectorError, RetriableError
 from ringfence.connectors.api.metrics import Gauge, SourceMetrics
 from ringfence.connectors.api.offsets import OffsetReader, SourceOffset, SourcePartition
 from ringfence.connectors.api.positions import PositionPaths
-from ringfence.connectors.api.records import OffsetRecord, RecordBatch, SourceRecord
+from ringfence.connectors.api.records import OffsetRecord, RecordBatch, SerializedRecord, SourceRecord
 from ringfence.connectors.api.schemas import Field, Schema, SchemaType
 from ringfence.connectors.api.signals import Signal
 from ringfence.connectors.api.struct_batch import StructBatch
 from ringfence.connectors.api.structs import SchemaAndValue, Struct
 from ringfence.connectors.api.task import (
+    Converters,
     GroupInput,
     InputRecord,
     RecordPosition,
@@ -67,6 +68,7 @@ __all__ = [
     "ConfigValue",
     "ConnectorError",
     "ConnectorTransactionBoundaries",
+    "Converters",
     "Endpoint",
     "ExactlyOnceSupport",
     "Field",
@@ -91,6 +93,7 @@ __all__ = [
     "Schema",
     "SchemaAndValue",
     "SchemaType",
+    "SerializedRecord",
     "ShareInput",
     "ShareRecord",
     "Signal",

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ringfence.connectors.api.offsets import SourceOffset, SourcePartition
-from ringfence.connectors.api.schemas import Schema
+from ringfence.connectors.api.schemas import Schema, SchemaType
 
 RawHeaders = Sequence[tuple[str, bytes | None]]
 """The headers of one record, as the topic holds them."""
@@ -90,6 +90,44 @@ class OffsetRecord(SourceRecord):
 
     def __init__(self, source_partition: SourcePartition, source_offset: SourceOffset | None) -> None:
         super().__init__(source_partition, source_offset, "", None)
+
+
+SERIALIZED = Schema(SchemaType.BYTES, name="ringfence.Serialized")
+"""The `value_schema` of `SerializedRecord`s."""
+
+
+class SerializedRecord(SourceRecord):
+    """A record with the bytes that the connector's converters would make of its key, value and headers.
+
+    `poll` returns it among other records. Allowed only if `SourceTaskContext.converters` is not None: the task makes
+    the bytes itself, by these converters' rules.
+    """
+
+    __slots__ = ()
+    value: bytes | None
+    key: bytes | None
+    headers: RawHeaders
+
+    def __init__(
+        self,
+        source_partition: SourcePartition,
+        source_offset: SourceOffset,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        headers: RawHeaders,
+    ) -> None:
+        # Not by the constructor above: one call less for each record.
+        self.source_partition = source_partition
+        self.source_offset = source_offset
+        self.topic = topic
+        self.value = value
+        self.key = key
+        self.headers = headers
+        self.timestamp = None
+        self.partition = None
+        self.key_schema = None
+        self.value_schema = SERIALIZED
 
 
 class RecordBatch:

@@ -114,7 +114,7 @@ def fit(schema: Schema, value: object, what: str = "value") -> object:
     check = _LOGICAL.get(schema.name) if schema.name is not None else None
     fitted = (check or _FIT[schema.type])(schema, value, what)
     if fitted is None:
-        raise ConnectorError(f"The {what} is a {type(value).__name__}, which is no value of {schema}")
+        raise ConnectorError(f"The {what} is a {type(value).__name__}, which is not a value of {schema}")
     return fitted
 
 

@@ -113,6 +113,19 @@ RecordPosition = tuple[int, int, int]
 """Partition, offset and timestamp (ms since the epoch) of a record in Kafka."""
 
 
+class Converters(Protocol):
+    """The converters of a connector, configured; see `connectors.converters`."""
+
+    @property
+    def key(self) -> object: ...
+
+    @property
+    def value(self) -> object: ...
+
+    @property
+    def headers(self) -> object: ...
+
+
 class SourceTaskContext(Protocol):
     """What the framework offers a running task."""
 
@@ -141,6 +154,13 @@ class SourceTaskContext(Protocol):
     @property
     def raw_batches(self) -> bool:
         """Whether `RecordBatch` is allowed: converters and transforms do not change the bytes."""
+        ...
+
+    @property
+    def converters(self) -> Converters | None:
+        """The connector's converters, for a task that can return `SerializedRecord`s. None if that is not allowed:
+        transforms would have to change the records, or it is a preview.
+        """
         ...
 
     @property
@@ -249,6 +269,11 @@ class SourceTask(ABC):
         """Called before `commit` with the position of each record of the transaction, in the order of the polls.
         Dropped records are left out; dead letters are included. None: the broker did not report the position.
         """
+
+    polls_during_commit = False
+    """Whether `poll` may be called while the records of earlier polls are being committed: `commit_record` and `commit`
+    then come after that poll. It is read after `start`. A task that overrides neither is always polled like that.
+    """
 
     def commit_record(self, record: SourceRecord) -> None:  # noqa: B027 - optional to override
         """Called for each record after its source offset was committed, also if a transform dropped it or the task

@@ -84,7 +84,7 @@ class JsonConverter(Converter, HeaderConverter):
         settings = self.config_def().parse(config)
         self._envelope = settings.boolean("schemas.enable")
         self._cache_size = settings.integer("schemas.cache.size")
-        self._encoders = Encoders(
+        self.encoders = Encoders(
             decimals_as_numbers=decimals_as_numbers(settings),
             defaults=settings.boolean("replace.null.with.default"),
         )
@@ -105,7 +105,7 @@ class JsonConverter(Converter, HeaderConverter):
             schema = value.schema
         begin, encode, _ = self._ready if schema is self._last else self._of(schema)
         try:
-            payload = _dumps(encode(value))
+            payload = dumps(encode(value))
         except TypeError as error:
             raise self._error(topic, value, error) from error
         return begin + payload + b"}" if self._envelope else payload
@@ -116,8 +116,8 @@ class JsonConverter(Converter, HeaderConverter):
             return super().from_column(column)
         begin, _, encode = self._of(schema)
         if not self._envelope:
-            return [_dumps(encode(fields)) for fields in column.values]
-        return [begin + _dumps(encode(fields)) + b"}" for fields in column.values]
+            return [dumps(encode(fields)) for fields in column.values]
+        return [begin + dumps(encode(fields)) + b"}" for fields in column.values]
 
     def from_header(self, topic: str, name: str, value: object, schema: Schema | None = None) -> bytes | None:
         return self.from_record(topic, value, schema)
@@ -127,10 +127,14 @@ class JsonConverter(Converter, HeaderConverter):
         if ready is None:
             if len(self._known) >= max(self._cache_size, 1):
                 self._known.clear()
-            begin = b'{"schema":' + _dumps(self.schema_json(schema)) + b',"payload":'
-            ready = self._known[schema] = (begin, self._encoders.encoder(schema), self._encoders.fields(schema))
+            begin = b'{"schema":' + dumps(self.schema_json(schema)) + b',"payload":'
+            ready = self._known[schema] = (begin, self.encoders.encoder(schema), self.encoders.fields(schema))
         self._last, self._ready = schema, ready
         return ready
+
+    def wrapping(self, schema: Schema) -> tuple[bytes, bytes]:
+        """What stands before and behind the JSON of a record's value of this schema."""
+        return (self._of(schema)[0], b"}") if self._envelope else (b"", b"")
 
     def schema_json(self, schema: Schema) -> dict[str, object]:
         """The schema in the form that stands in each message."""
@@ -151,7 +155,7 @@ class JsonConverter(Converter, HeaderConverter):
         if schema.parameters:
             shown["parameters"] = dict(schema.parameters)
         if schema.default is not None:
-            shown["default"] = self._encoders.encoder(schema)(schema.default)
+            shown["default"] = self.encoders.encoder(schema)(schema.default)
         return shown
 
     def _plain(self, topic: str, value: object) -> bytes:
@@ -177,7 +181,8 @@ class JsonConverter(Converter, HeaderConverter):
 _NAMES: Final = {SchemaType.FLOAT32: "float", SchemaType.FLOAT64: "double"}
 
 
-def _dumps(value: object) -> bytes:
+def dumps(value: object) -> bytes:
+    """JSON of what an encoder returns, as Kafka Connect writes it."""
     out = orjson.dumps(value, None, _OPTIONS)
     return _escape(out) if b"\\u00" in out or not out.isascii() else out
 

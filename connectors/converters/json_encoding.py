@@ -60,9 +60,14 @@ class Encoders:
         self._defaults = defaults
         self._entries = entries
 
+    @property
+    def settings(self) -> tuple[bool, bool, bool]:
+        """Encoders with the same settings encode alike."""
+        return self._decimals_as_numbers, self._defaults, self._entries
+
     def encoder(self, schema: Schema) -> Encode:
         """Checks and encodes a value of this schema. Raises `ConnectorError`."""
-        encode = self._present(schema)
+        encode = self.present(schema)
 
         def top(value: object) -> object:
             if value is None:
@@ -83,7 +88,7 @@ class Encoders:
             for field in schema.fields
             if field.schema.type is SchemaType.STRUCT and field.schema.name not in (DECIMAL_NAME, *_MOMENTS)
         }
-        found = {field.place: self._present(field.schema) for field in schema.fields if field.place not in nested}
+        found = {field.place: self.present(field.schema) for field in schema.fields if field.place not in nested}
         # What may be null and has no default stays as it is.
         null = {
             field.place: self._inner(field.schema, f"field {field.name}")
@@ -92,6 +97,10 @@ class Encoders:
         }
         present = {place: to for place, to in found.items() if to is not None}
         return dict_function(schema.names, present=present, nested=nested, null=null)
+
+    def null(self, schema: Schema) -> object:
+        """What stands for null: its default as a value of the schema is encoded, or None. Raises `ConnectorError`."""
+        return self._null(schema, self.present(schema), "value")
 
     def _null(self, schema: Schema, encode: Encode | None, what: str) -> object:
         if schema.default is not None and self._defaults:
@@ -102,7 +111,7 @@ class Encoders:
             f"Conversion error: null {what} for a schema that is required and has no default value ({schema})."
         )
 
-    def _present(self, schema: Schema) -> Encode | None:
+    def present(self, schema: Schema) -> Encode | None:
         """What encodes values that are not null; None where orjson writes them as they are."""
         if schema.name == DECIMAL_NAME:
             return self._decimal(schema)
@@ -127,7 +136,7 @@ class Encoders:
     def _inner(self, schema: Schema | None, what: str) -> Encode:
         if schema is None:
             raise ConnectorError("A list or map whose values have no schema cannot be written with one.")
-        encode = self._present(schema)
+        encode = self.present(schema)
 
         def inner(value: object) -> object:
             if value is None:

@@ -12,6 +12,7 @@ class ReadyBytes:
     raw = True
     transforms = False
     column = None
+    converters = None
     transforms_by_class: Sequence[tuple[str, Callable[[SourceRecord], SourceRecord | None]]] = ()
     converter_classes: Mapping[Any, str] = {}
 

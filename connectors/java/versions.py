@@ -91,7 +91,7 @@ def _spans(requirement: str) -> list[_Span]:
         span = None if found is None else _span(*found.groups(default=""))
         if span is None:
             raise ValueError(
-                f"{requirement} is no version and no range of versions: write 1.2.3, latest, [1.2,2.0) or [1.2,)"
+                f"{requirement} is neither a version nor a range of versions: write 1.2.3, latest, [1.2,2.0) or [1.2,)"
             )
         spans.append(span)
     return spans

@@ -178,7 +178,7 @@ def _to_real(value: object) -> float:
     if isinstance(value, str):
         found = _REAL.fullmatch(value.strip())
         if found is None:
-            raise ConnectorError("Cast was given a string that is no number.")
+            raise ConnectorError("Cast was given a string that is not a number.")
         number = float("nan" if found[2] else "inf" if found[3] else found[4])
         return -number if found[1] == "-" else number
     raise _impossible(value)
@@ -193,7 +193,7 @@ def _to_whole(value: object, target: SchemaType) -> int:
         return int(value)
     if isinstance(value, str):
         if _INTEGER.fullmatch(value) is None or len(value) > 24 or _wrap(int(value), bits) != int(value):
-            raise ConnectorError(f"Cast was given a string that is no number of type {target}.")
+            raise ConnectorError(f"Cast was given a string that is not a number of type {target}.")
         return int(value)
     if isinstance(value, int | float | Decimal):
         return _integral(value, bits)

@@ -160,7 +160,7 @@ class TimestampConverter(KeyOrValue):
             fits = isinstance(value, str) if schema.type is SchemaType.STRING else schema.type is SchemaType.INT64
             if not fits:
                 raise ConnectorError(
-                    f"{schema} is no timestamp that TimestampConverter knows: it needs a string or an int64."
+                    f"{schema} is not a timestamp that TimestampConverter knows: it needs a string or an int64."
                 )
         if is_moment(value):
             return millis(value)

@@ -26,7 +26,7 @@ def millis(value: object) -> int:
         return (value.toordinal() - _EPOCH_DAY) * MILLIS_PER_DAY
     if isinstance(value, time):
         return ((value.hour * 60 + value.minute) * 60 + value.second) * 1000 + value.microsecond // 1000
-    raise ConnectorError(f"A {type(value).__name__} is no moment: hand over a date, a time or a datetime.")
+    raise ConnectorError(f"A {type(value).__name__} is not a point in time: pass a date, a time or a datetime.")
 
 
 def micros(moment: datetime) -> int:

@@ -1,1 +1,1 @@
-"""Dead letter queue records, listed and replayed."""
+"""Lists and replays the records of dead letter queues."""

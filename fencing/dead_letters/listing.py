@@ -1,7 +1,7 @@
-"""The dead letters of one connector, for people: the newest first, by stage and class, with what was replayed.
+"""Lists the dead letters of one connector: the newest first, by stage and class, with the state of their replays.
 
-Nothing is joined and nothing is changed. Each partition is read backwards in stretches that grow, as
-`fencing.kafka.tail` does it; marks of replays are looked for from the oldest letter that is shown up to the end.
+It joins no group and changes nothing. Each partition is read backwards in growing ranges, as in `fencing.kafka.tail`.
+Marks of replays are read from the oldest dead letter of the page to the end.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +29,10 @@ _ALL_HEADERS: Final = 10_000
 
 
 class Replay(StrEnum):
-    """UNDECIDED: a mark is there, in a transaction that is open or stands behind one. UNKNOWN: not all was read."""
+    """Whether a letter was replayed.
+
+    UNDECIDED: there is a mark, but its transaction is open or follows an open one. UNKNOWN: the reading is partial.
+    """
 
     NO = "no"
     YES = "yes"
@@ -39,8 +42,8 @@ class Replay(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterFilter:
-    """Whose letters, and which: "" for any. `by`: the transform's or converter's class, or that of the error, with or
-    without its module."""
+    """Which dead letters, "" for any. by: the class of the transform or converter, or of the error, with or without its
+    module."""
 
     connector: str
     stage: str = ""
@@ -58,8 +61,8 @@ class DeadLetterFilter:
 
 @dataclass(slots=True)
 class ReplayMarks:
-    """Places of letters that were replayed; `open`: in a transaction of which nobody knows yet. A mark that was aborted
-    is in neither."""
+    """The places of replayed dead letters; open: those whose mark is in an undecided transaction. Aborted marks are in
+    neither."""
 
     done: set[Place] = field(default_factory=set)
     open: set[Place] = field(default_factory=set)
@@ -75,8 +78,8 @@ class ReplayMarks:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Letters, the newest first, with what came of each. `older`: where the next page begins, by partition, None where
-    nothing is left. `complete`: neither time nor size ended the reading."""
+    """Dead letters, the newest first, with the state of each one's replay. older: where the next page begins, by
+    partition, None if there is none. complete: reading did not stop at the time or size limit."""
 
     letters: Sequence[tuple[TailRecord, Replay]]
     stretches: Sequence[OffsetRange]
@@ -95,7 +98,7 @@ def page(
     before: Mapping[int, int] | None = None,
     committed_only: bool = True,
 ) -> Page:
-    """At most `limits.records`. before: only what stands before these offsets. Raises what the brokers refuse."""
+    """Return at most `limits.records`. before: only those before these offsets. Raises the brokers' errors."""
     whole, partitions = edges(connection, topic, deadline)
     capped = [replace(each, until=_within(each, (before or {}).get(each.partition))) for each in whole]
     keep = replace(limits, headers=_ALL_HEADERS, keep=lambda _partition, _offset, headers: wanted.holds(headers))
@@ -106,7 +109,7 @@ def page(
         tried = [replace(each, start=max(each.first, each.until - back)) for each in capped]
         records, complete = between(connection, topic, tried, deadline, keep, committed_only=committed_only)
         if not complete and not whole_before and back > 2 and not deadline.expired:
-            back, narrowed = max(2, back // WIDER), True  # what is too much is read forwards: the newest would be lost
+            back, narrowed = max(2, back // WIDER), True  # a larger range, read forwards, loses the newest
             continue
         if complete or not whole_before:
             found, read, whole_before = records, tried, complete
@@ -126,7 +129,7 @@ def _within(each: OffsetRange, before: int | None) -> int:
 
 
 def _newest(records: Iterable[TailRecord], most: int) -> list[TailRecord]:
-    """By time, but never a letter without all newer ones of its partition: times are the source's, and may jump."""
+    """Order by time, but keep each partition without gaps: the times come from the source, and may jump."""
     latest: dict[int, int] = {}
     keyed = []
     for record in sorted(records, key=lambda each: (each.partition, each.offset)):
@@ -145,7 +148,7 @@ def _oldest(records: Iterable[TailRecord]) -> dict[int, int]:
 def _older(
     read: Sequence[OffsetRange], found: Sequence[TailRecord], shown: Sequence[TailRecord]
 ) -> dict[int, int] | None:
-    """A partition with letters that were found and are not shown goes on before the last one shown of it."""
+    """Return where the next page begins: before the oldest shown dead letter of a partition that has more."""
     oldest, there = _oldest(shown), {(each.partition, each.offset) for each in shown}
     hidden = {each.partition for each in found if (each.partition, each.offset) not in there}
     older = {p: oldest.get(p, each.until) if p in hidden else each.start for each in read for p in [each.partition]}
@@ -160,7 +163,7 @@ def read_marks(
     deadline: Deadline,
     most_bytes: int,
 ) -> ReplayMarks:
-    """The marks behind these offsets, up to the end. What is not before the last stable offset is read uncommitted."""
+    """Return the marks from these offsets to the end. From the last stable offset on, it reads uncommitted ones."""
     marks = ReplayMarks()
     into = marks.done
 

@@ -1,11 +1,11 @@
-"""Dead letters taken again, exactly once: what is made of them and the marks that say so share one transaction.
+"""Replays dead letters exactly once: their results, and the marks that they were replayed, share one transaction.
 
-1 a producer under the connector's own id for replays: `init` ends whatever an earlier replay left open, and shuts it
-out, 2 the letters and the marks behind them are read, 3 what no mark is about goes through the chain as it is now,
-4 one transaction writes what came out, and a mark for each letter. A crash before the end of 4 leaves nothing behind; a
-replay that is asked for twice finds the marks. What fails again stays where it is, without a mark.
+1 Create a producer with the connector's transactional id for replays: `init` fences an earlier replay, and ends its
+open transaction. 2 Read the dead letters and the marks after them. 3 Send those without a mark through the current
+transforms and converters. 4 Write the results, and a mark for each dead letter, in one transaction. A crash before the
+end of step 4 changes nothing; a repeated replay finds the marks. Records that fail again stay, without a mark.
 
-A letter behind which an open transaction hides a mark is left alone: nobody knows yet whether it was replayed.
+A dead letter whose mark is in an undecided transaction is skipped: it is unknown whether it was replayed.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ _ALL: Final = 2**31 - 1
 
 
 class ReplayOutcome(StrEnum):
-    """What a letter became. WRITTEN and DROPPED (by a transform) are marked; of the others nothing changed."""
+    """The outcome for a dead letter. WRITTEN and DROPPED (by a transform) get a mark; the others are unchanged."""
 
     WRITTEN = "written"
     DROPPED = "dropped"
@@ -41,7 +41,7 @@ class ReplayOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """topic: where the record went, "" where it went nowhere; why: what failed, or why nothing was done."""
+    """topic: the topic of the new record, "" for none; why: what failed, or why nothing was done."""
 
     place: Place
     became: ReplayOutcome
@@ -51,7 +51,7 @@ class ReplayResult:
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """What the chain made of a letter: `call` to produce it, None where a transform dropped it; `why`: it failed."""
+    """The conversion of a dead letter. call: produces the record, None if a transform dropped it; why: the failure."""
 
     call: Call | None = None
     why: str = ""
@@ -61,7 +61,7 @@ Convert = Callable[[Sequence[DeadLetter]], Sequence[Converted]]
 
 
 class Replays:
-    """One replay of one connector's letters. Not used twice."""
+    """One replay of one connector's dead letters. Use it once."""
 
     def __init__(
         self,
@@ -71,27 +71,27 @@ class Replays:
         connector: str,
         deadline: Deadline,
     ) -> None:
-        """new_producer: under the connector's `replay_transactional_id`; topic: of the letters."""
+        """new_producer: with the connector's `replay_transactional_id`; topic: of the dead letters."""
         self._new_producer = new_producer
         self._reading = reading
         self._topic = topic
         self._connector = connector
         self._deadline = deadline
         self.left = 0
-        """After `all`: how many letters wait for another replay."""
+        """After `all`: how many dead letters wait for another replay."""
 
     def replay(self, places: Iterable[Place], convert: Convert, told: Mapping[str, str]) -> list[ReplayResult]:
-        """Replay these. told: what the marks say beside the place, by whom for example.
+        """Replay these dead letters. told: further content of the marks, for example the user.
 
-        Raises `Fenced` where a newer replay of the connector has begun, and `UnknownOutcome`: after both the marks tell
-        what was written. After any other `FencingError` that is nothing.
+        Raises `Fenced` if a newer replay of the connector has begun, and `UnknownOutcome`: after both, the marks show
+        what was written. After any other `FencingError`, nothing was written.
         """
         return self._run(lambda whole: (sorted(set(places)), DeadLetterFilter(self._connector)), convert, told)
 
     def all(
         self, wanted: DeadLetterFilter, convert: Convert, told: Mapping[str, str], most: int = MOST_LETTERS
     ) -> list[ReplayResult]:
-        """The same for the oldest letters that match and were not replayed yet."""
+        """Replay the oldest dead letters that match and were not replayed yet."""
 
         def choose(whole: Sequence[OffsetRange]) -> tuple[list[Place], DeadLetterFilter]:
             places = self._matching(wanted, whole)
@@ -128,7 +128,7 @@ class Replays:
         return [self._result(place, marks, converted.get(place)) for place in places]
 
     def _matching(self, wanted: DeadLetterFilter, whole: Sequence[OffsetRange]) -> list[Place]:
-        """All of them, the oldest first, but those with a mark."""
+        """Return the matching dead letters without a mark, the oldest first."""
         found: list[Place] = []
 
         def keep(partition: int, offset: int, headers: Headers) -> bool:
@@ -150,7 +150,7 @@ class Replays:
     def _letters(
         self, places: Sequence[Place], wanted: DeadLetterFilter, whole: Sequence[OffsetRange], marks: ReplayMarks
     ) -> list[DeadLetter]:
-        """Those that may be replayed, committed ones only, in the order in which they were asked for."""
+        """Return the committed dead letters at these places, in the requested order."""
         due = {place for place in places if marks.of(place) is Replay.NO}
 
         def keep(partition: int, offset: int, headers: Headers) -> bool:
@@ -196,7 +196,7 @@ class Replays:
         try:
             producer.commit(self._deadline)
         except (UnknownOutcome, Fenced):
-            raise  # the commit may have been carried out, and its answer lost
+            raise  # the transaction may be committed, and only the response lost
         except Abortable:
             producer.abort(Deadline.after(3))
             raise

@@ -1,4 +1,4 @@
-"""Questions to the cluster, and topics made to measure."""
+"""Asks the cluster about topics and offsets, and creates and deletes topics."""
 
 import threading
 import time
@@ -18,6 +18,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from ringfence.connectors.topic_durability import MIN_ISR, add_min_isr
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError, Retriable
+from ringfence.fencing.kafka.listed_offsets import list_offsets
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.translation import kafka_errors
 
@@ -28,7 +29,7 @@ _IDLE_SECONDS = 300.0
 
 @dataclass(slots=True)
 class _Client:
-    """An admin client; `since` when it is there, `used` when it was asked for last: monotonic time."""
+    """An admin client. since: when it was created; used: when it was last used, both in monotonic time."""
 
     client: AdminClient
     since: float
@@ -45,9 +46,9 @@ def _key(connection: Connection) -> _Key:
 
 
 def _admin(connection: Connection) -> AdminClient:
-    """One admin client a cluster and principal: they are thread-safe, and each has threads of its own.
+    """Return the admin client of a cluster and principal: they are thread-safe, and each has its own threads.
 
-    The caller keeps it until its answers are there: where the last reference to a client goes, so do the answers.
+    Keep the client until its answers have arrived: they are lost when its last reference is gone.
     """
     key, now = _key(connection), time.monotonic()
     with _turn:
@@ -63,17 +64,17 @@ def _admin(connection: Connection) -> AdminClient:
 
 
 def forget_admin_clients() -> None:
-    """Let all of them go: at the end of a process, or of its use of a cluster."""
+    """Close all admin clients, at the end of a process or of its use of a cluster."""
     with _turn:
         _clients.clear()
 
 
 @contextmanager
 def _asking(connection: Connection, doing: str) -> Iterator[AdminClient]:
-    """The client to ask, with errors translated; one that met trouble that passes is not asked again.
+    """Yield the client, and translate errors. After a retriable error, the client is not used again.
 
-    Measured with confluent-kafka 2.16: after a broker's restart a client went on asking with the leader epochs of
-    before, or timed out whenever it was asked, for minutes; a new one was answered at once.
+    Measured with confluent-kafka 2.16: after a broker's restart, a client kept using the old leader epochs, or timed
+    out on each call, for minutes; a new one got answers at once.
     """
     client = _admin(connection)
     try:
@@ -87,14 +88,14 @@ def _asking(connection: Connection, doing: str) -> Iterator[AdminClient]:
 def _retire(connection: Connection, client: AdminClient) -> None:
     with _turn:
         known = _clients.get(_key(connection))
-        # Where the broker is away, a newer client would fare no better.
+        # If the broker is down, a new client would not help.
         if known is not None and known.client is client and time.monotonic() - known.since >= _YOUNG_SECONDS:
             del _clients[_key(connection)]
 
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """A topic as it should be created. `replication` -1: the broker's default."""
+    """A topic to create. replication: -1 for the broker's default."""
 
     name: str
     partitions: int = 1
@@ -103,9 +104,9 @@ class TopicSpec:
 
 
 def create_topics(connection: Connection, topics: Sequence[TopicSpec], deadline: Deadline) -> list[str]:
-    """Create those that are missing; the names of those created now. An existing one is left as it is.
+    """Create missing topics, and return their names. Existing topics are not changed.
 
-    One with three replicas or more gets `min.insync.replicas=2`, unless its settings or the brokers' say otherwise.
+    A topic with three or more replicas gets `min.insync.replicas=2`, unless its settings or the brokers' say otherwise.
     """
     known = _defaults(connection, deadline) if any(topic.replication not in (1, 2) for topic in topics) else {}
     wanted = [
@@ -132,7 +133,7 @@ def _with_min_isr(topic: TopicSpec, brokers: Mapping[str, str]) -> dict[str, str
 
 
 def _defaults(connection: Connection, deadline: Deadline) -> dict[str, str]:
-    """What the brokers say about replicas of new topics; {} where this principal may not ask."""
+    """Return the brokers' settings for replicas of new topics; {} if this principal may not ask."""
     try:
         with _asking(connection, "asking for the brokers' settings") as client:
             nodes = client.describe_cluster(request_timeout=max(0.5, deadline.remaining)).result().nodes
@@ -147,7 +148,7 @@ def _defaults(connection: Connection, deadline: Deadline) -> dict[str, str]:
 
 
 def topic_ids(connection: Connection, names: Sequence[str], deadline: Deadline) -> dict[str, str | None]:
-    """The id of each of these topics, None for one that is not there. Raises `FencingError` where nobody can tell."""
+    """Return the id of each of these topics, None for a missing one. Raises `FencingError` if that is unknown."""
     found: dict[str, str | None] = {}
     with _asking(connection, "describing topics") as client:
         asked = client.describe_topics(TopicCollection(list(names)), request_timeout=max(0.5, deadline.slice(10.0)))
@@ -163,7 +164,7 @@ def topic_ids(connection: Connection, names: Sequence[str], deadline: Deadline) 
 
 
 def topic_names(connection: Connection, prefix: str, deadline: Deadline) -> list[str]:
-    """The topics whose names begin like this, sorted."""
+    """Return the topics with this prefix, sorted."""
     with _asking(connection, "listing topics") as client:
         found = client.list_topics(timeout=max(0.5, deadline.slice(10.0))).topics
     return sorted(name for name in found if name.startswith(prefix))
@@ -182,7 +183,7 @@ def delete_topics(connection: Connection, names: Sequence[str], deadline: Deadli
 
 
 def topic_identity(connection: Connection, topic: str, deadline: Deadline) -> tuple[str, list[int]]:
-    """The topic's id and its partitions. Waits for a topic that does not exist (yet) until `deadline`, then raises."""
+    """Return the topic's id and partitions. Waits for a missing topic until `deadline`, then raises `Retriable`."""
     while True:
         try:
             with _asking(connection, f"describing topic {topic}") as client:
@@ -193,12 +194,12 @@ def topic_identity(connection: Connection, topic: str, deadline: Deadline) -> tu
             if error.code != "UNKNOWN_TOPIC_OR_PART" and not isinstance(error, Retriable):
                 raise
             if deadline.expired:
-                raise Retriable(f"Topic {topic} is not there: {error}", error.code) from error
+                raise Retriable(f"Topic {topic} does not exist: {error}", error.code) from error
             _admin(connection).poll(deadline.slice(0.1))
 
 
 def topic_exists(connection: Connection, topic: str, deadline: Deadline) -> bool:
-    """Whether the topic is there, as far as the brokers tell this principal."""
+    """Return whether the topic exists, as far as this principal may know."""
     try:
         with _asking(connection, f"describing topic {topic}") as client:
             asked = client.describe_topics(TopicCollection([topic]), request_timeout=max(0.5, deadline.remaining))
@@ -211,7 +212,7 @@ def topic_exists(connection: Connection, topic: str, deadline: Deadline) -> bool
 
 
 def topic_setting(connection: Connection, topic: str, name: str, deadline: Deadline) -> str | None:
-    """One setting of a topic; None where this principal may not ask."""
+    """Return one setting of a topic; None if this principal may not ask."""
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:
         with _asking(connection, f"asking for the settings of topic {topic}") as client:
@@ -235,16 +236,14 @@ class Place(Enum):
 def offsets_at(
     connection: Connection, topic: str, partitions: Sequence[int], place: Place, deadline: Deadline
 ) -> dict[int, int]:
-    """The offset of that place in each partition."""
+    """Return the offset of this place in each partition."""
     spec = OffsetSpec.earliest() if place is Place.FIRST else OffsetSpec.latest()  # type: ignore[no-untyped-call]
     level = IsolationLevel.READ_COMMITTED if place is Place.STABLE else IsolationLevel.READ_UNCOMMITTED
     asked = {TopicPartition(topic, partition): spec for partition in partitions}
     while True:
         try:
             with _asking(connection, f"asking for the {place.value} offset of topic {topic}") as client:
-                futures = client.list_offsets(
-                    asked, isolation_level=level, request_timeout=max(0.5, deadline.slice(5.0))
-                )
+                futures = list_offsets(client, asked, level, max(0.5, deadline.slice(5.0)))
                 return {tp.partition: future.result().offset for tp, future in futures.items()}
         except Retriable:
             if deadline.expired:
@@ -255,29 +254,29 @@ def offsets_at(
 def offsets_since(
     connection: Connection, topic: str, partitions: Sequence[int], time_ms: int, deadline: Deadline
 ) -> dict[int, int]:
-    """The offset of each partition's first record at or after that time (ms since the epoch), -1 where none is."""
+    """Return the offset of each partition's first record at or after a time (ms since the epoch); -1 for none."""
     asked = {TopicPartition(topic, partition): OffsetSpec.for_timestamp(time_ms) for partition in partitions}
     with _asking(connection, f"asking for the offsets of topic {topic} at a time") as client:
-        futures = client.list_offsets(asked, request_timeout=max(0.5, deadline.slice(5.0)))
+        futures = list_offsets(client, asked, IsolationLevel.READ_UNCOMMITTED, max(0.5, deadline.slice(5.0)))
         return {tp.partition: future.result().offset for tp, future in futures.items()}
 
 
 def end_offsets(connection: Connection, topic: str, partitions: Sequence[int], deadline: Deadline) -> dict[int, int]:
-    """The read_uncommitted end offset of each partition (invariant 6)."""
+    """Return the read_uncommitted end offset of each partition (invariant 6)."""
     return offsets_at(connection, topic, partitions, Place.END, deadline)
 
 
 def cluster_id(connection: Connection, deadline: Deadline) -> str:
-    """The cluster's id, as `GET /` shows it."""
+    """Return the cluster's id, which `GET /` shows."""
     with _asking(connection, "asking for the cluster's id") as client:
         found = client.describe_cluster(request_timeout=max(0.5, deadline.remaining)).result()
     if not found.cluster_id:
-        raise Fatal("The cluster does not tell its id")
+        raise Fatal("The cluster does not report its id")
     return str(found.cluster_id)
 
 
 def login_refused(connection: Connection, seconds: float = 3.0) -> bool:
-    """Whether a broker answers, and says no to these credentials."""
+    """Return whether a broker answers and refuses these credentials."""
     refused: list[KafkaError] = []
     with kafka_errors("creating the admin client"):
         client = AdminClient({**connection.librdkafka(), "error_cb": refused.append})  # type: ignore[dict-item]

@@ -1,4 +1,4 @@
-"""A limit for calls of librdkafka that may not keep their own."""
+"""A time limit for calls of librdkafka that may exceed their own."""
 
 import threading
 from collections.abc import Callable
@@ -7,13 +7,13 @@ from ringfence.fencing.errors import Retriable
 
 
 class Unanswered(Retriable):
-    """A call has not come back. It goes on, and its client with it: use neither again."""
+    """A call has not returned. It is still running and uses its client: do not use the client again."""
 
 
 def call_within(seconds: float, call: Callable[[], object], doing: str) -> None:
-    """Make the call on a thread of its own, and raise what it raises; `Unanswered` where it takes longer.
+    """Make the call on a separate thread, and raise its error, or `Unanswered` if it takes longer than `seconds`.
 
-    A call that is given up holds its client until it ends. A frozen process may wake up to find the time over.
+    An abandoned call keeps its client until it ends. The time also passes while the process is suspended.
     """
     outcome: list[BaseException | None] = []
 

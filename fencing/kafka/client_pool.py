@@ -1,7 +1,7 @@
-"""Clients that are kept for the next question, since a login costs more than all that is asked after it.
+"""Keeps clients for the next use, since a login costs more than the requests after it.
 
-Each has a thread and connections of its own and, where nobody closes it, goes on connecting for ever. So a pool closes
-what was not used for a while, whether anybody asks again or not.
+Each client has a thread and connections, and keeps reconnecting until it is closed. So a pool closes clients that have
+not been used for a while, even if it is not called again.
 """
 
 import threading
@@ -29,12 +29,12 @@ _T = TypeVar("_T")
 
 
 def login_of(connection: Connection) -> Login:
-    """What tells two principals apart: where they log in, and as whom."""
+    """Return what distinguishes two logins: the cluster and the credentials."""
     return connection.bootstrap, frozenset(connection.settings.items())
 
 
 class ClientPool(Generic[_Client]):
-    """Thread-safe; each client is one caller's at a time. One that met an error is closed."""
+    """A thread-safe pool. Each client has one user at a time. After an error, a client is closed."""
 
     def __init__(self, make: Callable[[Connection], _Client], idle_seconds: float = IDLE_SECONDS) -> None:
         self._make = make
@@ -46,7 +46,7 @@ class ClientPool(Generic[_Client]):
 
     @contextmanager
     def lease(self, connection: Connection, make: Callable[[Connection], _Client] | None = None) -> Iterator[_Client]:
-        """A client with this connection's login; `make`: how to make one now. Raises as that does."""
+        """Yield a client with this connection's login. make: creates a missing one, by default the pool's function."""
         login = login_of(connection)
         client = self._take(login) or (make or self._make)(connection)
         try:
@@ -63,8 +63,8 @@ class ClientPool(Generic[_Client]):
     def call(
         self, connection: Connection, ask: Callable[[_Client], _T], make: Callable[[Connection], _Client] | None = None
     ) -> _T:
-        """What `ask` answers, which may be asked twice: a kept client's connections may be gone, so that a `Retriable`
-        error of one is asked again with a new client.
+        """Return the result of `ask`. It may be called twice: a kept client may have lost its connections, so after its
+        `Retriable` error it is called again with a new client.
         """
         made = False
 
@@ -86,7 +86,7 @@ class ClientPool(Generic[_Client]):
             new.close()
 
     def close(self) -> None:
-        """Close those that are idle. The pool may be used again."""
+        """Close the idle clients. The pool may be used again."""
         with self._lock:
             old, self._idle = self._idle, []
             if self._timer is not None:
@@ -118,10 +118,10 @@ class ClientPool(Generic[_Client]):
         self._timer.start()
 
     def _tidy(self) -> None:
-        """On the timer's thread, for as long as there is something to look after."""
+        """Close clients that were idle for too long. It runs on the timer's thread while there are clients."""
         self._close_old()
         with self._lock:
-            if self._timer is threading.current_thread():  # else the pool was closed in the meantime
+            if self._timer is threading.current_thread():  # otherwise the pool was closed in the meantime
                 self._timer = None
                 if self._idle:
                     self._start_timer()

@@ -31,9 +31,9 @@ Settings = Mapping[str, str]
 
 
 def effective(role: Role, worker_settings: Settings, connector_config: Settings) -> Translated:
-    """Both layers of one role, translated; with what is wrong with them.
+    """Return both layers of one role, translated, and the errors in them.
 
-    Files that the connector names are read here and now: a client opens what was judged.
+    Files that the connector names are read here, so that the client gets the content that was validated.
     """
     prefix = f"{role}.override."
     mine = {name: value for name, value in connector_config.items() if name.startswith(prefix)}
@@ -44,7 +44,7 @@ def effective(role: Role, worker_settings: Settings, connector_config: Settings)
 
 
 def too_few_acks(worker_settings: Settings, connector_config: Settings) -> dict[str, str]:
-    """What a transactional producer cannot do, by the full name of the setting that asks for it; empty where all is."""
+    """Return the errors of `acks` settings that a transactional producer cannot have, by the setting's full name."""
     if effective(Role.PRODUCER, worker_settings, connector_config).settings.get("acks", "all") == "all":
         return {}
     name = f"{Role.PRODUCER}.override.acks"
@@ -54,7 +54,7 @@ def too_few_acks(worker_settings: Settings, connector_config: Settings) -> dict[
 
 
 def bootstrap_of(base: str, worker_settings: Settings, connector_config: Settings) -> str:
-    """The cluster that the connector's producer writes to. base: the worker's."""
+    """Return the addresses of the cluster that the connector's producer writes to. base: the worker's."""
     for name, settings in (
         (f"{Role.PRODUCER}.override.{BOOTSTRAP}", connector_config),
         (f"{Role.PRODUCER}.{BOOTSTRAP}", worker_settings),
@@ -65,12 +65,12 @@ def bootstrap_of(base: str, worker_settings: Settings, connector_config: Setting
 
 
 def elsewhere(base: str, worker_settings: Settings, connector_config: Settings) -> bool:
-    """Whether that is another cluster than the worker's, as far as the addresses tell."""
+    """Return whether that is another cluster than the worker's, judged by the addresses."""
     return servers(bootstrap_of(base, worker_settings, connector_config)) != servers(base)
 
 
 def astray(base: str, worker_settings: Settings, connector_config: Settings) -> dict[str, str]:
-    """Addresses of consumer and admin client that lead to another cluster than the producer's, by their full name."""
+    """Return the errors of consumer and admin addresses of another cluster than the producer's, by full name."""
     where = bootstrap_of(base, worker_settings, connector_config)
     wrong = {}
     for role in (Role.CONSUMER, Role.ADMIN):
@@ -107,10 +107,10 @@ def _may_go(addresses: str) -> None:
 
 
 def connection_of(role: Role, base: Connection, worker_settings: Settings, connector_config: Settings) -> Connection:
-    """How this connector's clients of a role reach its cluster. Raises `Invalid` where its settings cannot be used.
+    """Return the connection of this connector's clients of a role. Raises `Invalid` if its settings cannot be used.
 
-    The worker's own login is for the worker's own cluster and is sent to no other one: there `producer.override.` (or
-    the worker's `producer.`) brings one, for consumer and admin client, too, where these have none of their own.
+    The worker's credentials are only sent to the worker's cluster. For another cluster they come from
+    `producer.override.` (or the worker's `producer.`), also for a consumer or admin client without credentials.
     """
     settings = _sound(role, base, worker_settings, connector_config)
     client_id = settings.pop("client.id", base.client_id)
@@ -129,10 +129,10 @@ def connection_of(role: Role, base: Connection, worker_settings: Settings, conne
 def producer_overrides(
     base: Connection, worker_settings: Settings, connector_config: Settings, timeout_ms: int
 ) -> dict[str, object]:
-    """librdkafka's settings for the task's producer, on top of the runtime's own. Raises `Invalid`.
+    """Return librdkafka's settings for the task's producer, on top of the runtime's own. Raises `Invalid`.
 
-    timeout_ms: the transaction timeout that the task has settled on. No delivery and no request may take longer, so
-    larger ones are cut to it.
+    timeout_ms: the task's transaction timeout. No delivery and no request may take longer, so larger timeouts are
+    reduced to it.
     """
     settings: dict[str, object] = dict(_sound(Role.PRODUCER, base, worker_settings, connector_config))
     settings.pop(TRANSACTION_TIMEOUT, None)
@@ -143,12 +143,12 @@ def producer_overrides(
 
 
 def transaction_timeout_ms(worker_settings: Settings, connector_config: Settings) -> int:
-    """As configured. The default stands in for one that cannot be read: `producer_overrides` says what is wrong.
+    """Return the configured timeout, or the default if it cannot be parsed: `producer_overrides` reports that.
 
-    The default is a minute, but for tasks that read a consumer group their session timeout (KIP-447): when a task is
-    lost, the group gives its partitions to others after that time, and these may not begin before its open transaction
-    has ended, which holds the offsets that they begin at. Nothing is gained where it lives longer than the session.
-    `Boundaries.transaction_timeout_ms` sees to three commit intervals.
+    The default is a minute, but for tasks that read a consumer group it is their session timeout (KIP-447): when a
+    task is lost, the group assigns its partitions to other members after that time. They can only begin when its open
+    transaction has ended, since that may still commit offsets. So it need not outlive the session.
+    `Boundaries.transaction_timeout_ms` ensures at least three commit intervals.
     """
     found = effective(Role.PRODUCER, worker_settings, connector_config).settings.get(TRANSACTION_TIMEOUT)
     text = found or worker_settings.get(TRANSACTION_TIMEOUT, "")

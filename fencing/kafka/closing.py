@@ -1,4 +1,4 @@
-"""How clients are let go."""
+"""Closes clients safely."""
 
 import logging
 import threading
@@ -13,7 +13,7 @@ from ringfence.fencing.kafka.translation import kafka_errors
 
 
 class Closed:
-    """Stands where a producer stood that was let go: nothing is queued in it, and each call raises `Fatal`."""
+    """Replaces a closed producer: its queue is empty, and each call raises `Fatal`."""
 
     def __len__(self) -> int:
         return 0
@@ -26,10 +26,10 @@ class Closed:
 
 
 def drop(producer: Producer | Closed, log: logging.Logger) -> Any:
-    """Drop what is queued, and let the client go; what takes its place. Records in flight may still arrive.
+    """Drop queued records and release the client; return its replacement. Records in flight may still arrive.
 
-    The client ends, with its threads and connections, when its last reference goes: the caller keeps none. So a call on
-    another thread, such as a commit that was given up, ends first. `Producer.close` would free it beneath that call.
+    The client ends, with its threads and connections, when its last reference is gone, so the caller must not keep one.
+    A call on another thread, such as an abandoned commit, ends first; `Producer.close` would free the client during it.
     """
     if isinstance(producer, Closed):
         return producer
@@ -38,21 +38,21 @@ def drop(producer: Producer | Closed, log: logging.Logger) -> Any:
             producer.purge()
             producer.flush(0)
     except FencingError as error:
-        # A fatal error comes out of every call, this one too; whoever met it first has been told.
+        # After a fatal error, every call raises it, also this one. The first call has reported it.
         log.debug("%s", error)
     return Closed()
 
 
 class Gate:
-    """Each call of a consumer goes through it (`with gate:`), one at a time; after `close` none does.
+    """Serialises the calls of a consumer (`with gate:`), and refuses them after `close`.
 
-    librdkafka frees a consumer in `close`, whatever other threads are doing with it: measured, a `close` beside a
-    `poll` waits for ever. Here it waits for the call under way, and later calls raise `Fatal`. Inside of a call, as
-    in a rebalance callback, the same thread may call again.
+    librdkafka frees a consumer in `close`, even while another thread uses it: `close` during a `poll` was seen to wait
+    forever. Here, `close` waits for the current call, and later calls raise `Fatal`. Inside a call, such as in a
+    rebalance callback, the same thread may call again.
     """
 
     def __init__(self, what: str) -> None:
-        """`what`: the consumer, for the error."""
+        """what: the consumer's name in errors."""
         self._what = what
         self._turn = threading.RLock()
         self._closed = False
@@ -69,7 +69,7 @@ class Gate:
         self._turn.release()
 
     def close(self, close: Callable[[], None]) -> None:
-        """Call `close` when nothing else is under way; the first time only."""
+        """Call `close` when no other call is running. Later calls do nothing."""
         with self._turn:
             if not self._closed:
                 self._closed = True

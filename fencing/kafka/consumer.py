@@ -1,4 +1,4 @@
-"""A consumer that is told its partitions: no group, no commits."""
+"""A consumer with fixed partitions, without a group and without commits."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,17 +14,17 @@ from ringfence.fencing.kafka.translation import kafka_errors, translate
 
 
 class Isolation(StrEnum):
-    """Which records a reader is given (KIP-98)."""
+    """Which records a reader gets (KIP-98)."""
 
     COMMITTED = "read_committed"
-    """Those of committed transactions and of none, up to the last stable offset, which an open transaction holds."""
+    """Records of committed transactions, and those without a transaction, up to the last stable offset."""
     UNCOMMITTED = "read_uncommitted"
-    """All of them, aborted ones included, up to the end."""
+    """All records, also aborted ones, up to the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """One record of a topic. `timestamp_ms`: -1 where the broker knows none."""
+    """One record of a topic. timestamp_ms: -1 if it has none."""
 
     partition: int
     offset: int
@@ -37,8 +37,8 @@ class LogRecord:
 class PartitionReader:
     """Reads the given partitions of a topic from the given offsets.
 
-    `positions` holds the next offset per partition. The client's own position stands still before aborted records and
-    markers; its end-of-partition events tell how far it has really read, so they are taken in.
+    `positions` has the next offset per partition. The client's own position stops before aborted records and markers.
+    Its end-of-partition events show how far it has really read, so they count, too.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class PartitionReader:
         isolation: Isolation = Isolation.COMMITTED,
         fetch_wait_ms: int = 500,
     ) -> None:
-        """`fetch_wait_ms`: how long the broker holds an empty fetch back, and so an end-of-partition event."""
+        """fetch_wait_ms: how long the broker delays an empty response, and with it an end-of-partition event."""
         self.topic = topic
         self._gate = Gate(f"The reader of topic {topic}")
         with kafka_errors(f"opening topic {topic}"):
@@ -62,8 +62,8 @@ class PartitionReader:
                     enable_partition_eof=True,
                     isolation_level=isolation.value,
                     auto_offset_reset="earliest",
-                    # Many readers live in one process, most of them idle. The limit is per partition, and librdkafka
-                    # takes several times as much for small records.
+                    # A process has many readers, most of them idle. The limit is per partition, and librdkafka needs
+                    # several times as much memory for small records.
                     queued_max_messages_kbytes=4096,
                     fetch_wait_max_ms=fetch_wait_ms,
                 )
@@ -71,13 +71,13 @@ class PartitionReader:
             self.move(start)
 
     def move(self, positions: Mapping[int, int]) -> None:
-        """Go on from other offsets."""
+        """Continue from other offsets."""
         self.positions = dict(positions)
         with self._gate:
             self._consumer.assign([TopicPartition(self.topic, p, offset) for p, offset in positions.items()])
 
     def ends(self) -> dict[int, int]:
-        """The read_uncommitted ends as the brokers' last answers had them; without those that are not known yet."""
+        """Return the read_uncommitted ends from the brokers' last responses, without those that are not known yet."""
         with self._gate:
             marks = {
                 p: self._consumer.get_watermark_offsets(TopicPartition(self.topic, p), cached=True)
@@ -86,13 +86,13 @@ class PartitionReader:
         return {p: mark[1] for p, mark in marks.items() if mark[1] >= 0}
 
     def poll(self, timeout: float, limit: int) -> list[LogRecord]:
-        """At most `limit` records; empty after `timeout` seconds without any, or when only the position moved."""
+        """Return at most `limit` records; none after `timeout` seconds without any, or if only the position moved."""
         return [record_of(message) for message in self.messages(timeout, limit)]
 
     def messages(self, timeout: float, limit: int) -> list[Message]:
-        """The same as the client's own messages, none of them an error: for those who want few of very many."""
+        """Return the client's own messages, none of them an error, for callers that keep only a few of very many."""
         with self._gate, kafka_errors(f"reading topic {self.topic}"):
-            # `consume` waits its whole time out for `limit` messages; so one wait for the first, then what is there.
+            # `consume` waits its full timeout for `limit` messages. So wait for the first, then take what has arrived.
             first = self._consumer.poll(timeout)
             found = [] if first is None else [first, *self._consumer.consume(max(1, limit - 1), 0)]
         positions = self.positions
@@ -115,15 +115,15 @@ class PartitionReader:
         raised = translate(error, f"reading topic {self.topic}")
         if not isinstance(raised, Retriable):
             raise raised
-        # Else the client goes on by itself.
+        # The client recovers from other errors by itself.
 
     def close(self) -> None:
-        """Let the client go. Any thread may call it; a `poll` under way ends first."""
+        """Close the client, after a running `poll` has ended. Any thread may call it."""
         self._gate.close(self._consumer.close)
 
 
 def record_of(message: Message) -> LogRecord:
-    """A message that is no error."""
+    """Convert a message, which must not be an error."""
     _, timestamp = message.timestamp()
     headers: Any = message.headers() or ()
     return LogRecord(message.partition(), message.offset(), message.key(), message.value(), timestamp, headers)  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
-"""The consumer groups of a cluster: who is in them, and which offsets they have committed. Changes nothing.
+"""Reads the consumer groups of a cluster: their members, and the offsets that they have committed.
 
-Asked through kafka-python, as `groups.py` says. Groups of the classic protocol and of KIP-848's are described by
-different requests; both commit offsets alike.
+It uses kafka-python, for the reason in `groups.py`. Groups of the classic protocol and of KIP-848's are described by
+different requests; both commit offsets in the same way.
 """
 
 import struct
@@ -32,7 +32,7 @@ _NO_COORDINATION: Final = ""  # the protocol type of a group that has only commi
 
 @dataclass(frozen=True, slots=True)
 class ListedGroup:
-    """state: Kafka's word. protocol: CLASSIC or CONSUMER."""
+    """A group in a listing. state: in Kafka's words. protocol: CLASSIC or CONSUMER."""
 
     name: str
     state: str
@@ -41,7 +41,7 @@ class ListedGroup:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMember:
-    """A member as the group's coordinator knows it; one that died is listed until its session runs out."""
+    """A member as the group's coordinator knows it; a dead one is listed until its session expires."""
 
     member_id: str
     client_id: str
@@ -50,13 +50,13 @@ class ConsumerMember:
 
 
 class ConsumerGroupAdmin(GroupAdmin, HangingProber):
-    """Asks with one principal, which needs Describe on groups and topics, and Read on topics for open transactions."""
+    """An admin with one principal. It needs Describe on groups and topics, and Read on topics for open transactions."""
 
     too_old = "the brokers are too old"
     permissions = "Describe on groups"
 
     def groups(self) -> list[ListedGroup]:
-        """Those of consumers that this principal may describe, by name; no share, streams or Connect groups."""
+        """Return the consumer groups that this principal may describe, by name; no share, streams or Connect groups."""
         rows = self._ask(self._admin.ask_groups(), "Listing consumer groups")
         found = []
         for row in rows:
@@ -67,7 +67,7 @@ class ConsumerGroupAdmin(GroupAdmin, HangingProber):
 
     @await_coordinator
     def members(self, groups: Collection[ListedGroup]) -> dict[str, list[ConsumerMember]]:
-        """The members of each of these groups; none of one that is gone."""
+        """Return the members of each of these groups; none for a deleted group."""
         found: dict[str, list[ConsumerMember]] = {each.name: [] for each in groups}
         for protocol, request, member in ((CLASSIC, _classic_request, _classic_member), (CONSUMER, _request, _member)):
             if names := [each.name for each in groups if each.protocol == protocol]:
@@ -77,7 +77,7 @@ class ConsumerGroupAdmin(GroupAdmin, HangingProber):
 
     @await_coordinator
     def committed_offsets(self, names: Collection[str]) -> dict[str, dict[Where, int]]:
-        """What each group has committed. An offset that an open transaction is about to commit is not in it."""
+        """Return the offsets that each group has committed, without those that an open transaction may still commit."""
         if not names:
             return {}
         doing = "Asking for the offsets of consumer groups"
@@ -93,7 +93,7 @@ _clients = ClientPool(ConsumerGroupAdmin)
 
 @contextmanager
 def consumer_group_admin(connection: Connection) -> Iterator[ConsumerGroupAdmin]:
-    """A client that is kept for the next question. Raises `FencingError`."""
+    """Lease a client, which is kept for the next request. Raises `FencingError`."""
     with _clients.lease(connection) as client:
         yield client
 
@@ -109,7 +109,7 @@ def _request(names: list[str]) -> ConsumerGroupDescribeRequest:
 def _classic_member(each: Any) -> ConsumerMember:
     try:
         assigned = ConsumerProtocolAssignment.decode(each.member_assignment).assigned_partitions
-    except struct.error:  # none yet, or not in the consumers' own form
+    except struct.error:  # none yet, or not in the format of consumers
         assigned = []
     places = sorted((topic.topic, number) for topic in assigned for number in topic.partitions)
     return ConsumerMember(each.member_id, each.client_id, each.client_host.lstrip("/"), places)

@@ -1,4 +1,4 @@
-"""A group has no coordinator for moments after each election: questions to it are asked again until it has one."""
+"""Repeats requests to a group's coordinator: after each election, a group has none for a moment."""
 
 import itertools
 import time
@@ -14,18 +14,18 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 MOVING: Final = frozenset({14, 15, 16})
-"""Kafka's codes: it reads its partition (COORDINATOR_LOAD_IN_PROGRESS), is not there, or is another broker."""
+"""Kafka's codes: the coordinator is loading its partition, is not available, or is another broker."""
 
 _SECONDS: Final = 5.0
 _BACKOFF: Final = Backoff(0.05, 0.5)
 
 
 class NoCoordinator(Retriable):
-    """The broker that was asked is not the group's coordinator, or not yet. It has done nothing."""
+    """The broker is not the group's coordinator, or not yet. It has done nothing."""
 
 
 def await_coordinator(ask: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Have `ask` asked again where it raises `NoCoordinator`, which it raises itself after five seconds."""
+    """Wrap `ask` so that it is repeated after `NoCoordinator`, for at most five seconds; then that error is raised."""
 
     @wraps(ask)
     def repeat(*args: _P.args, **more: _P.kwargs) -> _T:

@@ -1,4 +1,4 @@
-"""Where a record came to stand: what its producer is told of it."""
+"""The delivery report of a record: its offset, or the error."""
 
 from confluent_kafka import KafkaError, Message
 
@@ -7,7 +7,7 @@ from ringfence.fencing.kafka.translation import translate
 
 
 class Delivery:
-    """The `on_delivery` of one record. offset and error are None until it is delivered, or has failed."""
+    """The `on_delivery` callback of one record. offset, error: None until it is delivered or has failed."""
 
     def __init__(self, doing: str) -> None:
         self._doing = doing

@@ -1,7 +1,7 @@
-"""Fence transactional ids by raw InitProducerId requests, all under way at once (KIP-618, "Admin API to fence out").
+"""Fences transactional ids by raw InitProducerId requests, all in parallel (KIP-618, "Admin API to fence out").
 
-A short-lived producer for each id needs ten times as long. The request carries no producer id and no epoch, so the
-coordinator bumps the epoch of whoever holds the id and aborts its open transaction before it answers.
+A short-lived producer for each id takes ten times as long. The request has no producer id and no epoch, so the
+coordinator bumps the epoch of the id's holder and aborts its open transaction before it responds.
 """
 
 import time
@@ -23,15 +23,15 @@ from ringfence.fencing.errors import Fatal, FencingError, Retriable
 from ringfence.fencing.kafka.python_client import PythonClient
 from ringfence.fencing.kafka.settings import Connection
 
-_IN_FLIGHT = 10_000  # requests on one connection; more than that wait for the next round
-_NOT_YET = {14, 15, 16, 51}  # coordinator loading, not available, moved; the old transaction's markers on their way
+_IN_FLIGHT = 10_000  # requests on one connection; the others are sent in the next round
+_NOT_YET = {14, 15, 16, 51}  # coordinator loading, not available, moved; the old transaction has no markers yet
 
 
 _DENIED = (TransactionalIdAuthorizationFailedError, ClusterAuthorizationFailedError)
 
 
 def _access_denied(what: str, name: str) -> Fatal:
-    """KIP-618, "Inability to fence out producers": with how to mend it."""
+    """Return the error of KIP-618, "Inability to fence out producers", with its remedy."""
     return Fatal(
         f"Fencing {what}: {name}. Grant the principal of the connector's admin client (admin.override., else the "
         "worker's) Write and Describe on TransactionalId <group.id>-<connector>- as a prefix; brokers before Kafka 2.8 "
@@ -53,10 +53,10 @@ class FencedProducer:
 
 
 class Fencer:
-    """Fences on one cluster, with one principal. Use as a context manager."""
+    """Fences ids on one cluster, with one principal. Use it as a context manager."""
 
     def __init__(self, connection: Connection, patience_s: float = 30.0) -> None:
-        """`patience_s`: until when some broker must have answered."""
+        """patience_s: how long to wait for the first response of any broker."""
         try:
             self._admin = PythonClient(
                 **connection.kafka_python(),
@@ -65,7 +65,7 @@ class Fencer:
             )
         except KafkaError as error:
             raise Retriable(f"No broker of {connection.bootstrap} answers: {error}. It is tried again") from error
-        except (OSError, ValueError) as error:  # a certificate file that is not there, an address that is none
+        except (OSError, ValueError) as error:  # for example, a missing certificate file or an invalid address
             raise Fatal(f"The settings for {connection.bootstrap} cannot be used: {error}") from error
 
     def __enter__(self) -> "Fencer":
@@ -78,7 +78,7 @@ class Fencer:
         self._admin.close()
 
     def ids(self, prefix: str) -> list[str]:
-        """The transactional ids that begin so, as far as the coordinators still know them (`ListTransactions`)."""
+        """Return the transactional ids with this prefix that the coordinators still know (`ListTransactions`)."""
         try:
             listed = self._admin.list_transactions()
         except TransactionalIdAuthorizationFailedError as error:
@@ -89,7 +89,7 @@ class Fencer:
         return sorted(each for each in found if each.startswith(prefix))
 
     def fence(self, transactional_ids: Sequence[str], deadline: Deadline) -> list[FencedProducer]:
-        """Fence every id, or raise what stopped it. Each id is idempotent: repeat the whole call after an error."""
+        """Fence every id, or raise the first error. Fencing is idempotent: repeat the whole call after an error."""
         fenced: dict[str, FencedProducer] = {}
         left = list(dict.fromkeys(transactional_ids))
         while left:
@@ -98,7 +98,7 @@ class Fencer:
             except Retriable as error:
                 if error.code not in _NOT_YET_NAMES or deadline.expired:
                     raise
-                time.sleep(deadline.slice(0.1))  # the very first id makes the broker create its topic
+                time.sleep(deadline.slice(0.1))  # the first id of a cluster makes the broker create its topic
                 continue
             trouble: FencingError | None = None
             for transactional_id, answer in answers.items():

@@ -1,4 +1,4 @@
-"""Requests with which a topic is read through kafka-python: who leads a partition, and what stands there."""
+"""Requests for reading a topic through kafka-python: finding partition leaders, and fetching records."""
 
 from collections.abc import Collection
 from typing import Final
@@ -8,12 +8,12 @@ from kafka.protocol.metadata import MetadataRequest
 
 from ringfence.fencing.kafka.python_client import PythonClient
 
-_WITH_NAMES: Final = 12  # newer versions name topics by their id
+_WITH_NAMES: Final = 12  # newer versions identify topics by their id
 _BYTES: Final = 1024 * 1024
 
 
 def make_fetch(topic: str, partition: int, position: int, wait_ms: int) -> FetchRequest:
-    """What stands from `position` on, aborted records and control records too, outside of any fetch session."""
+    """Return a request for everything from `position` on, with aborted and control records, without a fetch session."""
     wanted = FetchRequest.FetchTopic.FetchPartition(
         partition=partition,
         current_leader_epoch=-1,
@@ -39,7 +39,7 @@ def make_fetch(topic: str, partition: int, position: int, wait_ms: int) -> Fetch
 
 
 async def find_leaders(client: PythonClient, topic: str, partitions: Collection[int]) -> dict[int, int]:
-    """The brokers that lead these partitions; a partition without a leader is left out."""
+    """Return the leaders of these partitions; a partition without a leader is left out."""
     wanted = MetadataRequest.MetadataRequestTopic(name=topic)
     answer = await client.send(MetadataRequest(topics=[wanted], allow_auto_topic_creation=False))
     return {

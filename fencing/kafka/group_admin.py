@@ -1,4 +1,4 @@
-"""What questions about groups have in common, whatever their kind: who coordinates them, and what an error means."""
+"""The common part of requests about groups of any kind: their coordinators, and the meaning of errors."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, ClassVar, Final
@@ -18,25 +18,25 @@ _CONCURRENT: Final = 51
 
 
 class NotThere(FencingError):
-    """There is no group of that name and kind."""
+    """There is no group with that name and of that kind."""
 
 
 class GroupAdmin(Prober):
-    """Asks with one principal. An answer "not the coordinator" is `NoCoordinator`, for `await_coordinator`."""
+    """An admin with one principal. A "not the coordinator" response raises `NoCoordinator`, for `await_coordinator`."""
 
     too_old: ClassVar[str]
-    """What the brokers lack, where they do not know a request."""
+    """The reason for messages, if the brokers do not support a request."""
 
     permissions: ClassVar[str]
-    """What the principal needs on a group."""
+    """The permissions that the principal needs on a group."""
 
     def _coordinators(self, names: Collection[str], doing: str) -> dict[str, int]:
-        """The node of each group's coordinator."""
+        """Return the node of each group's coordinator."""
         nodes: dict[str, int] = self._ask(self._admin.ask_coordinators(sorted(names)), doing)
         return nodes
 
     def _describe(self, names: Collection[str], request: Callable[[list[str]], Any], doing: str) -> Iterator[Any]:
-        """What the coordinators say of those groups that are there, one request each."""
+        """Return the coordinators' descriptions of the groups that exist, with one request for each."""
         asked: dict[int, list[str]] = {}
         for name, node in self._coordinators(names, doing).items():
             asked.setdefault(node, []).append(name)
@@ -48,7 +48,7 @@ class GroupAdmin(Prober):
                 yield group
 
     def _send(self, requests: Mapping[str, Any], nodes: Mapping[str, int], doing: str) -> dict[str, Any]:
-        """The answers, each by its request's key."""
+        """Send the requests, and return the responses by the requests' keys."""
         answers: dict[str, Any] = self._ask(self._all(requests, nodes), doing)
         if any(answer is None for answer in answers.values()):
             raise Fatal(f"{doing}: {self.too_old}")

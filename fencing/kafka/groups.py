@@ -1,8 +1,8 @@
-"""Who is a member of a consumer group.
+"""Reads the members of a consumer group.
 
-Asked through kafka-python: librdkafka's DescribeConsumerGroups ends the whole process when a connection breaks at the
-wrong moment ("Assertion `eonce->refcnt > 0' failed", librdkafka issue 4605; measured with confluent-kafka 2.16: both
-workers were gone after each restart of the broker).
+It uses kafka-python: librdkafka's DescribeConsumerGroups aborts the process if a connection breaks at the wrong moment
+("Assertion `eonce->refcnt > 0' failed", librdkafka issue 4605; measured with confluent-kafka 2.16: both workers died
+after each restart of the broker).
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ _clients = ClientPool(_client)
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """A live member of a consumer group. `topics`: what it is assigned."""
+    """A live member of a consumer group. topics: those of its assignment."""
 
     client_id: str
     member_id: str
@@ -37,9 +37,9 @@ class GroupMember:
 
 
 def group_members(connection: Connection, group: str, deadline: Deadline) -> list[GroupMember]:
-    """The group's members as its coordinator sees them; one that died is listed until its session runs out.
+    """Return the group's members as its coordinator knows them; a dead one is listed until its session expires.
 
-    Raises `Retriable` where no broker answers in time, and `Fatal` where it may not be asked.
+    Raises `Retriable` if no broker responds in time, and `Fatal` without the permission.
     """
     doing = f"describing group {group}"
     patience = max(_LEAST_MS, min(_REQUEST_MS, int(deadline.remaining * 1000)))

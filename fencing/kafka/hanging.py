@@ -1,7 +1,7 @@
-"""Transactions that hang in the sense of KIP-664: open on a partition, and not for any coordinator.
+"""Finds and ends hanging transactions (KIP-664): open on a partition, but unknown to their coordinator.
 
-Readers of committed records wait before such a one for ever, and fencing its id does not end it: the coordinator has
-nothing to abort. A marker that is written to the partition itself does.
+Readers of committed records wait at such a transaction forever. Fencing its id does not end it, since the coordinator
+has nothing to abort. Only a marker written directly to the partition ends it.
 """
 
 import time
@@ -23,16 +23,16 @@ _DEFAULT_MAX_TIMEOUT_MS: Final = 900_000
 _DENIED: Final = frozenset({"ClusterAuthorizationFailedError", "TopicAuthorizationFailedError"})
 
 GROUP_OFFSETS: Final = "__consumer_offsets"
-"""Kafka's own topic of the consumer groups' offsets, which transactions write, too (KIP-98)."""
+"""Kafka's topic for the offsets of consumer groups, which transactions also write (KIP-98)."""
 
 Key = tuple[str, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Hanging:
-    """An open transaction on one partition, from `start_offset` on. `last_ms`: the time of its last records.
+    """An open transaction on one partition, from `start_offset` on. last_ms: the time of its last records.
 
-    transactional_id: whose producer id it is, as far as a coordinator still knows; "" where none does.
+    transactional_id: the id of its producer, "" if no coordinator knows it any more.
     """
 
     topic: str
@@ -50,7 +50,7 @@ class Hanging:
 
     @property
     def told(self) -> str:
-        """For people."""
+        """The description for messages."""
         return (
             f"{self.topic}-{self.partition}, producer id {self.producer_id}, epoch {self.epoch}, open from offset "
             f"{self.start_offset} on"
@@ -58,12 +58,13 @@ class Hanging:
 
 
 class HangingProber(TransactionProber):
-    """Asks with one principal, which needs Read on the topics; to end one, Alter or ClusterAction on the Cluster."""
+    """A prober with one principal, with Read on the topics, and, to abort, Alter or ClusterAction on the Cluster."""
 
     def hanging(self, topics: Collection[str], ours: Iterable[Transaction], deadline: Deadline) -> list[Hanging]:
-        """Those on these topics, as far as these are there. ours: ids whose producers are known for certain.
+        """Return the hanging transactions on these topics. ours: ids whose producers are known for certain.
 
-        Looked at twice: what a coordinator has just ended is open before its markers and gone after them.
+        It checks twice: a transaction that its coordinator has just ended stays open until its markers are written. A
+        topic that does not exist has none.
         """
         first = self._open(topics)
         if not first:
@@ -82,31 +83,31 @@ class HangingProber(TransactionProber):
         ]
 
     def leftovers(self, topics: Collection[str], epochs: Mapping[int, int]) -> list[Hanging]:
-        """Open for these producer ids under epochs older than these, which InitProducerId has answered.
+        """Return the open transactions of these producer ids with older epochs than InitProducerId has returned.
 
-        So there is no need to ask a coordinator: before it answers, it ends every transaction of the id that it knows.
+        No coordinator needs to be asked: before that response, it has ended every transaction of the id that it knows.
         """
         return [each for each in self._open(topics).values() if each.epoch < epochs.get(each.producer_id, -1)]
 
     def owners(self, producers: Collection[int], deadline: Deadline) -> dict[int, Transaction]:
-        """The ids that these producers belong to, as far as a coordinator still knows, with their state now."""
+        """Return the ids of these producers with their current state, if a coordinator still knows them."""
         return {each.producer_id: each for each in self._describe_known(producers, (), deadline)}
 
     def open_on(self, topics: Collection[str]) -> list[Hanging]:
-        """Every transaction that is open on these topics, whoever knows of it."""
+        """Return every open transaction on these topics, hanging or not."""
         return list(self._open(topics).values())
 
     def open_in(self, places: Collection[tuple[str, int]]) -> list[Hanging]:
-        """Every transaction that is open on these partitions, which are there."""
+        """Return every open transaction on these partitions, which must exist."""
         return list(self._open_in([TopicPartition(topic, number) for topic, number in sorted(places)]).values())
 
     def longest_ms(self) -> int:
-        """How long a transaction that a coordinator knows may be open at most."""
+        """Return how long a coordinator lets a transaction be open."""
         told = self.broker_setting(_MAX_TIMEOUT)
         return int(told) if told is not None and told.isdigit() else _DEFAULT_MAX_TIMEOUT_MS
 
     def abort(self, one: Hanging) -> None:
-        """Write the marker that aborts it. Idempotent. Raises `Fatal` with the remedy, or `Retriable`."""
+        """Write the marker that aborts a transaction. Idempotent. Raises `Fatal` with the remedy, or `Retriable`."""
         spec = AbortTransactionSpec(
             TopicPartition(one.topic, one.partition), one.producer_id, one.epoch, max(0, one.coordinator_epoch)
         )
@@ -143,7 +144,7 @@ class HangingProber(TransactionProber):
         }
 
     def _partitions_of(self, topics: Collection[str]) -> list[TopicPartition]:
-        """Of those that are there; none is made by asking."""
+        """Return the partitions of those topics that exist. It does not create topics."""
         request = MetadataRequest(
             topics=[MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(topics)],
             allow_auto_topic_creation=False,
@@ -159,7 +160,7 @@ class HangingProber(TransactionProber):
     def _describe_known(
         self, producers: Collection[int], ours: Iterable[Transaction], deadline: Deadline
     ) -> list[Transaction]:
-        """What all coordinators say of the ids that these producers belong to; `ours` where an id is among them."""
+        """Describe the ids of these producers by asking all coordinators; for an id in `ours`, use that description."""
         try:
             listed = self._admin.list_transactions(producer_id_filters=sorted(producers))
         except KafkaError as error:
@@ -184,5 +185,5 @@ class HangingProber(TransactionProber):
 
 
 def age_ms(one: Hanging) -> int:
-    """Since its last records, by this machine's clock."""
+    """Return the time since its last records, by this machine's clock."""
     return max(0, int(time.time() * 1000) - one.last_ms)

@@ -1,8 +1,8 @@
 """A producer without transactions, for worker modes in which tasks are at least once.
 
-Idempotent, with all in-sync replicas and endless retries: what is sent again arrives neither twice nor out of order
-while this producer lives. (Kafka Connect sends with one request in flight and idempotence off, for the sake of brokers
-before 2.8, which ask a right of their own for it; its order is the same, and its retries may write a record twice.)
+It is idempotent, with `acks=all` and unlimited retries: while it lives, retries neither duplicate nor reorder records.
+(Kafka Connect turns idempotence off and has one request in flight, since brokers before 2.8 need another permission for
+it. That keeps the order, too, but a retry may write a record twice.)
 """
 
 import logging
@@ -13,31 +13,22 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.closing import drop
+from ringfence.fencing.kafka.producer_settings import idempotent_settings
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.translation import kafka_errors, translate
 
 log = logging.getLogger(__name__)
 
 Delivered = Callable[[FencingError | None], None]
-"""Told the fate of one record: None when the broker has acknowledged it."""
+"""Called with the error of one record, or with None if the broker has acknowledged it."""
 
 
 class IdempotentProducer:
     """Not shared between threads: deliveries are told inside `serve`, on the caller's thread."""
 
     def __init__(self, connection: Connection, overrides: Mapping[str, object] | None = None) -> None:
-        """`overrides`: librdkafka's names; they may lower the guarantees, as in Kafka Connect."""
-        settings = connection.librdkafka(
-            enable_idempotence=True,
-            acks="all",
-            linger_ms=5,
-            queue_buffering_max_kbytes=32 * 1024,
-            queue_buffering_max_messages=100_000,
-            batch_size=256 * 1024,
-            compression_type="none",
-            message_timeout_ms=0,  # endless
-            partitioner="murmur2_random",  # Java's, so that keys go where other writers put them
-        )
+        """overrides: librdkafka's names. As in Kafka Connect, they may weaken the guarantees."""
+        settings = idempotent_settings(connection)
         settings |= overrides or {}
         if str(settings.get("acks", "all")).lower() not in ("all", "-1"):
             settings["enable.idempotence"] = False
@@ -73,5 +64,5 @@ class IdempotentProducer:
             self._producer.poll(seconds)
 
     def close(self) -> None:
-        """Drop what is queued, and let the client go. Records in flight may still arrive."""
+        """Drop queued records and close the client. Records in flight may still arrive."""
         self._producer = drop(self._producer, log)

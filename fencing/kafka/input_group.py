@@ -1,8 +1,8 @@
 """A member of a consumer group that reads the group's input for one transactional producer (KIP-447).
 
-The assignment is eager on purpose: all partitions are given up before the group's generation changes, so that the open
-transaction is finished under the very generation in which its records were read. A cooperative member hears of a
-revocation when the next generation is there already, and commits of the old one are refused.
+The assignment is deliberately eager: all partitions are revoked before the group's generation changes, so the open
+transaction ends in the generation in which its records were read. A cooperative member only learns of a revocation in
+the next generation, when commits of the old one are already refused.
 """
 
 import logging
@@ -22,17 +22,17 @@ from ringfence.fencing.kafka.translation import kafka_errors, translate
 log = logging.getLogger(__name__)
 
 
-# Too long between two polls: the member joins again by itself. A topic may still come.
+# Too long between two polls: the member joins again by itself. A missing topic may still be created.
 _PASSES = {KafkaError._MAX_POLL_EXCEEDED, KafkaError.UNKNOWN_TOPIC_OR_PART}
 
 
-# A rebalance waits for this; the transactions of the old owners have to end first.
+# A rebalance waits for this, since the transactions of the old owners must end first.
 _COMMITTED_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class InputRecord:
-    """One committed record of the input. `timestamp_ms`: -1 where the broker knows none."""
+    """One committed record of the input. timestamp_ms: -1 if it has none."""
 
     topic: str
     partition: int
@@ -44,13 +44,13 @@ class InputRecord:
 
 
 class InputGroup:
-    """One member. Its owner polls it, on one thread; callbacks run inside `poll` and `close`.
+    """One member of the group. Its owner polls it on one thread; callbacks run inside `poll` and `close`.
 
-    on_revoke(): the partitions are still this member's; finish what is open, with `metadata`. on_loss(): they are
-    somebody else's by now; abort. Records that `poll` has not returned by then are dropped: the next owner reads them.
+    on_revoke(): the member still owns the partitions; finish the open transaction with `metadata`. on_loss(): another
+    member may own them already; abort. Records that `poll` has not returned are dropped: the next owner reads them.
 
-    Offsets are never committed here. `read_committed` cannot be changed by anybody's settings: with it the client asks
-    for stable offsets, so a partition that changes hands starts only when no transaction holds offsets of it any more.
+    Offsets are never committed here. No setting can replace `read_committed`: with it the client requests stable
+    offsets, so the next owner of a partition only starts when no transaction can still commit offsets of it.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class InputGroup:
         max_poll_interval_ms: int = 30_000,
         first: Callable[[str, int], int | None] | None = None,
     ) -> None:
-        """first: where to begin a partition that the group has no offset of; the beginning where it gives None."""
+        """first: where to begin a partition without a committed offset; None means its first offset."""
         self._first = first
         self._gate = Gate(f"The member of group {group}")
         self.metadata: GroupMetadata | None = None
@@ -82,7 +82,7 @@ class InputGroup:
             isolation_level="read_committed",
             auto_offset_reset="earliest",
             session_timeout_ms=session_timeout_ms,
-            heartbeat_interval_ms=min(1_000, session_timeout_ms // 5),  # by its answer a member learns of a rebalance
+            heartbeat_interval_ms=min(1_000, session_timeout_ms // 5),  # its response tells a member of a rebalance
             max_poll_interval_ms=max_poll_interval_ms,
         )
         settings["client.id"] = client_id
@@ -98,7 +98,7 @@ class InputGroup:
 
     @property
     def owned(self) -> Sequence[tuple[str, int]]:
-        """Topic and partition each."""
+        """The topic and number of each partition that the member owns."""
         return self._owned
 
     def _on_partitions_assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -107,7 +107,7 @@ class InputGroup:
         self.metadata = GroupMetadata.of(consumer.consumer_group_metadata()) if partitions else None
 
     def _with_start_offsets(self, consumer: Consumer, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        """With the offset to begin at, where the group has none and its owner knows better."""
+        """Add the offset of `first` to partitions without a committed offset."""
         if self._first is None or not partitions:
             return partitions
         for one in self._committed_offsets(consumer, partitions, Deadline.after(_COMMITTED_S)):
@@ -144,9 +144,9 @@ class InputGroup:
             consumer.unassign()
 
     def poll(self, seconds: float, limit: int) -> list[InputRecord]:
-        """At most `limit` records, all of partitions that are owned now; empty after `seconds` without any.
+        """Return at most `limit` records of partitions that the member owns now; none after `seconds` without any.
 
-        One message a call: a batch of the client's could hold records from before a rebalance in its midst.
+        It takes one message at a time, since a batch of the client may contain records from before a rebalance.
         """
         doing = "reading the input"
         self._collected.clear()
@@ -159,7 +159,7 @@ class InputGroup:
                 if (error := message.error()) is not None:
                     raised = translate(error, doing)
                     if isinstance(raised, Retriable) or error.code() in _PASSES:
-                        log.info("%s", raised)  # the client goes on by itself
+                        log.info("%s", raised)  # the client recovers by itself
                         break
                     raise raised
                 topic, partition, offset = message.topic(), message.partition(), message.offset()
@@ -174,7 +174,7 @@ class InputGroup:
         return records
 
     def rewind(self, deadline: Deadline) -> None:
-        """Go back to the committed offsets, stable ones, of what is owned: after a transaction that did not commit."""
+        """Return to the stable committed offsets of the owned partitions, after a transaction that did not commit."""
         if not self._owned:
             return
         asked = [TopicPartition(topic, partition) for topic, partition in self._owned]
@@ -187,5 +187,5 @@ class InputGroup:
                 self._consumer.assign(found)
 
     def close(self) -> None:
-        """Leave the group at once. What is open is finished before, in `on_revoke`."""
+        """Leave the group at once. An open transaction is finished before that, in `on_revoke`."""
         self._gate.close(self._consumer.close)

@@ -1,5 +1,5 @@
-"""Whether a principal may end hanging transactions (KIP-664): WriteTxnMarkers takes Alter or ClusterAction on the
-Cluster. Asked with a marker for nobody's producer on a topic that is not there: the broker checks the permission first.
+"""Checks whether a principal may end hanging transactions (KIP-664): WriteTxnMarkers needs Alter or ClusterAction on
+the Cluster. It sends a marker for an unused producer id and a missing topic: the broker checks the permission first.
 """
 
 import secrets
@@ -15,7 +15,7 @@ _UNKNOWN_TOPIC: Final = 3
 
 
 def may_write_markers(prober: Prober) -> Permission:
-    """Raises what the prober raises."""
+    """Return the permission to write markers, as far as a probe shows it. Raises the prober's errors."""
     marker = WriteTxnMarkersRequest.WritableTxnMarker
     request = WriteTxnMarkersRequest(
         markers=[

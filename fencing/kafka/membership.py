@@ -1,8 +1,8 @@
-"""A member of a consumer group whose only use is to agree on who owns one partition (KIP-447's generation fencing).
+"""A member of a consumer group that only exists to agree on the owner of one partition (KIP-447's generation fencing).
 
-The metadata that later fences this member is captured inside the rebalance callback, while the member owns the
-partition (invariant 3): asked for at writing time it would be whatever the client believes then, and is accepted even
-from a member that owns nothing.
+The group metadata is captured inside the rebalance callback, while the member owns the partition (invariant 3), so that
+its writes are fenced after it has lost the partition. Metadata that is requested when writing would be the client's
+current view, which brokers accept even from a member that owns nothing.
 """
 
 import logging
@@ -25,24 +25,26 @@ log = logging.getLogger(__name__)
 _MAGIC = b"CGMDv2:"
 _LOOK_SECONDS: Final = 5.0
 _LONGEST_PATIENCE: Final = 8
-"""How many times longer than at first a client is given to join, after it did not."""
+"""The longest time that a client gets to join, as a multiple of the first time."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadata:
-    """What a transactional offset commit carries to prove membership: opaque to all but the client."""
+    """The proof of membership in a transactional offset commit. Only the client knows its format."""
 
     raw: bytes
     generation: int
 
     @classmethod
     def of(cls, raw: bytes) -> "GroupMetadata":
-        """Raises `NotLeader` for a consumer that never joined (generation -1): brokers would accept it."""
+        """Parse the metadata. Raises `NotLeader` for a consumer that never joined (generation -1), which brokers would
+        accept.
+        """
         if not raw.startswith(_MAGIC):
-            raise Fatal("Group metadata in a form that is not known: use the pinned confluent-kafka")
+            raise Fatal("The group metadata has an unknown format: use the pinned version of confluent-kafka")
         (generation,) = struct.unpack_from("<i", raw, len(_MAGIC))
         if generation < 0:
-            raise NotLeader("This consumer is no member of its group (generation -1): its metadata fences nobody")
+            raise NotLeader("This consumer is not a member of its group (generation -1): its metadata does not fence")
         return cls(raw, generation)
 
 
@@ -52,9 +54,9 @@ class GroupMembership:
     on_gain(metadata): the member owns the partition; called again, with new metadata, after each rebalance that leaves
     it the owner. on_loss(): it no longer owns it. Both run inside `poll`.
 
-    A client that is in no group for `patience_s`, although it is polled, is replaced by a new one. Seen: after brokers
-    had been killed and its process had been stopped for a while, a client did not find its coordinator again for nine
-    minutes, beside others that did.
+    A client that is polled but in no group for `patience_s` is replaced by a new one. Observed: after brokers were
+    killed and its process was suspended for a while, a client did not find its coordinator for nine minutes, although
+    others did.
     """
 
     def __init__(
@@ -84,7 +86,7 @@ class GroupMembership:
             enable_auto_commit=False,
             enable_auto_offset_store=False,
             session_timeout_ms=session_timeout_ms,
-            # By the answer to a heartbeat a member learns of a rebalance, such as after the loss of another one.
+            # A member learns of a rebalance, as after the loss of another member, from the response to a heartbeat.
             heartbeat_interval_ms=max(500, session_timeout_ms // 10),
             max_poll_interval_ms=max_poll_interval_ms,
             auto_offset_reset="latest",
@@ -128,7 +130,7 @@ class GroupMembership:
             self._on_loss()
 
     def poll(self, seconds: float) -> None:
-        """Serve the group for up to `seconds`. Not polled for `max_poll_interval_ms`, a member loses its place."""
+        """Serve the group for up to `seconds`. Without a poll for `max_poll_interval_ms`, a member leaves it."""
         with self._gate, kafka_errors("serving the consumer group"):
             message = self._consumer.poll(seconds)
             self._look()
@@ -140,7 +142,7 @@ class GroupMembership:
             log.info("%s", error)
 
     def _look(self) -> None:
-        """Replace a client that has been in no group for too long. Longer each time: the brokers may be away."""
+        """Replace a client that has been in no group for too long. The time grows, since the brokers may be down."""
         now = time.monotonic()
         if now - self._looked_at < min(_LOOK_SECONDS, self._first_patience_s):
             return
@@ -154,9 +156,9 @@ class GroupMembership:
             self._joined_at, self.replaced = now, self.replaced + 1
             self._patience_s = min(2 * self._patience_s, _LONGEST_PATIENCE * self._first_patience_s)
             self._lose()
-            # It may wait for a coordinator that it does not find.
+            # Closing may wait for a coordinator that the client does not find.
             threading.Thread(target=stray.close, name="stray-member", daemon=True).start()
 
     def close(self) -> None:
-        """Leave the group at once, so that the others need not wait for the session to run out."""
+        """Leave the group at once, so that the others need not wait for the session to expire."""
         self._gate.close(lambda: self._consumer.close())

@@ -1,7 +1,7 @@
-"""A page of a topic's records, from any place on, at either isolation level. Changes nothing, joins no group.
+"""Reads a page of a topic's records, from any place on, at either isolation level, without joining a group.
 
-Forward pages begin at an offset of each partition, backward pages end at one. Each partition's part of a page is whole:
-what a page left out of it is what the next one begins with.
+Forward pages begin at an offset of each partition, backward pages end at one. A page has no gaps in a partition: the
+next page begins with the first record that this one left out.
 """
 
 import heapq
@@ -35,7 +35,7 @@ class From(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """`value`: the offset, or the time in ms since the epoch. `cursor`: where the last page ended, which wins."""
+    """Where to begin. value: an offset, or a time in ms since the epoch. cursor: the last page's end, which wins."""
 
     kind: From = From.LATEST
     value: int = 0
@@ -48,11 +48,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Forward: the oldest first, else the newest. `ranges`: what was looked at of each partition.
+    """A page: forward ones have the oldest record first, others the newest. ranges: what was read of each partition.
 
-    cursor: of the next page in the same direction, for each partition; `more`: whether it may hold anything.
-    complete: neither time nor size ended the reading early. scanned: how many offsets were looked at.
-    holders: of partitions with an open transaction, producer ids and the first offset of each.
+    cursor: where the next page in the same direction begins, for each partition; more: whether it may have records.
+    complete: reading did not stop at the time or size limit. scanned: the number of offsets that were read.
+    holders: for partitions with open transactions, the producer ids and the first offset of each.
     """
 
     records: Sequence[TailRecord]
@@ -75,7 +75,7 @@ def read_page(
     partitions: Collection[int] | None = None,
     committed_only: bool,
 ) -> Page:
-    """`partitions`: only these. Raises `Invalid` for one that the topic does not have, and what the brokers refuse."""
+    """Read a page. partitions: only these. Raises `Invalid` if the topic lacks one of them, and the brokers' errors."""
     whole, count = edges(connection, topic, deadline)
     if partitions is not None:
         whole = [each for each in whole if each.partition in partitions]
@@ -146,7 +146,7 @@ class _PageReader:
         return Page(shown, ranges, count, cursor, more, complete, scanned, {})
 
     def _read(self, parts: Sequence[OffsetRange], limits: Limits) -> tuple[list[TailRecord], dict[int, int], bool]:
-        """The records, up to where each partition was read, and whether it was read as far as asked."""
+        """Return the records, the position reached in each partition, and whether the reading is complete."""
         starts = {each.partition: each.start for each in parts}
         committed = Reading(self.connection, self.topic, "read_committed", limits)
         complete = committed.run(
@@ -161,8 +161,8 @@ class _PageReader:
         return [_mark(one, visible, stable) for one in every.records], every.reached, complete
 
     def backward(self, parts: Sequence[OffsetRange], count: int) -> Page:
-        """In chunks, each further back and larger than the one before."""
-        back = 2 * self.limits.records  # of each: the newest may all stand in one, and markers take offsets, too
+        """Read in chunks, each further back and larger than the one before."""
+        back = 2 * self.limits.records  # of each: one partition may have all the newest, and markers take offsets, too
         edge = {each.partition: each.until for each in parts}
         found: list[TailRecord] = []
         complete, scanned = True, 0
@@ -176,7 +176,7 @@ class _PageReader:
             )
             complete = complete and whole
             if not whole and scanned:
-                break  # what it lacks are the newest: the next page begins with it
+                break  # it lacks the newest records: the next page begins with it
             found += read
             scanned += sum(each.until - each.start for each in chunk)
             edge = {each.partition: each.start for each in chunk}
@@ -225,11 +225,11 @@ def _mark(record: TailRecord, visible: set[tuple[int, int]], stable: Mapping[int
 
 
 class _Enough(Exception):
-    """So many batches are undecided that nobody waits for their end."""
+    """There are too many undecided batches to read them all."""
 
 
 def _decide(connection: Connection, topic: str, page: Page, deadline: Deadline) -> Page:
-    """Behind the LSO the page's records are told apart: aborted, committed but hidden, and really open."""
+    """Distinguish the page's records after the LSO: aborted, committed but hidden, and really open."""
     parts = [each for each in page.ranges if each.stable < each.end]
     if not parts:
         return page
@@ -248,7 +248,7 @@ def _decide(connection: Connection, topic: str, page: Page, deadline: Deadline) 
             starts, ends = {e.partition: e.stable for e in parts}, {e.partition: e.end for e in parts}
             fetcher.read(starts, ends, Deadline.after(deadline.slice(_UNDECIDED_SECONDS)), take)
     except (_Enough, FencingError):
-        return page  # what is not known is shown as open: not decided yet
+        return page  # an unknown state is shown as open: not decided yet
     hidden = {number: one.find_hidden() for number, one in decisions.items()}
     opened = {number: one.open for number, one in decisions.items()}
     stable = {each.partition: each.stable for each in parts}

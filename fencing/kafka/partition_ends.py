@@ -1,4 +1,4 @@
-"""Where partitions of many topics end, for both kinds of readers."""
+"""Asks for the end offsets of partitions of many topics, for both isolation levels."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.admin import _asking
+from ringfence.fencing.kafka.listed_offsets import list_offsets
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.translation import kafka_errors
 
@@ -17,14 +18,14 @@ _Where = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """stable: the last stable offset, where readers of committed records wait; end: where the others are."""
+    """stable: the last stable offset, the end for read_committed; end: the end for read_uncommitted."""
 
     stable: int
     end: int
 
 
 def ends_of(connection: Connection, places: Collection[_Where], deadline: Deadline) -> dict[_Where, Ends]:
-    """Of those partitions that are there."""
+    """Return the ends of those partitions that exist."""
     with _asking(connection, "asking for the ends of partitions") as client:
         every = client.list_topics(timeout=max(0.5, deadline.slice(5.0))).topics
         there = [
@@ -37,10 +38,10 @@ def ends_of(connection: Connection, places: Collection[_Where], deadline: Deadli
         seconds = max(0.5, deadline.slice(5.0))
         spec: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         latest = dict.fromkeys(there, spec)
-        # The stable ones first: an end that is asked for later is no smaller.
-        stable = client.list_offsets(latest, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=seconds)
+        # The stable offsets first: an end that is requested later is not smaller.
+        stable = list_offsets(client, latest, IsolationLevel.READ_COMMITTED, seconds)
         stable_offsets = {place: future.exception() or future.result().offset for place, future in stable.items()}
-        end = client.list_offsets(latest, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=seconds)
+        end = list_offsets(client, latest, IsolationLevel.READ_UNCOMMITTED, seconds)
         found = {}
         for place, future in end.items():
             try:

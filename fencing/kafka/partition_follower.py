@@ -1,7 +1,7 @@
-"""Following one partition as it is written: every record with its producer, and every marker, as soon as it is there.
+"""Follows one partition: each record with its producer, and each marker, as soon as it is written.
 
-A client's read_uncommitted consumer shows no markers, and a read_committed one stands still at the oldest open
-transaction. Each fetch is a request of our own that the broker holds until something comes.
+A client's read_uncommitted consumer does not return markers, and a read_committed one stops at the oldest open
+transaction. So this sends its own fetch requests, which the broker holds until there are records.
 """
 
 import threading
@@ -20,11 +20,11 @@ from ringfence.fencing.kafka.settings import Connection
 _WAIT_MS: Final = 500
 _ASKED_MS: Final = 10_000
 _BOOTSTRAP_MS: Final = 5000
-_PLAIN: Final = (0, 1)  # not compressed, gzip: the others need a codec that only the client has
+_PLAIN: Final = (0, 1)  # not compressed, gzip: only the client has the other codecs
 
 
 class Entry(NamedTuple):
-    """One record, or a marker (`committed` is set then). producer_id: -1 outside of transactions."""
+    """A record, or a marker, which has `committed`. producer_id: -1 outside of transactions."""
 
     offset: int
     producer_id: int
@@ -34,10 +34,10 @@ class Entry(NamedTuple):
 
 
 class PartitionFollower:
-    """Reads from `position` on. Used by one thread; `close` may be called by any."""
+    """Reads from `position` on. One thread uses it; any thread may call `close`."""
 
     def __init__(self, connection: Connection, topic: str, partition: int, position: int) -> None:
-        """Raises `Retriable` where no broker answers, `Fatal` where the settings cannot be used."""
+        """Connect. Raises `Retriable` if no broker answers, `Fatal` if the settings cannot be used."""
         self._connection = connection
         self._topic = topic
         self._partition = partition
@@ -55,7 +55,7 @@ class PartitionFollower:
             raise Fatal(f"The settings for {connection.bootstrap} cannot be used: {type(error).__name__}") from error
 
     def poll(self) -> list[Entry]:
-        """What comes within half a second. Raises `Retriable` (call again), `Fatal`."""
+        """Return the entries that arrive within half a second. Raises `Retriable` (call it again) and `Fatal`."""
         try:
             found = self._client.run(self._fetch)
         except KafkaError as error:
@@ -103,7 +103,7 @@ class PartitionFollower:
             self.position = after
 
     def _read(self, first: int, after: int) -> Mapping[int, tuple[bytes | None, bytes | None]]:
-        """The records of a batch in a codec that only the other client has."""
+        """Return the records of a batch whose codec only confluent-kafka has."""
         first = max(first, self.position)
         start = {self._partition: first}
         if self._reader is None:

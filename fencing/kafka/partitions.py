@@ -1,4 +1,4 @@
-"""Which partition a record goes to by its key: Java's way, as all our producers have it (`murmur2_random`)."""
+"""Computes the partition of a key, as Java clients and all our producers do (`murmur2_random`)."""
 
 from kafka.partitioner.default import murmur2
 
@@ -6,6 +6,6 @@ _POSITIVE = 0x7FFFFFFF
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """The partition of a topic with so many of them. One that got more since may hold older records elsewhere."""
+    """Return the key's partition. If the topic got more partitions later, older records may be in another one."""
     found: int = (murmur2(key) & _POSITIVE) % partitions
     return found

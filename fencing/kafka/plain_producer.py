@@ -1,4 +1,4 @@
-"""A producer without transactions, for what may be written twice: each call waits until the brokers have it."""
+"""A producer without transactions, for records that may be written twice. Each call waits for the brokers."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ _MOST_AT_ONCE = 10_000
 
 
 class PlainProducer:
-    """Idempotent, acknowledged by all replicas. Not shared between threads that write at once."""
+    """An idempotent producer with `acks=all`. Threads must not write with it at the same time."""
 
     def __init__(self, connection: Connection, partition_of: Callable[[bytes], int] = lambda _: -1) -> None:
         """partition_of: by a record's key; -1 leaves the choice to the partitioner."""
@@ -42,7 +42,7 @@ class PlainProducer:
         deadline: Deadline,
         last: Sequence[tuple[str, bytes]] = (),
     ) -> None:
-        """Write (key, value) pairs in their order; raises unless each of them was acknowledged before `deadline`.
+        """Write (key, value) pairs in order. Raises an error unless all are acknowledged before `deadline`.
 
         last: headers of the last record.
         """
@@ -67,5 +67,5 @@ class PlainProducer:
             raise Retriable(f"{doing}: {left} records were not acknowledged in time")
 
     def close(self) -> None:
-        """Drop what is queued, and let the client go."""
+        """Drop queued records and close the client."""
         self._producer = drop(self._producer, log)

@@ -1,9 +1,9 @@
-"""Questions to a cluster that change nothing there: may this principal do X, who holds that transactional id.
+"""Finds a principal's permissions, and the holders of transactional ids, without changing the cluster.
 
-An `init_transactions` would answer the first, and fence the running task. So every write is asked for under a producer
-id that no broker ever hands out: the broker checks the permission first, and then refuses the producer.
+`init_transactions` would show the permissions, but it fences the running task. So each write request has a producer id
+that brokers never assign: the broker checks the permission first, and then refuses the producer.
 
-Sent to any broker: one that does not coordinate the id says so, and it, too, checks the permission first.
+Any broker can answer: if it does not coordinate the id, it also checks the permission before it says so.
 """
 
 import time
@@ -32,10 +32,10 @@ from ringfence.fencing.kafka.rights import IdHolder, Permission, TopicRights
 from ringfence.fencing.kafka.settings import Connection
 
 NOBODYS_PRODUCER: Final = 2**63 - 1
-"""A producer id that is never handed out: they are counted up from 0."""
+"""A producer id that is never assigned: brokers count from 0."""
 
 _TOPIC_DENIED, _CLUSTER_DENIED, _ID_DENIED, _UNKNOWN_TOPIC, _NOT_ATTEMPTED, _UNKNOWN_ID = 29, 31, 53, 3, 55, 105
-# The coordinator is loading, away or another broker; the producer id is not the one of the transactional id.
+# The coordinator is loading, unavailable or another broker; the producer id does not belong to the transactional id.
 _NOT_YET: Final = frozenset({14, 15, 16})
 _CHECKED_AND_REFUSED: Final = frozenset({*_NOT_YET, 49})
 _FOUND: Final = frozenset({0, *_NOT_YET})
@@ -43,7 +43,7 @@ _PAUSES: Final = (0.1, 0.2, 0.4, 0.8, 0.0)
 _IN_FLIGHT: Final = 1000
 _ASKED_MS: Final = 5000
 _BOOTSTRAP_MS: Final = 3000
-_EXACTLY_ONCE_INIT: Final = 3  # the version of InitProducerId that Kafka 2.5 brought (KIP-360)
+_EXACTLY_ONCE_INIT: Final = 3  # the version of InitProducerId in Kafka 2.5 (KIP-360)
 _READ, _WRITE, _DESCRIBE = 3, 4, 8
 _BROKER, _TOPIC = 4, 2
 
@@ -63,7 +63,7 @@ def _coordinator_of(transactional_id: str) -> FindCoordinatorRequest:
 
 
 class Prober:
-    """Asks with one principal. Use as a context manager. Raises `Retriable` (no answer) and `Fatal` (login refused)."""
+    """Probes with one principal, as a context manager. Raises `Retriable` (no answer) and `Fatal` (login refused)."""
 
     def __init__(self, connection: Connection) -> None:
         self._where = connection.bootstrap
@@ -75,10 +75,10 @@ class Prober:
                 request_timeout_ms=_ASKED_MS,
             )
         except KafkaError as error:
-            # kafka-python tries a refused login again until its time is over, and then speaks of the time only.
+            # kafka-python repeats a refused login until its time is over, and then only reports the timeout.
             refused = isinstance(error, KafkaTimeoutError) and login_refused(connection)
             raise self._trouble(SaslAuthenticationFailedError() if refused else error) from error
-        except (OSError, ValueError) as error:  # a key or certificate that cannot be read
+        except (OSError, ValueError) as error:  # for example, an unreadable key or certificate
             raise Fatal(f"The credentials for {self._where} cannot be used: {type(error).__name__}") from error
 
     def __enter__(self) -> Self:
@@ -106,7 +106,7 @@ class Prober:
         return answer
 
     async def _all(self, requests: Mapping[str, Any], nodes: Mapping[str, int] | None = None) -> dict[str, Any]:
-        """Send all at once; the answer to each, None where there is none."""
+        """Send all requests in parallel. Return the response to each, None if there is none."""
         sent = {name: self._admin.send(request, node_id=(nodes or {}).get(name)) for name, request in requests.items()}
         answers: dict[str, Any] = {}
         for name, future in sent.items():
@@ -117,7 +117,7 @@ class Prober:
         return answers
 
     def write_ids(self, ids: Sequence[str]) -> dict[str, Permission]:
-        """Write on each transactional id, by an EndTxn that ends nothing."""
+        """Return the Write permission on each transactional id, from an EndTxn request that ends nothing."""
         requests = {
             each: EndTxnRequest(
                 transactional_id=each,
@@ -132,11 +132,11 @@ class Prober:
         return {each: _may(answer.error_code, _ID_DENIED) for each, answer in answers.items() if answer is not None}
 
     def describe_ids(self, ids: Sequence[str]) -> tuple[dict[str, Permission], dict[str, IdHolder]]:
-        """Describe on each transactional id, and who holds it as far as that can be seen."""
+        """Return the Describe permission on each transactional id, and its holder if it is visible."""
         may: dict[str, Permission] = {}
         holders: dict[str, IdHolder] = {}
         left = list(ids)
-        for pause in _PAUSES:  # on a new cluster the coordinators' topic is only being made
+        for pause in _PAUSES:  # a new cluster is still creating the coordinators' topic
             found = self._run(self._all({each: _coordinator_of(each) for each in left}))
             may |= {each: _may(answer.error_code, _ID_DENIED, _FOUND) for each, answer in found.items() if answer}
             nodes = {each: answer.node_id for each, answer in found.items() if answer and answer.error_code == 0}
@@ -156,7 +156,7 @@ class Prober:
         return may, holders
 
     def write_topics(self, transactional_id: str, topics: Sequence[str]) -> dict[str, Permission]:
-        """Write on each topic, there or not, by asking to add it to a transaction that is nobody's."""
+        """Return the Write permission on each topic, also a missing one, from a request for an unused producer id."""
         topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
         requests = {
             name: AddPartitionsToTxnRequest(
@@ -180,7 +180,7 @@ class Prober:
         return result
 
     def topic(self, name: str) -> TopicRights:
-        """Whether the topic is there, and what the broker says this principal may do with it."""
+        """Return whether the topic exists, and this principal's permissions on it."""
         request = MetadataRequest(
             topics=[MetadataRequest.MetadataRequestTopic(name=name)],
             allow_auto_topic_creation=False,
@@ -192,7 +192,7 @@ class Prober:
                 return TopicRights(None, Permission.NO, Permission.NO, Permission.NO)
             if seen.error_code == _UNKNOWN_TOPIC:
                 return TopicRights(False, describe=Permission.YES)
-            granted = getattr(seen, "authorized_operations", None)  # codes; old brokers do not tell
+            granted = getattr(seen, "authorized_operations", None)  # codes; old brokers do not send them
             replicas = max((len(each.replica_nodes) for each in seen.partitions), default=0)
             if seen.error_code == 0 and granted:
                 read, write, describe = (
@@ -204,7 +204,7 @@ class Prober:
         return TopicRights(None)
 
     def create_topic(self, name: str) -> Permission:
-        """Create on a topic that is not there: asked for, validated only."""
+        """Return the permission to create a missing topic, from a request that is only validated."""
         topic = CreateTopicsRequest.CreatableTopic(
             name=name, num_partitions=-1, replication_factor=-1, assignments=[], configs=[]
         )
@@ -219,11 +219,11 @@ class Prober:
         return Permission.UNKNOWN
 
     def topic_setting(self, topic: str, name: str) -> str | None:
-        """A topic's setting; None where this principal may not ask (DescribeConfigs) or there is no such topic."""
+        """Return a topic's setting; None without DescribeConfigs on the topic, or if there is no such topic."""
         return self._setting(_TOPIC, topic, name, None)
 
     def broker_setting(self, name: str) -> str | None:
-        """A setting of one broker; None where this principal may not ask (DescribeConfigs on the cluster)."""
+        """Return a setting of one broker; None without DescribeConfigs on the cluster."""
         brokers = self._admin.broker_ids
         return self._setting(_BROKER, str(brokers[0]), name, brokers[0]) if brokers else None
 
@@ -242,11 +242,11 @@ class Prober:
 
     @property
     def version(self) -> tuple[int, ...]:
-        """The broker's version as far as it can be told: the newest that speaks as this one does."""
+        """The broker's version, estimated: the newest one with the same protocol versions."""
         return self._admin.broker_version
 
     def exactly_once(self) -> bool:
-        """Whether the broker has what exactly-once needs (Kafka 2.5)."""
+        """Whether the broker supports exactly-once (Kafka 2.5)."""
         try:
             found = self._admin.newest_version_of(InitProducerIdRequest)
         except IncompatibleBrokerVersion:
@@ -255,7 +255,7 @@ class Prober:
 
 
 def unusable(connection: Connection, overrides: Mapping[str, object], timeout_ms: int) -> str | None:
-    """Why no producer can be made with these settings, all together; None where one can. It is never initialised."""
+    """Return why no producer can have this combination of settings, else None. It never initialises a producer."""
     try:
         TransactionalProducer(
             connection, "preflight", transaction_timeout_ms=timeout_ms, overrides=dict(overrides)

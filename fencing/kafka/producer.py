@@ -1,8 +1,9 @@
-"""One life of a transactional producer: from `init` (which fences the life before) to the first doubt (invariant 11).
+"""A transactional producer, used from `init`, which fences the one before, until the first doubt (invariant 11).
 
-librdkafka keeps one epoch over many transactions, and the broker checks only producer id and epoch: a commit that was
-sent twice may end a later transaction. So a life ends after every abort, and after every commit that is not shown to
-have been sent once; the owner makes a new one with the same transactional id, and reads the offsets again.
+librdkafka keeps one epoch over many transactions, and the broker only checks producer id and epoch. So a commit that is
+sent twice may end a later transaction. The producer is therefore spent after every abort, and after every commit unless
+it is certain that it was sent once. The owner creates a new one with the same transactional id, and reads the offsets
+again.
 """
 
 import logging
@@ -19,20 +20,21 @@ from ringfence.fencing.kafka.call_limits import Unanswered, call_within
 from ringfence.fencing.kafka.closing import drop
 from ringfence.fencing.kafka.open_transaction import OpenTransaction
 from ringfence.fencing.kafka.pacing import Pause
+from ringfence.fencing.kafka.producer_settings import QUEUE_BYTES, transactional_settings
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.translation import kafka_errors, translate, unknown_outcome
 
 log = logging.getLogger(__name__)
 
 _END_TXN = re.compile(r"EndTxn returned (\S+)")
-# Answers that prove that the broker has dealt with that very request: no copy of it is still under way.
+# Responses which prove that the broker has handled this request, so that no copy of it is still in flight.
 _ANSWERED = {"NO_ERROR", "CONCURRENT_TRANSACTIONS"}
-_REFUSED = "AddPartitionsToTxn response"  # said only where the answer is an error: "concurrent transactions"
+_REFUSED = "AddPartitionsToTxn response"  # only logged for an error: "concurrent transactions"
 _LAST_SECONDS = 0.2
 _OFFSETS_SECONDS = 5.0
 _GRACE_SECONDS = 5.0
-# Where a commit met the fence, librdkafka holds it for unfinished, and says so to each abort at once: to ask again
-# would only keep a core busy until the deadline.
+# After a commit that was fenced, librdkafka takes it for unfinished and refuses each abort at once. Repeating it would
+# only keep a core busy until the deadline.
 _COMMIT_UNFINISHED = "_CONFLICT"
 _PURGED = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
 _CAUSE_SECONDS = 1.0
@@ -40,10 +42,10 @@ _PID = re.compile(r"Acquired PID\{Id:(\d+),Epoch:(\d+)\}")
 
 
 class _Evidence:
-    """Reads librdkafka's own account of its requests: the only place that says whether EndTxn was sent again.
+    """Reads librdkafka's log, the only place that shows whether EndTxn was sent again.
 
-    It stands where the client expects a `logging.Logger` and has the one method that is called: librdkafka says some 25
-    lines a transaction, and real log records of them cost a tenth of the CPU of small transactions.
+    The client expects a `logging.Logger`, of which it only calls `log`. librdkafka logs some 25 lines a transaction;
+    real log records of them would take a tenth of the CPU of small transactions.
     """
 
     def __init__(self) -> None:
@@ -53,7 +55,7 @@ class _Evidence:
         self.epoch = -1
 
     def log(self, level: int, form: str, *parts: object) -> None:
-        """`logging.Logger.log`; the last part is librdkafka's line."""
+        """As `logging.Logger.log`; the last part is librdkafka's line."""
         line = str(parts[-1])
         if "EndTxn returned" in line:
             found = _END_TXN.search(line)
@@ -69,9 +71,9 @@ class _Evidence:
 
 
 class TransactionalProducer:
-    """A producer with one transactional id and, once `init` returned, one epoch. Not shared between threads.
+    """A producer with one transactional id and, after `init`, one epoch. Not shared between threads.
 
-    `spent` is true as soon as this life may not begin another transaction.
+    `spent` is true as soon as it must not begin another transaction.
     """
 
     def __init__(
@@ -80,60 +82,52 @@ class TransactionalProducer:
         transactional_id: str,
         *,
         transaction_timeout_ms: int = 60_000,
-        queue_bytes: int = 32 * 1024 * 1024,
+        queue_bytes: int = QUEUE_BYTES,
         linger_ms: int = 5,
         overrides: dict[str, object] | None = None,
         handed_over: bool = False,
     ) -> None:
-        """`handed_over`: the transaction is to be ended elsewhere (`hand_over`)."""
+        """handed_over: another client ends the transactions (`hand_over`). overrides: librdkafka's names."""
         self.transactional_id = transactional_id
         self._timeout_ms = transaction_timeout_ms
         self.spent = False
-        self._began = False  # a transaction whose end has not been asked for
+        self._began = False  # whether a transaction has begun, and neither commit nor abort was requested
         self._evidence = _Evidence()
         self._pause = Pause()
         self._committed_at = 0.0
-        settings = connection.librdkafka(
-            transactional_id=transactional_id,
-            transaction_timeout_ms=transaction_timeout_ms,
-            acks="all",
-            debug="eos",
+        settings = transactional_settings(
+            connection,
+            transactional_id,
+            timeout_ms=transaction_timeout_ms,
+            queue_bytes=queue_bytes,
             linger_ms=linger_ms,
-            # "Concurrent transactions" is answered for a moment after each commit; the default waits 100 ms it out.
-            retry_backoff_ms=5,
-            retry_backoff_max_ms=1000,
-            queue_buffering_max_kbytes=queue_bytes // 1024,
-            # The limit above counts bytes of values; of small records librdkafka's own 200 bytes each are most of it.
-            # A shorter queue also stays in the processor's caches: a third more records/s than with ten times as many.
-            queue_buffering_max_messages=100_000,
-            batch_size=256 * 1024,
-            compression_type="none",
-            partitioner="murmur2_random",  # Java's, so that keys go where other writers put them
         )
-        settings["message.timeout.ms"] = transaction_timeout_ms
         self._undelivered: KafkaError | None = None
-        if handed_over:  # no commit will tell of a failed delivery
+        if handed_over:  # no commit reports a failed delivery
             settings |= {"on_delivery": self._note_delivery, "delivery.report.only.error": True}
         with kafka_errors("creating the producer"):
             self._producer = Producer({**settings, **(overrides or {})}, logger=self._evidence)
         self.produce = self._producer.produce
-        """confluent-kafka's own `produce`, unwrapped, on the hot path. Raises BufferError where the queue is full."""
+        """confluent-kafka's `produce`, unwrapped for speed. Raises BufferError if the queue is full."""
         self.serve = self._producer.poll
 
     @property
     def producer_id(self) -> int:
-        """-1 before `init`."""
+        """The producer id; -1 before `init`."""
         return self._evidence.producer_id
 
     @property
     def epoch(self) -> int:
-        """-1 before `init`."""
+        """The epoch; -1 before `init`."""
         return self._evidence.epoch
 
     def init(self, deadline: Deadline) -> None:
-        """`init_transactions`: fences the holder before and ends its open transaction. Retries till `deadline`."""
+        """Call `init_transactions`, which fences the previous holder of the id and ends its open transaction.
+
+        Retries until `deadline`, then raises `Retriable`. Other errors: see `kafka_errors`.
+        """
         doing = f"initialising the producer {self.transactional_id}, transaction timeout {self._timeout_ms} ms"
-        # Connects first: else the coordinator is asked for before there is a broker to ask, and again 0.5 s later.
+        # Connect first. Otherwise it looks for the coordinator before it knows a broker, and again only after 0.5 s.
         try:
             with kafka_errors(doing):
                 self._producer.list_topics(timeout=max(0.1, deadline.slice(5.0)))
@@ -151,7 +145,7 @@ class TransactionalProducer:
             return
 
     def begin(self) -> None:
-        """Open a transaction; the broker hears of it with the first record. May wait some milliseconds, see `Pause`."""
+        """Begin a transaction. The broker learns of it with its first record. May wait some ms, see `Pause`."""
         if self.spent:
             raise Fatal(f"The producer {self.transactional_id} is spent: a new one is needed")
         if wait := self._pause.remaining(time.monotonic() - self._committed_at):
@@ -163,8 +157,8 @@ class TransactionalProducer:
     def send_offsets(self, offsets: Sequence[tuple[str, int, int]], group_metadata: bytes, deadline: Deadline) -> None:
         """Commit consumer offsets, (topic, partition, next offset) each, with this transaction (KIP-447).
 
-        librdkafka keeps no time here while nobody tells it the group's coordinator: ten minutes were seen, after a cut
-        connection. Such a call is given up, and this life with it; `Retriable` then, too.
+        While librdkafka does not know the group's coordinator, it ignores its time limit here: after a cut connection
+        it took ten minutes once. Such a call is abandoned with this producer, and raises `Retriable`.
         """
         positions = [TopicPartition(topic, partition, offset) for topic, partition, offset in offsets]
         send, doing = self._producer.send_offsets_to_transaction, "sending offsets to the transaction"
@@ -182,7 +176,7 @@ class TransactionalProducer:
                     raise
 
     def flush(self, seconds: float) -> int:
-        """Wait for deliveries; the number of records still under way."""
+        """Wait at most `seconds` for deliveries; return the number of records that are still in flight."""
         with kafka_errors("producing"):
             left: int = self._producer.flush(seconds)
             return left
@@ -192,9 +186,10 @@ class TransactionalProducer:
             self._undelivered = error
 
     def check_deliveries(self) -> None:
-        """Raises what became of the first record that was not delivered. For transactions that are handed over.
+        """Raise the error of the first record that was not delivered, for transactions that are handed over.
 
-        One refused record makes librdkafka purge the others, whose reports may come first: the refusal is waited for.
+        If the broker refuses a record, librdkafka purges the others. Their reports may come first, so this waits for
+        the report of the refused one.
         """
         if self._undelivered is None:
             return
@@ -204,13 +199,13 @@ class TransactionalProducer:
 
     @property
     def open_transaction(self) -> OpenTransaction:
-        """What names the transaction to its coordinator, after `init`."""
+        """What identifies the transaction to its coordinator. Valid after `init`."""
         return OpenTransaction(self.transactional_id, self.producer_id, self.epoch)
 
     def hand_over(self, deadline: Deadline) -> OpenTransaction:
-        """Flush the open transaction and leave it to another client, which ends it. This life ends.
+        """Flush the open transaction and leave it to another client, which ends it. This producer is spent.
 
-        Raises `Retriable` where the brokers do not take all of it in time, and what failed to be delivered.
+        Raises `Retriable` if the brokers do not acknowledge all records in time, or the error of a failed delivery.
         """
         self.spent = True
         while self.flush(deadline.slice(1.0)):
@@ -223,20 +218,20 @@ class TransactionalProducer:
 
     @property
     def queued(self) -> int:
-        """Records not yet acknowledged by the broker."""
+        """The number of records that the broker has not acknowledged yet."""
         return len(self._producer)
 
     def commit(self, deadline: Deadline) -> None:
-        """Commit the open transaction. Afterwards `spent` says whether this life has to end.
+        """Commit the open transaction. Check `spent` afterwards.
 
-        Raises `Abortable` (abort it), `UnknownOutcome` (the commit may have happened), `Fenced`, `Fatal`.
+        Raises `Abortable` (abort the transaction), `UnknownOutcome` (it may be committed), `Fenced` or `Fatal`.
         """
         self._evidence.answers.clear()
         self._began = False
         while True:
             try:
                 with kafka_errors(f"committing a transaction of {self.transactional_id}"):
-                    # librdkafka asks for the same commit again when called again after a retriable error.
+                    # After a retriable error, another call makes librdkafka send the same commit again.
                     self._producer.commit_transaction(max(0.1, deadline.remaining))
                 break
             except Retriable as error:
@@ -259,12 +254,11 @@ class TransactionalProducer:
             self._producer.poll(0)
 
     def abort(self, deadline: Deadline) -> bool:
-        """Abort the open transaction, as far as that is possible before `deadline`; this life ends with it in any case.
+        """Abort the open transaction, if possible before `deadline`. Return whether the broker has confirmed it.
 
-        True where the broker has confirmed it.
-
-        Short calls, repeated: one long call hangs for all its time when a request was in flight on a broken connection,
-        and the next succeeds at once. What is left open is ended by the next life's `init`, or by the broker's timeout.
+        The producer is spent in any case. A transaction that is still open ends with the next `init` of the id, or with
+        the broker's timeout. It repeats short calls: after a broken connection with a request in flight, one long call
+        would wait for its whole time, and the next one succeeds at once.
         """
         self.spent = True
         self._began = False
@@ -280,11 +274,11 @@ class TransactionalProducer:
                 return False
 
     def close(self) -> None:
-        """Drop what is queued and let the client go.
+        """Drop queued records and close the client.
 
-        An open transaction is aborted where its coordinator answers at once, and else stays open until the next `init`
-        of the id. Not for the broker's sake: where librdkafka is freed while it is about to add partitions to a
-        transaction, an assertion fails and ends the process (2.16.0, `txn_req_cnt > 0`).
+        An open transaction is aborted if its coordinator answers at once; else it stays open until the next `init` of
+        the id. This is not for the broker: if librdkafka is freed while it is about to add partitions to a transaction,
+        an assertion fails and ends the process (2.16.0, `txn_req_cnt > 0`).
         """
         if self._began:
             self.abort(Deadline.after(_LAST_SECONDS))

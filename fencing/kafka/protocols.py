@@ -1,4 +1,4 @@
-"""What the kernel needs of a transactional producer: tests and the model bring their own."""
+"""The interface of transactional producers, which tests and the model also implement."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -12,7 +12,7 @@ Position = tuple[str, int, int]
 
 
 class TransactionalClient(Protocol):
-    """What a transaction needs of `fencing.kafka.producer.TransactionalProducer`."""
+    """The part of `fencing.kafka.producer.TransactionalProducer` that a transaction uses."""
 
     produce: Produce
     spent: bool

@@ -1,7 +1,7 @@
-"""kafka-python's client, for what librdkafka has no call for.
+"""kafka-python's client, for requests that librdkafka lacks.
 
-kafka-python has no public way to send a request of one's own to a broker of one's own choice. All that is used of its
-private parts is in this module; so the minor version is pinned, and `tests/fencing/test_python_client.py` is a canary.
+kafka-python has no public way to send any request to a chosen broker. Only this module uses its private parts, so the
+minor version is pinned, and `tests/fencing/test_python_client.py` is a canary.
 """
 
 import logging
@@ -12,17 +12,17 @@ from kafka import KafkaAdminClient
 from kafka.admin._transactions import AbortTransactionSpec as AbortTransactionSpec
 
 if logging.getLogger("kafka").level == logging.NOTSET:
-    logging.getLogger("kafka").setLevel(logging.WARNING)  # it tells of each connection that it opens and closes
+    logging.getLogger("kafka").setLevel(logging.WARNING)  # it logs each connection that it opens and closes
 
 
 _T = TypeVar("_T")
 
 
 class PythonClient(KafkaAdminClient):  # type: ignore[misc]  # kafka-python has no types
-    """Closed by whoever made it. One that could not be made is closed before the error is raised.
+    """A client that its creator closes. If it cannot be created, it is closed before the error is raised.
 
-    kafka-python starts its thread first and looks for a broker then, and leaves a thread behind that goes on looking
-    for it, and complaining, until the end of the process.
+    kafka-python starts its thread before it looks for a broker. Without the close, a thread would keep looking, and
+    log errors, until the process ends.
     """
 
     def __init__(self, **configs: Any) -> None:
@@ -30,41 +30,41 @@ class PythonClient(KafkaAdminClient):  # type: ignore[misc]  # kafka-python has 
             super().__init__(**configs)
         except BaseException:
             if hasattr(self, "_net"):
-                self._closed = False  # else there is nothing to close in kafka-python's eyes
+                self._closed = False  # otherwise kafka-python's `close` does nothing
                 self.close()
             raise
 
     def forget_coordinators(self) -> None:
-        """Look for them again: kafka-python keeps each for ever, also where it is another broker by now."""
+        """Look up the coordinators again: kafka-python caches them forever, even after they have moved."""
         self._manager.cluster._coordinators.clear()
 
     def run(self, work: Callable[[], Awaitable[_T]]) -> _T:
-        """Carry out on kafka-python's thread, and wait for it. Raises `KafkaError`."""
+        """Run this on kafka-python's thread, and wait for it. Raises `KafkaError`."""
         answer: _T = self._manager.run(work)
         return answer
 
     def send(self, request: object, node_id: int | None = None) -> Awaitable[Any]:
-        """Of work that runs: the answer of a broker, None for any."""
+        """Return the response of a broker, any if None. Only for use inside `run`."""
         answer: Awaitable[Any] = self._manager.send(request, node_id=node_id)
         return answer
 
     def ask_coordinators(self, keys: Collection[str], **kind: object) -> Awaitable[dict[str, int]]:
-        """Of work that runs: the node of each group's coordinator; with `key_type` of each transactional id's."""
+        """Return the node of each group's coordinator; with `key_type`, of each id's. Only for use inside `run`."""
         found: Awaitable[dict[str, int]] = self._find_coordinator_ids(list(keys), **kind)
         return found
 
     def ask_groups(self, **filters: object) -> Awaitable[Any]:
-        """Of work that runs: the groups of every broker."""
+        """Return the groups of every broker. Only for use inside `run`."""
         found: Awaitable[Any] = self._async_list_groups(**filters)
         return found
 
     def ask_group_offsets(self, groups: Mapping[str, None]) -> Awaitable[Any]:
-        """Of work that runs: what the groups have committed."""
+        """Return the committed offsets of the groups. Only for use inside `run`."""
         found: Awaitable[Any] = self._async_list_group_offsets(groups)
         return found
 
     def ask_features(self) -> Awaitable[Mapping[str, Any]]:
-        """Of work that runs: the cluster's features."""
+        """Return the cluster's features. Only for use inside `run`."""
         found: Awaitable[Mapping[str, Any]] = self._async_describe_features()
         return found
 
@@ -74,9 +74,9 @@ class PythonClient(KafkaAdminClient):  # type: ignore[misc]  # kafka-python has 
 
     @property
     def broker_version(self) -> tuple[int, ...]:
-        """As far as it can be told: the newest that speaks as this one does."""
+        """The broker's version, estimated: the newest one with the same protocol versions."""
         return tuple(int(part) for part in self._manager.broker_version_data.broker_version)
 
     def newest_version_of(self, request: type) -> int:
-        """That client and broker both have. Raises `IncompatibleBrokerVersion`."""
+        """Return the request's newest version that client and broker support. Raises `IncompatibleBrokerVersion`."""
         return int(self._manager.broker_version_data.api_version(request))

@@ -1,7 +1,7 @@
-"""Fetch requests of our own: the batches of a partition with their producers and control records.
+"""Reads a topic with its own fetch requests: the batches with their producers and control records.
 
-confluent-kafka's consumer shows neither. The requests go to the leaders, outside of any fetch session, with the same
-address and credentials as the rest.
+confluent-kafka's consumer returns neither. The requests go to the partition leaders, without a fetch session, with the
+same address and credentials as all others.
 """
 
 import time
@@ -27,7 +27,7 @@ _AGAIN_SECONDS: Final = 0.1
 
 @dataclass(slots=True)
 class _Stretch:
-    """How far one partition has been read, and how far it is to be."""
+    """The position in one partition, and the end of the reading."""
 
     position: int
     end: int
@@ -64,7 +64,7 @@ class RawFetcher:
         deadline: Deadline,
         take: Callable[[int, Batch], None],
     ) -> None:
-        """Hand over, by partition and in order, each batch between its start and its end.
+        """Pass each batch between a partition's start and end to `take`, in order within the partition.
 
         The first may begin before the start. An end must not be after the read_uncommitted end offset.
         """
@@ -80,7 +80,7 @@ class RawFetcher:
                 time.sleep(deadline.slice(_AGAIN_SECONDS))
 
     def _round(self, left: Mapping[int, _Stretch], take: Callable[[int, Batch], None]) -> bool:
-        """One request for each partition, all under way at once; whether any went on."""
+        """Send one request for each partition, in parallel. Return whether any partition advanced."""
 
         async def call() -> list[tuple[_Stretch, Any, Any]]:
             leaders = await find_leaders(self._admin, self._topic, left)
@@ -103,12 +103,12 @@ class RawFetcher:
         except BrokerResponseError as error:
             raise self._error(error) from error
         except KafkaError:
-            return False  # a broker that is away: asked again, of whoever leads then
+            return False  # the broker is unavailable: the next request goes to the leader at that time
         moved = [self._take(one, answer, found, take) for one, answer, found in answers]
         return any(moved)
 
     def _take(self, one: _Stretch, answer: Any, found: Any, take: Callable[[int, Batch], None]) -> bool:
-        """Whether the partition went on."""
+        """Take in a response. Return whether the partition advanced."""
         if found.error_code:
             error = for_code(found.error_code)
             if not error.retriable:
@@ -123,7 +123,7 @@ class RawFetcher:
                 take(found.partition_index, batch)
                 one.position = batch.last + 1
         if not found.records and not answer.throttle_time_ms and found.high_watermark >= one.end:
-            one.position = one.end  # nothing stands there any more: compaction took it
+            one.position = one.end  # compaction has removed the rest
         return one.position > before
 
     def _error(self, error: BrokerResponseError) -> Fatal | Retriable:

@@ -1,8 +1,8 @@
-"""Record batches as they stand in a partition, and which of their records a read_committed reader may see. Pure.
+"""Parses record batches, and decides which of their records a read_committed reader may see. Pure.
 
-Clients hand out records without their producer and without the control records that end transactions. Both are needed
-where a partition is read beyond its last stable offset (LSO), so the headers of the batches are read here. Headers and
-control records are never compressed; the records themselves are left to the client.
+Clients return records without their producer, and no control records, which end transactions. Both are needed to read
+a partition beyond its last stable offset (LSO), so this module parses the headers of the batches. Headers and control
+records are never compressed; the client reads the records themselves.
 """
 
 import struct
@@ -30,9 +30,9 @@ class Marker(Enum):
 class Batch(NamedTuple):
     """The header of one batch; offsets from `first` to `last`, both included.
 
-    producer_id: -1 where the records belong to no transaction. marker: set where the batch is a control batch that ends
-    one. A control batch without a marker is neither data nor an end (compaction keeps emptied batches). records: how
-    many it still holds; timestamp_ms: its newest one's, that of the broker's clock for a marker.
+    producer_id: -1 if the records have no transaction. marker: set for a control batch that ends a transaction. A
+    control batch without a marker is neither data nor an end (compaction keeps emptied batches). records: how many it
+    still has; timestamp_ms: the newest record's, or the broker's time for a marker.
     """
 
     first: int
@@ -44,11 +44,11 @@ class Batch(NamedTuple):
     records: int = 1
     timestamp_ms: int = -1
     sequence: int = -1
-    """The producer's number of its first record, counted for each partition from 0 on."""
+    """The producer's sequence number of its first record, which starts at 0 in each partition."""
 
 
 def parse(data: bytes) -> Iterator[Batch]:
-    """The batches of a fetch response. The last one may be cut off; then it is left out."""
+    """Return the batches of a fetch response, without an incomplete last one."""
     at, size = 0, len(data)
     while size - at > _MAGIC_AT:
         base, length = _PREFIX.unpack_from(data, at)
@@ -56,7 +56,7 @@ def parse(data: bytes) -> Iterator[Batch]:
         if until > size:
             return
         if data[at + _MAGIC_AT] < 2:
-            # Message sets of before Kafka 0.11, which had no transactions. A compressed one carries its last offset.
+            # Message sets from before Kafka 0.11, which had no transactions. A compressed one has its last offset.
             yield Batch(base, base)
         else:
             yield _batch(data, at, until)
@@ -83,7 +83,7 @@ def _batch(data: bytes, at: int, until: int) -> Batch:
 
 
 def _marker(record: bytes) -> Marker | None:
-    """From a control record: length, attributes, timestamp and offset delta, then the key: version and type."""
+    """Parse a control record: length, attributes, timestamp and offset delta, then the key: version and type."""
     _, at = _varint(record, 0)
     _, at = _varint(record, at + 1)
     _, at = _varint(record, at)
@@ -95,7 +95,7 @@ def _marker(record: bytes) -> Marker | None:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A zigzag number and where it ends."""
+    """Return a zigzag number, and the position after it."""
     value = shift = 0
     while True:
         byte = data[at]
@@ -107,25 +107,24 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 class Decisions:
-    """Which records of one partition are hidden from a read_committed reader, folded from its batches in order.
+    """Decides which records of one partition are hidden from a read_committed reader, from its batches in order.
 
-    The first batch given must hold or follow some offset at or before the LSO. Then a transaction that began before
-    it is covered, too: before the LSO nothing is undecided, so of such a one only the later records and the marker are
-    met here.
+    The first batch must contain or follow some offset at or before the LSO. Then a transaction that began earlier is
+    covered, too: nothing before the LSO is undecided, so only its later records and its marker matter.
 
-    The next marker of a producer id decides over all that the id wrote before it, whatever the epochs: a fence ends a
-    transaction under a higher epoch than the one that wrote it. What no marker decides is open, and hidden. Hidden
-    ranges are kept and not the visible ones, as those are few: a transaction may stay open beside millions of records.
+    The next marker of a producer id decides everything that the id wrote before it, with any epoch: fencing ends a
+    transaction with a higher epoch than its records have. Records without a marker are open, and hidden. It keeps the
+    hidden ranges, since they are few: millions of records may follow an open transaction.
     """
 
     def __init__(self) -> None:
         self._aborted: list[tuple[int, int]] = []
         self._pending: dict[int, list[tuple[int, int]]] = {}
         self.last_visible: int | None = None
-        """The offset of the last visible record; None where there is none."""
+        """The offset of the last visible record; None if there is none."""
 
     def take(self, batch: Batch) -> None:
-        """The next batch."""
+        """Apply the next batch."""
         if not batch.control:
             if batch.producer_id < 0:
                 self._show(batch.last)
@@ -145,15 +144,15 @@ class Decisions:
 
     @property
     def open(self) -> dict[int, int]:
-        """The producer ids whose transaction no marker has ended, and the first offset of each."""
+        """The producer ids with an open transaction, and its first offset."""
         return {producer_id: ranges[0][0] for producer_id, ranges in self._pending.items()}
 
     def is_open(self, offset: int) -> bool:
-        """Whether the record there belongs to a transaction that no marker has ended."""
+        """Return whether the record at this offset belongs to an open transaction."""
         return any(first <= offset <= last for ranges in self._pending.values() for first, last in ranges)
 
     def find_hidden(self) -> "Hidden":
-        """What is aborted, and what is open."""
+        """Return the offsets of aborted and open transactions."""
         return Hidden([*self._aborted, *(one for ranges in self._pending.values() for one in ranges)])
 
 

@@ -1,4 +1,4 @@
-"""A producer for reports: best effort, never in the way of the data."""
+"""A producer for reports: best effort, so that it never delays the data."""
 
 import logging
 import threading
@@ -22,7 +22,7 @@ _OVER: Final = frozenset(
         KafkaError.INVALID_PRODUCER_EPOCH,
     }
 )
-"""After one of these an idempotent producer sends nothing any more. Brokers that are killed are the usual reason."""
+"""After one of these errors, an idempotent producer sends nothing more. They mostly come from killed brokers."""
 _LAST_SECONDS: Final = 1.0
 _MOST_KEPT: Final = 1000
 
@@ -30,10 +30,10 @@ Report = tuple[str, bytes | None, bytes | None]
 
 
 class ReportProducer:
-    """Idempotent and non-transactional. Thread-safe.
+    """An idempotent, non-transactional producer. Thread-safe.
 
-    A report that cannot be queued or delivered is logged and dropped: the data does not wait for it. A client that can
-    send no more is replaced, and the new one sends what the old one had queued, in that order.
+    A report that cannot be queued or delivered is logged and dropped: the data does not wait for it. A failed client is
+    replaced, and the new one sends the old one's queued reports in the same order.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -82,7 +82,7 @@ class ReportProducer:
             self._keep((message.topic() or "", message.key(), message.value()), error, self._returned)
 
     def _keep(self, report: Report, error: KafkaError, reports: list[Report]) -> None:
-        """For the next client, where this one can send no more; it may have sent it, and then it is there twice."""
+        """Keep a report of a failed client for the next one. It may have been sent already, and is then there twice."""
         if error.code() in _OVER and len(reports) < _MOST_KEPT:
             self._over = True
             reports.append(report)
@@ -93,10 +93,10 @@ class ReportProducer:
         old, self._producer = self._producer, Closed()
         try:
             old.purge()
-            old.flush(_LAST_SECONDS)  # each report that is left comes back, in its order
+            old.flush(_LAST_SECONDS)  # the remaining reports are returned in order
         except KafkaException as error:
             log.debug("The end of a producer of reports: %s", error)
-        kept = [*self._returned, *self._refused]  # what was refused is newer than all that was queued
+        kept = [*self._returned, *self._refused]  # refused reports are newer than queued ones
         self._returned, self._refused, self._over = [], [], False
         log.warning("The producer of reports could send no more, and is replaced; %d reports are sent again", len(kept))
         self._producer = self._create()
@@ -104,7 +104,7 @@ class ReportProducer:
             self._queue(report)
 
     def flush(self, seconds: float) -> None:
-        """Wait for what is queued, at most `seconds`."""
+        """Wait at most `seconds` until the queued reports are delivered."""
         producer = self._producer  # another thread may close it in the meantime
         if isinstance(producer, Closed):
             return
@@ -116,6 +116,6 @@ class ReportProducer:
                 self._producer.flush(seconds)
 
     def close(self) -> None:
-        """Drop what is queued (`flush` first), and let the client go. Later reports are dropped."""
+        """Drop queued reports (call `flush` first), and close the client. Later reports are dropped."""
         with self._lock:
             self._producer = drop(self._producer, log)

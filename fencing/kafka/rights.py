@@ -1,4 +1,4 @@
-"""What a principal may do on a cluster, and who holds a transactional id, as far as a probe could see."""
+"""The results of probes: a principal's permissions on a cluster, and the holder of a transactional id."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,7 +14,7 @@ class Permission(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IdHolder:
-    """What the coordinator knows of a transactional id. `state` as Kafka names it; "" where it knows nothing."""
+    """The coordinator's description of a transactional id. state: Kafka's name; "" if the id is unknown."""
 
     state: str = ""
     producer_id: int = -1
@@ -22,15 +22,15 @@ class IdHolder:
 
     @property
     def open(self) -> bool:
-        """A transaction is open, or is being ended."""
+        """Whether a transaction is open, or is ending."""
         return self.state in ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRights:
-    """A topic as a principal sees it. `exists` is None where the principal may not even know.
+    """A topic as a principal sees it. exists: None if the principal may not know.
 
-    replicas: of the partition that has most; 0 where that is not known.
+    replicas: the maximum over its partitions; 0 if unknown.
     """
 
     exists: bool | None

@@ -1,4 +1,4 @@
-"""How to reach a cluster, as plain data that travels to executors as JSON."""
+"""The connection to a cluster, as plain data that is sent to executors as JSON."""
 
 import ssl
 import tempfile
@@ -23,7 +23,7 @@ _JAVA_TO_PYTHON = {
 class Connection:
     """A cluster and the credentials for it.
 
-    settings: librdkafka's names, those that any client knows (security, network). reading: what readers get on top.
+    settings: librdkafka's names, for clients of any kind (security, network). reading: additional ones for consumers.
     """
 
     bootstrap: str
@@ -32,14 +32,14 @@ class Connection:
     reading: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def librdkafka(self, **more: object) -> dict[str, object]:
-        """A librdkafka configuration; keywords with `_` for `.` are added."""
+        """Return a librdkafka configuration, with the keywords added (`_` stands for `.`)."""
         base: dict[str, object] = {
             "bootstrap.servers": self.bootstrap,
             "client.id": self.client_id,
             # A broker that restarts must be found again within a second, not after the default ten.
             "reconnect.backoff.max.ms": 1000,
             "socket.keepalive.enable": True,
-            # Connection trouble is reported by the calls that suffer from it, once, and not by each retry.
+            # The calls that fail report connection errors once, instead of each retry.
             "log.connection.close": False,
             "log_level": 2,
             **self.settings,
@@ -47,11 +47,11 @@ class Connection:
         return {**base, **{key.replace("_", "."): value for key, value in more.items()}}
 
     def for_reading(self, **more: object) -> dict[str, object]:
-        """The same for a consumer; `more` cannot be changed by anybody's settings."""
+        """Return the configuration of a consumer. No setting can replace `more`."""
         return {**self.librdkafka(), **self.reading, **self.librdkafka(**more)}
 
     def kafka_python(self) -> dict[str, object]:
-        """The same for kafka-python."""
+        """Return the configuration for kafka-python."""
         known: dict[str, object] = {
             _JAVA_TO_PYTHON[key]: value.upper() if key == "security.protocol" else value
             for key, value in self.settings.items()
@@ -64,7 +64,7 @@ class Connection:
         return {"bootstrap_servers": self.bootstrap.split(","), "client_id": self.client_id, **known}
 
     def as_json(self) -> dict[str, object]:
-        """The inverse of `from_json`; without `reading`, which is nothing that travels."""
+        """Return JSON for `from_json`, without `reading`."""
         return {"bootstrap": self.bootstrap, "settings": dict(self.settings), "client_id": self.client_id}
 
     @classmethod
@@ -76,12 +76,12 @@ class Connection:
 
 
 def _ssl_context(settings: Mapping[str, str]) -> ssl.SSLContext:
-    """For keys and certificates given as text: Python reads a client's own from files only."""
+    """Create a context for keys and certificates that are strings: Python only loads a client's own from files."""
     context = ssl.create_default_context(
         cafile=settings.get("ssl.ca.location"), cadata=settings.get("ssl.ca.pem") or None
     )
     context.check_hostname = settings.get("ssl.endpoint.identification.algorithm") != "none"
-    with tempfile.TemporaryDirectory() as scratch:  # readable by its owner only
+    with tempfile.TemporaryDirectory() as scratch:  # only its owner can read it
         files = []
         for kind in ("certificate", "key"):
             text = settings.get(f"ssl.{kind}.pem")

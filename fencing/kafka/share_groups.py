@@ -1,7 +1,6 @@
-"""The share groups of a cluster (KIP-932): who is in them, where they begin, and how to move that.
+"""Describes and changes the share groups of a cluster (KIP-932): their members, and where they start.
 
-What a broker says here is for people to see. Nothing that decides about a record is taken from it
-(`ringfence.fencing.share`).
+These answers are for people to see. No decision about a record depends on them (`ringfence.fencing.share`).
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -24,7 +23,7 @@ from ringfence.fencing.kafka.share_messages import (
 )
 
 PREFIX: Final = "share."
-"""Of a share group's own settings."""
+"""The prefix of a share group's settings."""
 
 _GROUP: Final = 32  # the resource type of a group's settings
 _COORDINATORS: Final = "Asking for the coordinators of share groups"
@@ -32,7 +31,7 @@ _COORDINATORS: Final = "Asking for the coordinators of share groups"
 
 @dataclass(frozen=True, slots=True)
 class ShareGroupMember:
-    """assigned: (topic, partition) that the group's coordinator lets it read."""
+    """A member. assigned: the (topic, partition) that the group's coordinator lets it read."""
 
     member_id: str
     client_id: str
@@ -44,7 +43,7 @@ class ShareGroupMember:
 
 @dataclass(frozen=True, slots=True)
 class ShareGroup:
-    """state: Kafka's word (Empty, Stable, Dead); epoch: counts the changes of its members and topics."""
+    """A share group. state: as in Kafka (Empty, Stable, Dead); epoch: counts the changes of its members and topics."""
 
     name: str
     state: str
@@ -54,9 +53,8 @@ class ShareGroup:
 
 @dataclass(frozen=True, slots=True)
 class ShareStart:
-    """Where a group begins in a partition (SPSO); -1 where it has not begun. lag: as the broker counts it, -1 unknown.
-
-    problem: why the broker does not tell.
+    """Where a group starts in a partition (SPSO); -1 if it has not started. lag: as the broker counts it, -1 if
+    unknown; problem: why the broker did not report it.
     """
 
     topic: str
@@ -69,7 +67,7 @@ class ShareStart:
 
 @dataclass(frozen=True, slots=True)
 class GroupSetting:
-    """A share group's setting; own: it was set for this group."""
+    """A share group's setting. own: whether it was set for this group."""
 
     name: str
     value: str
@@ -77,19 +75,19 @@ class GroupSetting:
 
 
 class ShareGroupAdmin(GroupAdmin):
-    """Asks with one principal, which needs Describe on the groups, and Read or Delete to change them."""
+    """An admin with one principal, which needs Describe on the groups, and Read or Delete to change them."""
 
     too_old = "The brokers know no share groups: that takes Kafka 4.2 or newer, with share.version=1"
     permissions = "Read, Describe and Delete on the group"
 
     def names(self) -> dict[str, str]:
-        """Every share group that this principal may describe, and its state."""
+        """Return the state of every share group that this principal may describe, by name."""
         rows = self._ask(self._admin.ask_groups(types_filter=["share"]), "Listing share groups")
         return {str(row["group_id"]): str(row["group_state"]) for row in rows}
 
     @await_coordinator
     def describe(self, names: Collection[str]) -> dict[str, ShareGroup]:
-        """Those that are there. One request for each coordinator."""
+        """Describe those groups that exist. It takes one request for each coordinator."""
         if not names:
             return {}
         found = {}
@@ -100,9 +98,10 @@ class ShareGroupAdmin(GroupAdmin):
 
     @await_coordinator
     def starts(self, names: Collection[str]) -> dict[str, list[ShareStart]]:
-        """Where each group begins, and its lag.
+        """Return where each group starts, and its lag.
 
-        One request a group: with seven or more groups in one, a 4.3 broker takes two seconds and longer (measured).
+        It takes one request per group: with seven or more groups in a request, a 4.3 broker takes two seconds or longer
+        (measured).
         """
         if not names:
             return {}
@@ -125,7 +124,7 @@ class ShareGroupAdmin(GroupAdmin):
 
     @await_coordinator
     def alter(self, name: str, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Begin at these offsets. Raises `Conflict` where somebody is a member."""
+        """Set the start offsets. Raises `Conflict` if the group has members."""
         topic_of = AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestTopic
         partition_of = topic_of.AlterShareGroupOffsetsRequestPartition
         topics: dict[str, list[Any]] = {}
@@ -145,7 +144,7 @@ class ShareGroupAdmin(GroupAdmin):
 
     @await_coordinator
     def delete_offsets(self, name: str, topics: Collection[str]) -> None:
-        """Forget where the group is in these topics. Raises `Conflict` where somebody is a member."""
+        """Delete the group's offsets in these topics. Raises `Conflict` if the group has members."""
         topic_of = DeleteShareGroupOffsetsRequest.DeleteShareGroupOffsetsRequestTopic
         request = DeleteShareGroupOffsetsRequest(
             group_id=name, topics=[topic_of(topic_name=topic) for topic in sorted(topics)]
@@ -158,7 +157,7 @@ class ShareGroupAdmin(GroupAdmin):
 
     @await_coordinator
     def delete(self, name: str) -> None:
-        """The group itself. Raises `Conflict` where somebody is a member."""
+        """Delete the group. Raises `Conflict` if it has members."""
         doing = f"Deleting share group {name}"
         answer = self._send_one(name, DeleteGroupsRequest(groups_names=[name]), doing)
         for result in answer.results:
@@ -166,7 +165,7 @@ class ShareGroupAdmin(GroupAdmin):
 
     @await_coordinator
     def settings(self, name: str) -> list[GroupSetting]:
-        """The group's share settings, those of the broker where it has none of its own."""
+        """Return the group's share settings, with the broker's value for those that it does not set."""
         wanted = DescribeConfigsRequest.DescribeConfigsResource(
             resource_type=_GROUP, resource_name=name, configuration_keys=None
         )
@@ -191,7 +190,7 @@ _clients = ClientPool(ShareGroupAdmin)
 
 @contextmanager
 def share_group_admin(connection: Connection) -> Iterator[ShareGroupAdmin]:
-    """A client that is kept for the next question. Raises `FencingError`."""
+    """Yield a client, which is kept for the next use. Raises `FencingError`."""
     with _clients.lease(connection) as client:
         yield client
 

@@ -1,7 +1,7 @@
-"""A member of a share group (KIP-932): the broker locks records for it, and it says what became of them.
+"""A member of a share group (KIP-932): the broker locks records for it, and it acknowledges them.
 
-confluent-kafka's share consumer is a preview. What it delivers, and what the broker answers to acknowledgements,
-decides nothing here: a record that was processed is known by the ledger alone (`ringfence.fencing.share`).
+confluent-kafka's share consumer is a preview. Neither its deliveries nor the broker's responses to acknowledgements
+decide which records are processed: only the ledger does (`ringfence.fencing.share`).
 """
 
 import logging
@@ -29,12 +29,12 @@ log = logging.getLogger(__name__)
 
 _DENIED: Final = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
 _CLOSE_MS: Final = 5000
-# Too long between two polls: the member joins again by itself. A topic may still come.
+# Too long between two polls: the member joins again by itself. A missing topic may still be created.
 _PASSES: Final = frozenset({KafkaError._MAX_POLL_EXCEEDED, KafkaError.UNKNOWN_TOPIC_OR_PART})
 
 
 class Answer(Enum):
-    """What becomes of a locked record: it is done, somebody shall have it again, nobody shall."""
+    """What happens to a locked record: it is done, it is delivered again, or it is never delivered again."""
 
     ACCEPT = AcknowledgeType.ACCEPT
     RELEASE = AcknowledgeType.RELEASE
@@ -42,13 +42,13 @@ class Answer(Enum):
 
 
 class ShareMember:
-    """One member, on one thread. Every record of a poll needs an answer before the next poll, which sends them."""
+    """One member, on one thread. Answer every record of a poll before the next poll, which sends the answers."""
 
     def __init__(self, connection: Connection, group: str, topics: Sequence[str], client_id: str, limit: int) -> None:
-        """limit: about how many records a poll gives; the broker locks whole batches of their producer."""
+        """limit: about how many records a poll returns; the broker locks whole batches."""
         self._doing = f"reading as a member of share group {group}"
         self.broken = False
-        """The client has lost count of what it has delivered: join again."""
+        """The client no longer knows what it has delivered: join again."""
         settings = connection.librdkafka(
             group_id=group,
             share_acknowledgement_mode="explicit",
@@ -61,7 +61,7 @@ class ShareMember:
             self._consumer.subscribe(list(topics))
 
     def poll(self, seconds: float) -> list[Message]:
-        """Locked records, none of them an error; empty after `seconds` without any. Raises `Retriable`, `Fatal`."""
+        """Return locked records, none of them an error; [] after `seconds` without any. Raises `Retriable`, `Fatal`."""
         try:
             with kafka_errors(self._doing):
                 found = list(self._consumer.poll(seconds))
@@ -78,18 +78,18 @@ class ShareMember:
                 for one in records:
                     self.answer(one, Answer.RELEASE)
                 raise raised
-            log.info("%s", raised)  # the client goes on by itself
+            log.info("%s", raised)  # the client recovers by itself
         return records
 
     def answer(self, message: Message, answer: Answer) -> None:
-        """Sent with the next poll. A lock that is lost already is no trouble: somebody else has the record then."""
+        """Set the answer that the next poll sends. If the lock is lost, it has no effect: others have the record."""
         try:
             self._consumer.acknowledge(message, answer.value)
         except (KafkaException, IllegalStateException) as error:
             log.debug("%s", error)
 
     def send_answers(self, seconds: float) -> None:
-        """Send what was answered now, where no poll will do it soon."""
+        """Send the answers now, if there is no poll soon."""
         try:
             refused = {one: error for one, error in self._consumer.commit_sync(seconds).items() if error is not None}
         except KafkaException as error:
@@ -109,7 +109,7 @@ class ShareMember:
 def alter_share_group(
     connection: Connection, group: str, settings: Mapping[str, str | None], deadline: Deadline
 ) -> None:
-    """Set a share group's own settings, each under its name with `share.` before it; None takes the broker's again.
+    """Set a share group's settings, given without their prefix `share.`; None restores the broker's default.
 
     Raises `Fatal`, `Retriable`.
     """

@@ -1,7 +1,7 @@
-"""Questions about a share group that change nothing: may this principal read it, is it somebody else's, is it allowed.
+"""Probes a share group without side effects: permissions, the type of the group, and whether settings are allowed.
 
-The same way as `ringfence.fencing.kafka.probes`: permissions are found by requests that the broker refuses for another
-reason once it has checked them, and settings by asking it to validate them only.
+As in `ringfence.fencing.kafka.probes`, permissions are found with requests that the broker refuses for another reason
+after it has checked them. Settings are only validated by the broker.
 """
 
 from collections.abc import Mapping
@@ -29,10 +29,10 @@ _CHECKED: Final = frozenset({0, 14, 15, 16, 22, 25, 27, 69})
 
 
 class ShareProber(ShareGroupAdmin):
-    """Asks with one principal, as `Prober` does."""
+    """A prober with one principal, like `Prober`."""
 
     def share_version(self) -> int:
-        """The level of share.version that is finalised; 0: share groups are off, or not known to the brokers."""
+        """Return the finalised level of share.version; 0 if share groups are off or unknown to the brokers."""
         try:
             features: Mapping[str, Any] = self._run(self._admin.ask_features())
         except IncompatibleBrokerVersion:
@@ -41,18 +41,18 @@ class ShareProber(ShareGroupAdmin):
         return int(level)
 
     def describe_group(self, name: str) -> Permission:
-        """Describe, there or not."""
+        """Return the permission Describe on a group, which need not exist."""
         request = FindCoordinatorRequest(key=name, key_type=0, max_version=3, min_version=1)
         return _judge(self._run(self._all({name: request}))[name])
 
     def read_group(self, name: str) -> Permission:
-        """Read, there or not: by a heartbeat of a member that does not exist."""
+        """Return the permission Read on a group, which need not exist. It sends a heartbeat of an unknown member."""
         request = HeartbeatRequest(group_id=name, generation_id=0, member_id=_NOBODY, max_version=3)
         return _judge(self._run(self._all({name: request}))[name])
 
     def alter_group(self, name: str, settings: Mapping[str, str]) -> tuple[Permission, str]:
-        """Whether it may set these of the group, without `share.` before their names; and what the broker has against
-        them, "" where nothing.
+        """Return the permission to set these settings, named without `share.`, and the broker's objection to their
+        values, "" for none.
         """
         resource = IncrementalAlterConfigsRequest.AlterConfigsResource
         configs = [
@@ -71,7 +71,7 @@ class ShareProber(ShareGroupAdmin):
         return Permission.UNKNOWN, ""
 
     def kind_of(self, name: str) -> str:
-        """What kind of group it is (`share`, `consumer`, `classic`); "" where there is none that may be described."""
+        """Return the type of the group (`share`, `consumer`, `classic`); "" if there is none that may be described."""
         rows = self._ask(self._admin.ask_groups(), "Listing groups")
         return next((str(row["group_type"]).lower() for row in rows if row["group_id"] == name), "")
 
@@ -79,7 +79,7 @@ class ShareProber(ShareGroupAdmin):
 def find_overdue(
     connection: Connection, waiting: Mapping[tuple[str, int], int], since_ms: int
 ) -> list[tuple[str, int]]:
-    """Topic partitions whose offset is of a time before `since_ms`. Raises `FencingError`."""
+    """Return the partitions in which the record at this offset is older than `since_ms`. Raises `FencingError`."""
     found = []
     for topic in sorted({topic for topic, _ in waiting}):
         numbers = [number for name, number in waiting if name == topic]

@@ -1,4 +1,4 @@
-"""Asks for the last stable offsets of many partitions without waiting for the brokers' answers."""
+"""Requests the last stable offsets of many partitions. It waits for brokers only if it does not know the leaders."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -9,32 +9,34 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 
 from ringfence.fencing.errors import Retriable
 from ringfence.fencing.kafka.admin import _admin, _retire
+from ringfence.fencing.kafka.listed_offsets import list_offsets
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.translation import kafka_errors
 
 _ANSWER_SECONDS = 5.0
+_LEADERS_SECONDS = 1.0
 
 
 class StableEnds:
-    """One question. Its answer may come, or an error."""
+    """One request, and later its result or its error."""
 
     def __init__(self, connection: Connection, partitions: Mapping[str, Sequence[int]]) -> None:
-        """partitions: of each topic. Raises FencingError where no client can be made."""
+        """partitions: of each topic. Raises `FencingError` if no client can be created."""
         self._connection = connection
         spec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         asked = {TopicPartition(topic, one): spec for topic, ones in partitions.items() for one in ones}
         with kafka_errors("asking for stable offsets"):
-            self._client: AdminClient = _admin(connection)  # kept: its answers go with it
-            self._answers: Mapping[TopicPartition, Future[Any]] = self._client.list_offsets(
-                asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_ANSWER_SECONDS
+            self._client: AdminClient = _admin(connection)  # kept, since its responses are lost with it
+            self._answers: Mapping[TopicPartition, Future[Any]] = list_offsets(
+                self._client, asked, IsolationLevel.READ_COMMITTED, _ANSWER_SECONDS, _LEADERS_SECONDS
             )
 
     def is_answered(self) -> bool:
-        """Whether `result` answers at once."""
+        """Return whether `result` returns at once."""
         return all(future.done() for future in self._answers.values())
 
     def result(self) -> dict[tuple[str, int], int]:
-        """The last stable offset of each (topic, partition). Raises FencingError where a broker did not answer."""
+        """Return the last stable offset of each (topic, partition). Raises `FencingError` without all responses."""
         try:
             return self._result()
         except Retriable:

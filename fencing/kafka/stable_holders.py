@@ -1,4 +1,4 @@
-"""Which open transaction holds the last stable offset of a partition."""
+"""Finds the open transaction that holds the last stable offset of a partition."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,9 +12,8 @@ _Where = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The transaction that holds a last stable offset. transactional_id: "" where no coordinator knows the producer.
-
-    since_ms: when it began, -1 where nobody knows.
+    """The transaction that holds a last stable offset. transactional_id: "" if no coordinator knows the producer;
+    since_ms: when it began, -1 if unknown.
     """
 
     producer_id: int
@@ -25,9 +24,9 @@ class Holder:
 
 
 def find_holders(prober: HangingProber, ends: Mapping[_Where, Ends], deadline: Deadline) -> dict[_Where, Holder]:
-    """Of partitions whose last stable offset is held: the open transaction that begins there.
+    """Return the open transaction that begins at the last stable offset, by partition.
 
-    None for one whose transaction has ended since.
+    Partitions whose last stable offset is not held, or whose transaction has ended since, are left out.
     """
     held = {place: each.stable for place, each in ends.items() if each.stable < each.end}
     first = _first_of(prober.open_in(held)) if held else {}

@@ -1,8 +1,8 @@
-"""The last records of a topic, for people: what is committed, aborted, and not decided yet. Changes nothing.
+"""Reads the last records of a topic for users: committed, aborted and undecided ones.
 
-1 ask for the first offset, the last stable offset (LSO) and the end of each partition, 2 read the last stretch of each
-twice, as read_uncommitted and as read_committed, 3 what only the first reading shows is aborted before the LSO, and
-behind it belongs to a transaction that is open, or stands behind one. No group is joined and nothing is committed.
+1 Request the first offset, the last stable offset (LSO) and the end of each partition. 2 Read the last range of each
+twice, with read_uncommitted and with read_committed. 3 What only the first reading returns is aborted if it is before
+the LSO. Otherwise it belongs to an open transaction, or follows one. It joins no group and commits nothing.
 """
 
 from collections import Counter
@@ -27,12 +27,12 @@ WIDEST = 20_000
 
 Headers = Sequence[tuple[str, bytes | None]]
 Keep = Callable[[int, int, Headers], bool]
-"""Partition, offset and headers of a record that was met: whether it is kept."""
+"""Returns whether to keep a record, by its partition, offset and headers."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetRecord:
-    """A whole record that was met on the way."""
+    """A whole record, as it was read."""
 
     partition: int
     offset: int
@@ -47,9 +47,9 @@ Test = Callable[[MetRecord], bool]
 
 
 class Visibility(StrEnum):
-    """What readers see of a record. OPEN: it is not before the LSO yet, so that no read_committed reader sees it.
+    """Whether readers see a record. OPEN: it is not before the LSO yet, so no read_committed reader sees it.
 
-    WAITING: the same, where it is known that its own transaction is committed: another one, still open, hides it.
+    WAITING: as OPEN, but its own transaction is known to be committed: another one, still open, hides it.
     """
 
     COMMITTED = "committed"
@@ -60,7 +60,7 @@ class Visibility(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TailRecord:
-    """A record, its key, value and headers cut to a limit; the sizes are the whole ones, -1 for null."""
+    """A record, with key, value and headers cut to a limit. The sizes are the original ones, -1 for null."""
 
     partition: int
     offset: int
@@ -75,7 +75,7 @@ class TailRecord:
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """A partition: its first offset, the last stable one, its end, and from where up to where it was read."""
+    """A partition: its first offset, its last stable offset, its end, and the range that was read."""
 
     partition: int
     first: int
@@ -87,7 +87,7 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The newest records, the newest first. `complete`: neither time nor size ended the reading before the end.
+    """The newest records, the newest first. complete: reading did not stop at the time or size limit.
 
     `partitions`: how many the topic has; those read are in `stretches`.
     """
@@ -100,9 +100,9 @@ class Tail:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """At most so many records; keys, values and headers of at most `size` bytes each. `bytes`: all that is read, also
-    what `keep` does not want, which sees every header; `kept`: of what it wants. `test`: what `keep` wants is kept if
-    this wants it, too. `each`: of one partition no more are read once so many are kept."""
+    """The limits of a reading. records: how many to keep; size: the bytes of each key, value and header that are kept;
+    bytes: of all records that are read; kept: of those that `keep` selects by their headers. test: a further condition
+    on whole records. each: the reading of a partition ends when it has kept so many."""
 
     records: int = 50
     size: int = 2048
@@ -117,7 +117,7 @@ class Limits:
 def tail(
     connection: Connection, topic: str, deadline: Deadline, limits: Limits, *, committed_only: bool = False
 ) -> Tail:
-    """`committed_only`: as a read_committed reader sees the topic. Raises what the brokers refuse."""
+    """Return its newest records. committed_only: as a read_committed reader sees them. Raises `FencingError`."""
     whole, partitions = edges(connection, topic, deadline)
     back = max(2, 2 * limits.records // max(1, len(whole)))
     while True:
@@ -130,13 +130,13 @@ def tail(
 
 
 def edges(connection: Connection, topic: str, deadline: Deadline) -> tuple[list[OffsetRange], int]:
-    """The whole partitions, at most `MOST_PARTITIONS` of them, and how many the topic has."""
+    """Return the whole ranges of at most `MOST_PARTITIONS` partitions, and how many partitions the topic has."""
     _, every = topic_identity(connection, topic, Deadline.after(deadline.slice(3.0)))
     chosen = sorted(every)[:MOST_PARTITIONS]
     first = offsets_at(connection, topic, chosen, Place.FIRST, deadline)
     stable = offsets_at(connection, topic, chosen, Place.STABLE, deadline)
     end = offsets_at(connection, topic, chosen, Place.END, deadline)
-    # An end that was asked for after the LSO is never before it, but for a topic that is made again in the meantime.
+    # An end that is requested after the LSO is not before it, unless the topic is created again in the meantime.
     return [OffsetRange(p, first[p], min(stable[p], end[p]), end[p], first[p], end[p]) for p in chosen], len(every)
 
 
@@ -149,7 +149,7 @@ def between(
     *,
     committed_only: bool,
 ) -> tuple[list[TailRecord], bool]:
-    """Of all that is kept in these stretches, the newest first; false where it is not all of them."""
+    """Return the kept records of these ranges, the newest first, and whether they are complete."""
     parts = {each.partition: each for each in stretches}
     starts = {p: each.start for p, each in parts.items()}
     committed = Reading(connection, topic, "read_committed", limits)
@@ -165,7 +165,7 @@ def between(
         if (record.partition, record.offset) in visible:
             return Visibility.COMMITTED
         stable = parts[record.partition].stable
-        # Of what could not be read in time nobody knows that it is aborted.
+        # Whether a record is aborted is unknown if it could not be read in time.
         return (
             Visibility.ABORTED if record.offset < min(stable, committed.reached[record.partition]) else Visibility.OPEN
         )
@@ -183,7 +183,7 @@ def _with_visibility(record: TailRecord, seen: Visibility) -> TailRecord:
 
 
 class Reading:
-    """One reading of stretches at one isolation level."""
+    """One reading of ranges at one isolation level."""
 
     def __init__(self, connection: Connection, topic: str, isolation: str, limits: Limits) -> None:
         self._topic = topic
@@ -196,7 +196,7 @@ class Reading:
         with kafka_errors(f"opening topic {topic}"):
             self._consumer = Consumer(
                 connection.for_reading(
-                    group_id=f"{connection.client_id}-tail",  # asked for by librdkafka; never joined
+                    group_id=f"{connection.client_id}-tail",  # librdkafka requires it; it is never joined
                     enable_auto_commit=False,
                     enable_auto_offset_store=False,
                     enable_partition_eof=True,
@@ -210,7 +210,7 @@ class Reading:
             )
 
     def run(self, starts: Mapping[int, int], ends: Mapping[int, int], deadline: Deadline) -> bool:
-        """Read up to the ends; false where time or size ended it before."""
+        """Read up to the ends. Return whether it got there within the time and size limits."""
         self.reached = dict(starts)
         left = {p for p, start in starts.items() if start < ends[p]}
         size = 0
@@ -230,7 +230,7 @@ class Reading:
         return not left
 
     def _take(self, message: Any, ends: Mapping[int, int]) -> int:
-        """Keep a record before the end; its size in bytes."""
+        """Keep a record before the end. Return its size in bytes."""
         partition, offset, error = message.partition(), message.offset(), message.error()
         if partition in self._full:
             return 0
@@ -240,7 +240,7 @@ class Reading:
                 return 0
             raised = translate(error, f"reading topic {self._topic}")
             if isinstance(raised, Retriable) and not isinstance(raised, Fatal | Fenced):
-                return 0  # the client goes on by itself
+                return 0  # the client recovers by itself
             raise raised
         self.reached[partition] = offset + 1
         key, value, headers = message.key(), message.value(), message.headers() or []

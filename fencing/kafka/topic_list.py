@@ -1,4 +1,4 @@
-"""The topics of a cluster: their names, and of some of them what there is in them."""
+"""Reads the names of a cluster's topics, and details of chosen ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from confluent_kafka.admin import ConfigResource, OffsetSpec  # type: ignore[att
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.admin import _asking
+from ringfence.fencing.kafka.listed_offsets import list_offsets
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.translation import kafka_errors
 
@@ -18,9 +19,9 @@ _SETTINGS: Final = ("retention.ms", "retention.bytes", "cleanup.policy")
 
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
-    """offsets: from first to end, all partitions together: records, markers and what compaction took.
+    """offsets: from first to end, over all partitions: records, markers and compacted records.
 
-    newest_ms: the newest record's time, -1 where there is none; settings: {} where this principal may not ask.
+    newest_ms: the newest record's time, -1 if there is none; settings: {} without DescribeConfigs.
     """
 
     name: str
@@ -32,13 +33,13 @@ class TopicInfo:
 
 
 def topic_names(connection: Connection, deadline: Deadline) -> list[str]:
-    """Those that this principal may see."""
+    """Return the topics that this principal may see."""
     with _asking(connection, "listing topics") as client:
         return sorted(client.list_topics(timeout=max(0.5, deadline.slice(5.0))).topics)
 
 
 def topic_infos(connection: Connection, names: Sequence[str], deadline: Deadline) -> list[TopicInfo]:
-    """Of these topics, those that are there."""
+    """Return the details of those of these topics that exist."""
     with _asking(connection, "describing topics") as client:
         every = client.list_topics(timeout=max(0.5, deadline.slice(5.0))).topics
         there = {name: every[name] for name in names if name in every and every[name].error is None}
@@ -53,9 +54,7 @@ def topic_infos(connection: Connection, names: Sequence[str], deadline: Deadline
             ("newest", OffsetSpec.max_timestamp()),  # type: ignore[no-untyped-call]
         ):
             level = IsolationLevel.READ_UNCOMMITTED
-            places[kind] = client.list_offsets(
-                dict.fromkeys(asked, spec), isolation_level=level, request_timeout=seconds
-            )
+            places[kind] = list_offsets(client, dict.fromkeys(asked, spec), level, seconds)
         resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in there]
         configs = client.describe_configs(resources, request_timeout=seconds)
         settings: dict[str, dict[str, str]] = {}

@@ -1,4 +1,4 @@
-"""Looks now and then whether topics still have the ids that they had. Never waits for a broker."""
+"""Checks regularly whether topics still have their ids. It never waits for a broker."""
 
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -15,11 +15,11 @@ from ringfence.fencing.kafka.translation import kafka_errors
 EVERY_SECONDS = 3.0
 _ANSWER_SECONDS = 5.0
 _SURE = 2
-"""Looks in a row that must say the same: a broker that has just started may not know each topic yet."""
+"""How many checks in a row must agree: a broker that has just started may not know each topic yet."""
 
 
 class TopicWatch:
-    """One thread calls `look`, often. `expected`: the id of each topic, by name."""
+    """One thread calls `look` often. expected: the id of each topic by name."""
 
     def __init__(self, connection: Connection, expected: Mapping[str, str], every: float = EVERY_SECONDS) -> None:
         self._connection = connection
@@ -32,7 +32,7 @@ class TopicWatch:
         self._times = 0
 
     def look(self, now: float) -> Mapping[str, str | None]:
-        """What differs for certain: the id that was found, None for a topic that is gone. now: monotonic seconds."""
+        """Return the topics that certainly differ with their id, None for a missing one. now: monotonic seconds."""
         if self._asked:
             if all(future.done() for future in self._asked.values()):
                 self._take(self._asked)
@@ -55,7 +55,7 @@ class TopicWatch:
                     found: str | None = str(future.result().topic_id)
             except FencingError as error:
                 if error.code != "UNKNOWN_TOPIC_OR_PART":
-                    return  # no broker answers, or none may tell: nothing is known
+                    return  # no answer, or no permission: nothing is known
                 found = None
             if found != self._expected[name]:
                 odd[name] = found

@@ -1,7 +1,7 @@
-"""Ends transactions that other processes have written: the writer hands over id, producer id and epoch.
+"""Ends transactions that other processes have written: the writer passes on id, producer id and epoch.
 
-The coordinator knows a transaction by these three, whoever asks. EndTxn may be sent again: until somebody initialises
-the id again, the coordinator answers a repeated commit of the same epoch as the first one.
+The coordinator identifies a transaction by these three, for any client. EndTxn may be repeated: until the id is
+initialised again, the coordinator answers a repeated commit with the same epoch like the first one.
 """
 
 import time
@@ -18,20 +18,20 @@ from ringfence.fencing.kafka.probes import _coordinator_of
 from ringfence.fencing.kafka.transactions import TransactionProber
 
 _AWAY: Final = 15
-_NOT_YET: Final = frozenset({14, _AWAY, 16, 51})  # loading, away, moved; markers are on their way
-_OVER: Final = frozenset({47, 48, 49, 90})  # the epoch, state or producer of the id is another one by now
+_NOT_YET: Final = frozenset({14, _AWAY, 16, 51})  # loading, unavailable, moved; markers are not written yet
+_OVER: Final = frozenset({47, 48, 49, 90})  # the id has another epoch, state or producer now
 _VERSION: Final = 3
-"""Of EndTxn; from version 5 on the epoch would change with each transaction (KIP-890), which librdkafka does not do."""
+"""The version of EndTxn. From 5 on, each transaction changes the epoch (KIP-890), which librdkafka does not expect."""
 
 
 class TransactionEnder(TransactionProber):
-    """Asks with one principal, which needs Write on the ids. Use as a context manager."""
+    """Ends them with one principal, which needs Write on the ids. Use it as a context manager."""
 
     def commit(self, transactions: Sequence[OpenTransaction], deadline: Deadline) -> set[str]:
-        """Commit all of them; the ids that have passed on: no commit of this transaction was possible now.
+        """Commit all of them. Return the ids whose transaction could no longer be committed.
 
-        Such a transaction timed out or was fenced; or it was committed before, and the id used again: its records tell.
-        Raises `Retriable` where a coordinator does not answer in time: call it again.
+        Such a transaction has timed out or was fenced, or it was committed before and the id was used again: its
+        records show which. Raises `Retriable` if a coordinator does not answer in time: call it again.
         """
         left = {each.transactional_id: each for each in transactions}
         over: set[str] = set()
@@ -50,7 +50,7 @@ class TransactionEnder(TransactionProber):
         return over
 
     def _end(self, transactions: Sequence[OpenTransaction], deadline: Deadline) -> dict[str, int]:
-        """An error code for each; 15 where no coordinator answers."""
+        """Return an error code for each; 15 if no coordinator answers."""
         by_id = {each.transactional_id: each for each in transactions}
         try:
             found = self._run(self._all({name: _coordinator_of(name) for name in by_id}))
@@ -64,7 +64,7 @@ class TransactionEnder(TransactionProber):
         return codes | {name: answer.error_code for name, answer in answers.items() if answer is not None}
 
     def open_ids(self) -> list[str]:
-        """Every transactional id with an open transaction, as far as this principal may describe it."""
+        """Return every transactional id with an open transaction that this principal may describe."""
         try:
             listed = self._admin.list_transactions(state_filters=["Ongoing"])
         except KafkaError as error:

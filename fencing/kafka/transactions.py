@@ -1,4 +1,4 @@
-"""What the coordinators know of transactional ids: state, holder, age, partitions (KIP-664). Changes nothing."""
+"""Describes transactional ids as their coordinators know them: state, producer, age, partitions (KIP-664)."""
 
 import time
 from collections.abc import Sequence
@@ -19,9 +19,8 @@ _OPEN: Final = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEp
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """A transactional id as its coordinator sees it. `state` as Kafka names it; "" for an id that it does not know.
-
-    started_ms: of the transaction that is open, -1 where none is; partitions: (topic, partition) it has reached.
+    """A transactional id as its coordinator knows it. state: Kafka's name, "" for an unknown id; started_ms: the start
+    of the open transaction, -1 for none; partitions: the (topic, partition) that it has written to.
     """
 
     transactional_id: str
@@ -34,7 +33,7 @@ class Transaction:
 
     @property
     def open(self) -> bool:
-        """A transaction is open, or is being ended."""
+        """Whether a transaction is open, or is ending."""
         return self.state in _OPEN
 
 
@@ -51,10 +50,10 @@ def _parse(seen: Any) -> Transaction:
 
 
 class TransactionProber(Prober):
-    """Asks with one principal, which needs Describe on the ids."""
+    """A prober with one principal, which needs Describe on the ids."""
 
     def transactions(self, ids: Sequence[str], deadline: Deadline) -> list[Transaction]:
-        """Every id, in the order given. Raises `Fatal` where one may not be described, `Retriable` without answers."""
+        """Describe these ids, in order. Raises `Fatal` if one may not be described, `Retriable` without an answer."""
         found: dict[str, Transaction] = {}
         left = list(dict.fromkeys(ids))
         while left:
@@ -77,12 +76,12 @@ class TransactionProber(Prober):
             if left and deadline.expired:
                 raise Retriable(f"The coordinator of {left[0]} does not answer. Ask again")
             if left:
-                time.sleep(deadline.slice(0.1))  # on a new cluster the coordinators' topic is only being made
+                time.sleep(deadline.slice(0.1))  # on a new cluster, the coordinators' topic is still being created
         return [found[each] for each in ids]
 
 
 def _check(id: str, code: int) -> None:
-    """Raises `Fatal` for an error that asking again does not change."""
+    """Raise `Fatal` for an error that a repeated request would get again."""
     if code not in _NOT_YET:
         name = for_code(code).__name__
         raise Fatal(f"Describing {id}: {name}. Grant the admin client Describe on that TransactionalId", name)

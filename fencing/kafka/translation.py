@@ -1,4 +1,4 @@
-"""librdkafka's errors, private codes included, as the kernel's error tree."""
+"""Translates librdkafka's errors, including its private codes, to the kernel's error classes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,8 +9,8 @@ from ringfence.fencing.errors import Abortable, Fatal, Fenced, FencingError, Ret
 
 _FENCED = {
     KafkaError._FENCED,
-    # What a producer that was fenced answers to each later call, without the reason; another reason shows in the next
-    # life's init.
+    # The error of every call after a producer was fenced, without the reason. Any other reason appears in the next
+    # producer's `init`.
     KafkaError._FATAL,
     KafkaError.PRODUCER_FENCED,
     KafkaError.INVALID_PRODUCER_EPOCH,
@@ -18,8 +18,8 @@ _FENCED = {
 }
 _OLD_GENERATION = {KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID}
 _UNANSWERED = {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError.REQUEST_TIMED_OUT}
-# What Kafka's protocol calls retriable and librdkafka's admin client hands on without that word: a broker restarts, a
-# leader or coordinator moves. Not here: an unknown topic, which callers tell from the rest.
+# Retriable in Kafka's protocol, but not marked so by librdkafka's admin client: a broker restarts, or a leader or
+# coordinator moves. An unknown topic is not here, since callers treat it differently.
 _PASSING = {
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -37,7 +37,7 @@ _PASSING = {
     KafkaError.OFFSET_NOT_AVAILABLE,
     KafkaError.UNSTABLE_OFFSET_COMMIT,
     KafkaError.THROTTLING_QUOTA_EXCEEDED,
-    KafkaError._NOENT,  # librdkafka: no leaders found, while it learns of them again
+    KafkaError._NOENT,  # librdkafka: no leaders known, while it looks them up again
 }
 _DENIED = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -54,14 +54,14 @@ _TOO_LONG = (
 
 
 def translate(error: KafkaError, doing: str) -> FencingError:
-    """The kernel's error for a Kafka error met while `doing` something (for the message)."""
+    """Return the kernel's error for a Kafka error. doing: the action, for the message."""
     code, name = error.code(), error.name()
     text = f"{doing}: {error.str()} ({name})"
     if code in _FENCED:
         return Fenced(text, name)
     if code == KafkaError._FATAL:
-        # An earlier fatal error of this client, met again without its name; with transactions it is nearly always a
-        # fence. So it is the same question (invariant 5); one that comes again and again fails the task in the end.
+        # An earlier fatal error of this client, without its name. With transactions it is nearly always a fence, so it
+        # is treated as one (invariant 5). If it recurs, the task fails in the end.
         return Fenced(text, name)
     if code in _OLD_GENERATION:
         return Fenced(f"{text}: this member's generation of the group is over", name)
@@ -80,9 +80,9 @@ def translate(error: KafkaError, doing: str) -> FencingError:
 
 @contextmanager
 def kafka_errors(doing: str) -> Iterator[None]:
-    """Translate what confluent-kafka raises inside the block.
+    """Translate the errors of confluent-kafka inside the block.
 
-    Fatal errors come out of `flush` and `poll` too, sometimes wrapped in a SystemError when a callback was running.
+    `flush` and `poll` also raise fatal errors, sometimes wrapped in a SystemError if a callback was running.
     """
     try:
         yield
@@ -101,5 +101,5 @@ def _kafka_error(raised: KafkaException) -> KafkaError:
 
 
 def unknown_outcome(error: FencingError) -> UnknownOutcome:
-    """The same trouble, met in a commit: whether the transaction was committed is open."""
+    """Convert an error in a commit: it is unknown whether the transaction was committed."""
     return UnknownOutcome(f"{error}; whether the transaction was committed is not known yet", error.code)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from ringfence.fencing.errors import Conflict
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.leader.round_plan import Round, finish
+from ringfence.fencing.leader.fencing_round import Round, finish
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_records import ConfigRecord
 

@@ -130,7 +130,7 @@ def ensure_own_topic(stores: OffsetStores, worker_settings: Settings, deadline: 
                 raise
         except FencingError as error:
             raise Fatal(
-                f"The connector's offsets topic {name} could not be made ready: {error}. Create it by hand, compacted, "
+                f"The connector's offsets topic {name} could not be prepared: {error}. Create it by hand, compacted, "
                 f"or grant Create and Describe on it, or correct the worker's {PREFIX}*; nothing was read or written",
                 error.code,
             ) from error

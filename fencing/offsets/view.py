@@ -112,7 +112,7 @@ class OffsetsView:
                 if not self._whole and all(reader.positions[p] >= end for p, end in ends.items()):
                     self._finish(time.monotonic() - began)
                 if time.time() - seen_at > _ASLEEP_SECONDS:
-                    log.info("The view of topic %s is made again: this process stood still", self._topic)
+                    log.info("The view of topic %s is built again: this process was suspended", self._topic)
                     return
                 seen_at = time.time()
                 if time.monotonic() >= look_at:

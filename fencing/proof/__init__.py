@@ -1,1 +1,1 @@
-"""Counts in Kafka itself whether a connector was exactly once, and says what cannot be counted."""
+"""Proves by counting records in Kafka that a connector was exactly once, and reports what cannot be counted."""

@@ -1,9 +1,9 @@
-"""Whether the records that are visible are those that an attempt's transactions count. Pure.
+"""Compares the visible records with the counts of an attempt's transactions. Pure.
 
 Kafka completes a transaction in every partition before its producer may begin the next one, so the times of markers
-tell transactions apart. Records are counted at the border between two transactions, and there the sums must agree. A
-record too many or too few shifts every later border, so one border that fits is enough. What was committed before the
-cut has to be judged; of what came while the topics were read, as much as fits.
+separate transactions. At the border between two transactions, the sums must be equal. One record too many or too few
+shifts every later border, so one equal border is enough. Everything before the cut must be compared; of what was
+committed while the topics were read, as much as possible.
 """
 
 from bisect import bisect_right
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class Border(NamedTuple):
-    """After a transaction: the time of its marker, what its attempt counts with it, whether it must be judged."""
+    """The end of a transaction: its marker's time, its attempt's count so far, and whether it must be compared."""
 
     time_ms: int
     counted: int
@@ -21,8 +21,8 @@ class Border(NamedTuple):
 
 
 class Aligned(NamedTuple):
-    """counted: what transactions say; visible: what stands there, up to `until_ms`. `base`: counts that were left out,
-    since their records are deleted; judged: False where nothing could be compared."""
+    """counted: by the transactions; visible: in the topics, up to `until_ms`. base: counts that were left out, since
+    their records are deleted; judged: False if nothing could be compared."""
 
     counted: int
     visible: int
@@ -32,13 +32,13 @@ class Aligned(NamedTuple):
 
     @property
     def difference(self) -> int:
-        """Records too many; negative: missing."""
+        """The number of surplus records; negative if records are missing."""
         return self.visible - self.counted if self.judged else 0
 
 
 def align(borders: Sequence[Border], parts: Iterable[tuple[int, int]], deleted_until_ms: int = -1) -> Aligned:
-    """parts: time of the marker and number of records of what is visible; deleted_until_ms: retention or compaction
-    took records of up to then, -1 for none."""
+    """parts: the marker's time and the number of visible records of each part; deleted_until_ms: retention or
+    compaction has deleted records up to this time, -1 for none."""
     ordered = sorted(parts)
     times = [time_ms for time_ms, _ in ordered]
     sums = [0, *accumulate(records for _, records in ordered)]
@@ -65,7 +65,7 @@ def align(borders: Sequence[Border], parts: Iterable[tuple[int, int]], deleted_u
 
 
 def _between(borders: Sequence[Border], n: int) -> int:
-    """The last time that belongs to transaction `n`: in the middle to the next one's marker."""
+    """Return the last time that belongs to transaction `n`: halfway to the next one's marker."""
     if n + 1 == len(borders):
         return 2**62
     return (borders[n].time_ms + borders[n + 1].time_ms) // 2

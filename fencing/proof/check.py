@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class Result(StrEnum):
-    """UNKNOWN: it cannot be counted, and the message says why. NOTE: it is no fault of the connector's."""
+    """UNKNOWN: it cannot be counted, and the message says why. NOTE: it is not a fault of the connector."""
 
     OK = "ok"
     FAILED = "failed"
@@ -15,7 +15,7 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One claim. `remedy`: what to do about it, "" where nothing is to be done."""
+    """One claim. remedy: what to do about it, "" if there is nothing to do."""
 
     name: str
     result: Result

@@ -1,4 +1,4 @@
-"""What the counts prove, check by check, and what nobody can tell from them. Pure."""
+"""Derives from the counts what is proved, and what is unknown, check by check. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,10 +17,10 @@ Key = TypeVar("Key", bound=Any)
 
 @dataclass(frozen=True, slots=True)
 class Tallied:
-    """What was read. records: by topic of the connector's records; letters: of its dead letter queue, if it has one.
+    """The counts of a proof. records: by topic; letters: those of the connector's dead letter queue, if it has one.
 
-    ids: the producer ids of the connector's transactional ids, as the coordinators know them; None where they may not
-    be asked. deleted: what retention or compaction took, for people.
+    ids: the producer ids of the connector's transactional ids, from the coordinators; None without the permission.
+    deleted: what retention or compaction has deleted, for messages.
     """
 
     commits: OffsetCommits
@@ -30,14 +30,14 @@ class Tallied:
     deleted: Sequence[str] = ()
 
     def own(self, who: Producer) -> bool:
-        """Whether it is a producer of the connector's tasks."""
+        """Return whether it is a producer of the connector's tasks."""
         return who in self.commits.producers or (self.ids is not None and who.producer_id in self.ids)
 
 
 def check_transactions(
     aligned: Mapping[Attempt, Aligned], letters: Mapping[Attempt, Aligned], tallied: Tallied
 ) -> Check:
-    """Records and source offsets of each transaction are visible together: so many as it counts."""
+    """Check that the records of each transaction are visible together with its source offsets, as many as it counts."""
     name = "transactions"
     bad = [
         _complaint(attempt, one, what)
@@ -75,7 +75,7 @@ def _complaint(attempt: Attempt, one: Aligned, what: str) -> str:
 
 
 def check_offsets_with_records(tallied: Tallied) -> Check:
-    """Nothing of the connector's producers is visible without its source offsets."""
+    """Check that no record of the connector's producers is visible without source offsets."""
     name = "records without source offsets"
     bare = {
         who: written.visible
@@ -99,7 +99,7 @@ def check_offsets_with_records(tallied: Tallied) -> Check:
 
 
 def check_order(tallied: Tallied) -> Check:
-    """No older generation or attempt has written after a newer one began, in any partition."""
+    """Check that no older generation or attempt has written after a newer one began, in any partition."""
     name = "older generations"
     bad = []
     partitions = 0
@@ -121,7 +121,7 @@ def check_order(tallied: Tallied) -> Check:
 
 
 def _find_late(spans: Sequence[tuple[int, int, Attempt]]) -> list[str]:
-    """Generations must not overlap at all, attempts of one task neither; tasks of one generation write side by side."""
+    """Return the overlaps: generations, and attempts of one task, must not have any; tasks of one generation may."""
     found = []
     generations: dict[int, tuple[int, int]] = {}
     for first, last, (_, generation, _) in spans:
@@ -144,13 +144,13 @@ def _find_late(spans: Sequence[tuple[int, int, Attempt]]) -> list[str]:
 
 
 def _overlaps(ranges: Mapping[Key, tuple[int, int]]) -> list[tuple[Key, Key, int]]:
-    """Each that goes on after the next one began: it, the next one, and its last offset."""
+    """Return each range that ends after the next one began: its key, the next one's, and its last offset."""
     ordered = sorted(ranges.items(), key=lambda each: each[1])
     return [(key, after, last) for (key, (_, last)), (after, (first, _)) in pairwise(ordered) if last >= first]
 
 
 def check_others(tallied: Tallied) -> Check:
-    """Whether other producers write to the same topics."""
+    """Report whether other producers write to the same topics."""
     name = "other producers"
     count = count_others(tallied)
     if not count:
@@ -162,7 +162,7 @@ def check_others(tallied: Tallied) -> Check:
 
 
 def count_others(tallied: Tallied) -> int:
-    """Visible records of other producers, those outside of transactions included."""
+    """Count the visible records of other producers, including those without transactions."""
     return sum(
         tally.plain + sum(written.visible for who, written in tally.producers.items() if not tallied.own(who))
         for tally in tallied.records.values()
@@ -170,7 +170,7 @@ def count_others(tallied: Tallied) -> int:
 
 
 def check_positions(tally: PositionTally | None, why_not: str) -> Check:
-    """Gaps and doubles by the place in the source that the records name."""
+    """Check for gaps and duplicates by the position in the source that the records contain."""
     name = "gaps and doubles"
     if tally is None:
         return Check(name, Result.UNKNOWN, why_not)
@@ -197,7 +197,7 @@ def check_positions(tally: PositionTally | None, why_not: str) -> Check:
 
 
 def check_deleted(tallied: Tallied) -> Check:
-    """Whether everything is still there to be counted."""
+    """Report what was deleted and so cannot be counted."""
     if not tallied.deleted:
         return Check("deleted records", Result.OK, "None: the topics hold everything from their first offset on")
     text = f"Deleted by retention or compaction, and not counted: {'; '.join(tallied.deleted[:5])}"
@@ -205,7 +205,7 @@ def check_deleted(tallied: Tallied) -> Check:
 
 
 def check_source(counted: int | None, of_source: int | None, why_not: str) -> Check:
-    """The source's own number of records up to the committed offsets, against what the transactions count."""
+    """Compare the source's own number of records up to the committed offsets with the transactions' counts."""
     name = "source"
     if of_source is None or counted is None:
         return Check(name, Result.UNKNOWN, why_not)

@@ -1,9 +1,9 @@
-"""Counts a connector's transactions and records in Kafka, while it runs. Nothing is changed, no record leaves here.
+"""Counts a connector's transactions and records in Kafka while it runs. It changes nothing, and returns no records.
 
-1 The end of the offsets topic (the cut): what is committed before it must be found. 2 The ends of the data topics,
-which are behind all data of those transactions. 3 The data topics up to there, batch by batch, and on until those of
-the connector's transactions that were open there are decided. 4 The offsets topic up to its end by then, so that every
-transaction met in step 3 is known. 5 Where records name their place in the source, the records themselves.
+1 Get the end of the offsets topic (the cut): everything that is committed before it must be found. 2 Get the ends of
+the data topics, which are after all data of those transactions. 3 Read the data topics up to there, batch by batch, and
+further until the connector's transactions that were open there are decided. 4 Read the offsets topic up to its current
+end, so that every transaction of step 3 is known. 5 If records contain their position in the source, read the records.
 """
 
 import time
@@ -31,7 +31,7 @@ from ringfence.fencing.proof.topic_tally import TopicTally
 from ringfence.fencing.topics.topic_log import TopicLog
 
 Progress = Callable[[str, int, int], None]
-"""What is being done, how many offsets of it, of how many."""
+"""The current step, how many of its offsets are done, and how many there are."""
 
 _DECIDED_SECONDS: Final = 20.0
 _AGAIN_SECONDS: Final = 0.2
@@ -53,7 +53,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """Of one topic: first offsets and ends by partition, as they were counted."""
+    """The first offsets and the ends of one topic's partitions, as they were counted."""
 
     topic: str
     first: Mapping[int, int]
@@ -63,7 +63,7 @@ class Edges:
 
 @dataclass(slots=True)
 class Counted:
-    """All that was found. `missing`: topics of the connector that are not there (any more)."""
+    """The counts. missing: topics of the connector that do not exist."""
 
     tallied: Tallied
     edges: list[Edges]
@@ -76,7 +76,7 @@ class Counted:
 
 
 class Counting:
-    """One count. Raises `Retriable`, also where time runs out; `Fatal` for what the brokers refuse."""
+    """One count. Raises `Retriable`, also if there is too little time; `Fatal` if the brokers refuse something."""
 
     def __init__(
         self, connection: Connection, offsets_connection: Connection, asked: Asked, deadline: Deadline, told: Progress
@@ -127,7 +127,7 @@ class Counting:
         return frozenset(each.producer_id for each in found if each.producer_id >= 0), ""
 
     def _edges(self, connection: Connection, topic: str) -> Edges:
-        """The end first: what is deleted in between is then before the first offset."""
+        """Ask for the end first: then records that are deleted in between are before the first offset."""
         _, partitions = topic_identity(connection, topic, self._deadline)
         end = end_offsets(connection, topic, partitions, self._deadline)
         first = offsets_at(connection, topic, partitions, Place.FIRST, self._deadline)
@@ -176,7 +176,7 @@ class Counting:
         log = TopicLog(self._offsets_connection, topic, edges.first, deadline=self._deadline)
         try:
             committed = log.catch_up(self._deadline, wanted=may_concern(name), ends=end)
-            # A generator, so that `ahead` is looked at when `catch_up` has come to its end.
+            # A generator, so that `ahead` is evaluated when `catch_up` has ended.
             for record in (one for part in (committed, _ahead_of(log)) for one in part):
                 key = decode_key(record.key)
                 if key is not None and key[0] == name:
@@ -245,7 +245,7 @@ def _describe_deleted(edges: Edges, tally: TopicTally) -> str:
 def _align_all(
     commits: OffsetCommits, tallies: Mapping[str, TopicTally], edges: Sequence[Edges], what: str
 ) -> dict[Attempt, Aligned]:
-    """Each attempt's transactions against what is visible of it."""
+    """Compare each attempt's transactions with its visible records."""
     deleted_until_ms = -1
     for each in edges:
         tally = tallies.get(each.topic)

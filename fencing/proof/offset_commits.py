@@ -1,7 +1,7 @@
-"""The committed transactions of one connector, as its offsets topic has them: who, which attempt, what it counts. Pure.
+"""Reads one connector's committed transactions from its offsets topic: producer, attempt and counts. Pure.
 
-Each carries how many records its attempt has committed with it (`fencing.offsets.record_counts`), so a transaction
-that compaction has taken away is told by the next one of the same attempt.
+Each has its attempt's number of committed records so far (`fencing.offsets.record_counts`), so the next transaction of
+the same attempt includes one that compaction has removed.
 """
 
 from bisect import bisect_left
@@ -18,7 +18,7 @@ Attempt = tuple[int, int, int]
 
 
 class OffsetRecord(NamedTuple):
-    """A record of the connector in its offsets topic, and what its header tells."""
+    """A record of the connector in its offsets topic, with its parsed header."""
 
     offset: int
     key: bytes | None
@@ -31,7 +31,7 @@ Told = Mapping[int, Sequence[OffsetRecord]]
 
 
 class Commit(NamedTuple):
-    """A committed transaction; `counts`: what its attempt has committed with it; `early`: before the cut."""
+    """A committed transaction. counts: its attempt's, including this one; early: before the cut."""
 
     time_ms: int
     counts: RecordCounts
@@ -46,7 +46,7 @@ class _Open:
 
 @dataclass(slots=True)
 class OffsetCommits:
-    """Takes the batches of the offsets topic in order. `cut`: what is committed before it must be in the data."""
+    """Folds the batches of the offsets topic in order. cut: what is committed before it must be in the data."""
 
     told: Told
     cut: Mapping[int, int]
@@ -62,7 +62,7 @@ class OffsetCommits:
     _next: dict[int, int] = field(default_factory=dict)
 
     def take(self, partition: int, batch: Batch) -> None:
-        """The next batch of a partition."""
+        """Apply the next batch of a partition."""
         expected = self._next.get(partition, 0)
         self.gaps |= batch.first != expected or batch.records != batch.last - batch.first + 1
         self._next[partition] = batch.last + 1
@@ -99,5 +99,5 @@ class OffsetCommits:
         self.attempts.setdefault(attempt, []).append(Commit(batch.timestamp_ms, told.counts, early))
 
     def commits(self, attempt: Attempt) -> list[Commit]:
-        """In the order in which they were committed: counts only grow."""
+        """Return an attempt's transactions in the order of their commits: counts never decrease."""
         return sorted(self.attempts.get(attempt, ()), key=lambda each: (each.counts, each.time_ms))

@@ -1,4 +1,4 @@
-"""A number in a record's key, value or headers, by its path. Pure."""
+"""Finds a number in a record's key, value or headers by its path. Pure."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 
 def find_number(path: str, key: bytes | None, value: bytes | None, headers: Headers) -> object:
-    """What stands at a path such as `value.seqno`; None where nothing does."""
+    """Return the number at a path such as `value.seqno`; None if there is none."""
     where, _, rest = path.partition(".")
     if where == "headers":
         name, _, rest = rest.partition(".")

@@ -1,4 +1,4 @@
-"""Gaps and doubles by the place in the source that each record names, where a connector says how to read it. Pure."""
+"""Finds gaps and duplicates by the records' positions in the source, if the connector declares them. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -15,22 +15,22 @@ _SHOWN: Final = 20
 
 @dataclass(slots=True)
 class PositionTally:
-    """Takes every visible record of the connector's topics. `unnamed`: records without a position."""
+    """Folds every visible record of the connector's topics. unnamed: the number of records without a position."""
 
     how: PositionPaths
     records: int = 0
     unnamed: int = 0
     doubles: int = 0
     doubled: list[str] = field(default_factory=list)
-    """The first doubles, for people: sequence, number and where the later one stands."""
+    """The first duplicates, for messages: sequence, number and the place of the later one."""
     full: bool = False
-    """There was more disorder than can be kept: nothing more is judged."""
+    """The records were too unordered for the memory limit: nothing more is checked."""
     _sequences: dict[str, Ranges] = field(default_factory=dict)
 
     def take(
         self, topic: str, partition: int, offset: int, key: bytes | None, value: bytes | None, headers: Headers
     ) -> None:
-        """The next visible record."""
+        """Apply the next visible record."""
         self.records += 1
         number = find_number(self.how.number, key, value, headers)
         if isinstance(number, str) and number.lstrip("-").isdecimal():
@@ -54,8 +54,8 @@ class PositionTally:
             self.full = sum(map(len, self._sequences.values())) > MOST_RANGES if len(seen) > 1000 else False
 
     def gaps(self) -> tuple[int, list[str]] | None:
-        """How many numbers are missing between the first and the last of each sequence, and the first of them; None
-        where numbers need not follow each other."""
+        """Return how many numbers are missing between the first and the last of each sequence, and the first of them;
+        None if numbers need not be consecutive."""
         if not self.how.consecutive:
             return None
         missing = 0
@@ -70,13 +70,13 @@ class PositionTally:
         return missing, shown
 
     def sequences(self) -> list[tuple[str, int, int]]:
-        """Name, first and last number of each."""
+        """Return name, first and last number of each sequence."""
         found: Iterable[tuple[str, Ranges]] = sorted(self._sequences.items())
         return [(name, next(iter(seen))[0], seen.end - 1) for name, seen in found]
 
 
 def parse_declaration(given: Any) -> PositionPaths | None:
-    """What a connector declared, as a plugin process hands it over."""
+    """Parse a connector's declaration, as a plugin process sends it."""
     if not given:
         return None
     return PositionPaths(str(given["number"]), tuple(map(str, given["sequence"])), bool(given["consecutive"]))

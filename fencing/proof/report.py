@@ -1,4 +1,4 @@
-"""The outcome of a count as a document: for the API, for a file, and as text for people. Pure."""
+"""Converts a count to a report: for the API, for a file, and for pages. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -27,7 +27,7 @@ Json = dict[str, Any]
 
 
 def make_checks(found: Counted, of_source: int | None, no_positions: str, no_source: str) -> list[Check]:
-    """All claims, the deciding ones first. of_source: what the connector says that the source holds."""
+    """Return all checks, the decisive ones first. of_source: the number of records that the source reports."""
     complete = not found.tallied.commits.gaps and not found.tallied.deleted
     counted = count_of(found) if complete else None
     return [
@@ -42,13 +42,13 @@ def make_checks(found: Counted, of_source: int | None, no_positions: str, no_sou
 
 
 def count_of(found: Counted) -> int:
-    """Records, dead letters and skipped ones that the transactions count, over all attempts that can be read."""
+    """Return the transactions' counts of records, dead letters and skipped records, over all readable attempts."""
     commits = found.tallied.commits
     return sum(sum(max(each.counts for each in commits.commits(attempt))) for attempt in commits.attempts)
 
 
 def verdict(checks: Sequence[Check]) -> str:
-    """FAILED for one that failed; EXACT where the deciding ones are all proved; else INCOMPLETE."""
+    """Return FAILED if any check failed; EXACT if all decisive ones are proved; else INCOMPLETE."""
     if any(each.result is Result.FAILED for each in checks):
         return FAILED
     proved = all(each.result is Result.OK for each in checks if each.name in _DECIDING)
@@ -56,7 +56,7 @@ def verdict(checks: Sequence[Check]) -> str:
 
 
 def to_json(found: Counted, checks: Sequence[Check]) -> Json:
-    """Counts are None where they cannot be counted."""
+    """Return the report as JSON. A count is None if it is unknown."""
     tallied, positions = found.tallied, found.positions
     written = [one for tally in tallied.records.values() for who, one in tally.producers.items() if tallied.own(who)]
     letters = [one for tally in tallied.letters.values() for who, one in tally.producers.items() if tallied.own(who)]

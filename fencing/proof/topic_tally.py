@@ -1,4 +1,4 @@
-"""What each producer has written to a topic, by what became of it: folded from batches, so no record is opened. Pure.
+"""Counts each producer's records in a topic by their outcome, from batch headers, without reading records. Pure.
 
 A transaction is decided by the next marker of its producer id in each partition (`fencing.kafka.record_batches`).
 """
@@ -12,7 +12,7 @@ from ringfence.fencing.kafka.record_batches import Batch, Marker
 
 
 class Producer(NamedTuple):
-    """One life of a producer: its id, and the epoch that it had."""
+    """A producer id with one epoch."""
 
     producer_id: int
     epoch: int
@@ -20,7 +20,7 @@ class Producer(NamedTuple):
 
 @dataclass(slots=True)
 class Written:
-    """Records by what became of them. `times`, `counts`: when the marker of each visible part came, and how many."""
+    """Records by outcome. times, counts: the marker's time and the number of records of each visible part."""
 
     visible: int = 0
     aborted: int = 0
@@ -42,22 +42,22 @@ class _Open:
 
 @dataclass(slots=True)
 class TopicTally:
-    """One topic, partition by partition. `ends`: no record from there on is counted, but markers still decide."""
+    """One topic, by partition. ends: records from there on do not count, but markers do."""
 
     ends: Mapping[int, int]
     producers: dict[Producer, Written] = field(default_factory=dict)
     spans: dict[tuple[int, Producer], tuple[int, int]] = field(default_factory=dict)
     """The first and the last offset that a producer has written in a partition."""
     plain: int = 0
-    """Records that stand in no transaction."""
+    """Records without a transaction."""
     gaps: bool = False
-    """Compaction has taken records out."""
+    """Whether compaction has removed records."""
     first_marker_ms: dict[int, int] = field(default_factory=dict)
     _open: dict[tuple[int, int], _Open] = field(default_factory=dict)
     _next: dict[int, int] = field(default_factory=dict)
 
     def take(self, partition: int, batch: Batch) -> None:
-        """The next batch of a partition."""
+        """Apply the next batch of a partition."""
         self._follow(partition, batch)
         if batch.control:
             if batch.marker is not None:
@@ -93,14 +93,14 @@ class TopicTally:
             written.aborted += held.records
 
     def find_undecided(self) -> dict[int, set[int]]:
-        """The partitions with an open transaction, and whose."""
+        """Return the partitions with open transactions, and their producers."""
         found: dict[int, set[int]] = {}
         for partition, producer_id in self._open:
             found.setdefault(partition, set()).add(producer_id)
         return found
 
     def close(self) -> None:
-        """What no marker has decided is open."""
+        """Count everything without a marker as open."""
         for (_, producer_id), held in self._open.items():
             self.producers.setdefault(Producer(producer_id, held.epoch), Written()).open += held.records
         self._open = {}

@@ -1,4 +1,4 @@
-"""Which transaction of a producer a segment of its records belongs to. Pure."""
+"""Matches a segment of a producer's records with one of its transactions. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from ringfence.fencing.offsets.record_counts import AttemptCounts
 from ringfence.fencing.provenance.segments import SEQUENCES, Segment, numbered_at
 
 _MARKERS_APART_MS: Final = (0, 1, 2, 3, 5, 8, 13, 21, 50, 100)
-"""Markers of one transaction are written at the same time; so much later one of them may be."""
+"""How far apart the markers of one transaction may be, in ms: they are written at about the same time."""
 
 Where = tuple[str, int]
 """Topic and partition."""
@@ -17,7 +17,7 @@ Where = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class OffsetsSegment:
-    """The source offsets of one transaction in one partition of the offsets topic. told: where the counts are in it."""
+    """The source offsets of one transaction in one partition of the offsets topic. told: the counts that it has."""
 
     segment: Segment
     told: AttemptCounts | None
@@ -29,7 +29,7 @@ class OffsetsSegment:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """exact: told by the numbers; else the transaction whose marker was written closest to the record's."""
+    """A match. exact: the numbers prove it; otherwise it is the transaction with the marker closest in time."""
 
     found: OffsetsSegment
     exact: bool
@@ -59,20 +59,20 @@ def _may_be(each: OffsetsSegment, record: Segment) -> bool:
 
 
 def _adds_up(record: Segment, after: int, known: Mapping[Where, Sequence[Segment]]) -> bool:
-    """Whether all that the producer had sent, once this transaction had ended, is what the transaction says."""
+    """Return whether the number of records that the producer had sent after this transaction is the one that it has."""
     return any(total_at(known, record.epoch, record.marker_ms + late) == after for late in _MARKERS_APART_MS)
 
 
 def total_at(known: Mapping[Where, Sequence[Segment]], epoch: int, time_ms: int) -> int | None:
-    """Over all partitions; None where one does not tell."""
+    """Return the number of records over all partitions; None if it is unknown for one of them."""
     numbers = [numbered_at(segments, epoch, time_ms) for segments in known.values()]
     told = [each for each in numbers if each is not None]
     return sum(told) if len(told) == len(numbers) else None
 
 
 def companions(main: OffsetsSegment, candidates: Iterable[OffsetsSegment]) -> list[OffsetsSegment]:
-    """The source offsets of the same transaction in other partitions of the offsets topic: nearest in time, and told
-    nowhere else."""
+    """Return the source offsets of the same transaction in other partitions of the offsets topic: those nearest in
+    time."""
     by_partition: dict[int, list[OffsetsSegment]] = {}
     ours = main.segment
     for each in candidates:
@@ -87,7 +87,7 @@ def companions(main: OffsetsSegment, candidates: Iterable[OffsetsSegment]) -> li
 def data_of(
     offsets: OffsetsSegment, known: Mapping[Where, Sequence[Segment]]
 ) -> tuple[list[tuple[str, Segment]], bool]:
-    """The other way round: the transaction's records, and whether the numbers show that these are all of them."""
+    """Return the records of a transaction with these offsets, and whether the numbers prove that these are all."""
     epoch, marker = offsets.segment.epoch, offsets.segment.marker
     sent = offsets.sent
     if sent is not None and len(known) == 1:

@@ -1,7 +1,7 @@
-"""Where a record came from: 1 the producer and the end of its transaction, 2 the transaction's source offsets.
+"""Finds where a record came from: 1 the producer and the end of its transaction, 2 the transaction's source offsets.
 
-Step 2 reads the offsets topics around the time of the transaction's marker, first closely, then widely. What
-compaction has removed is not found any more, and that is said.
+Step 2 reads the offsets topics around the time of the transaction's marker, first in a small window, then in a large
+one. It does not find, and reports, what compaction has removed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ _NEIGHBOURS_MS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """Who wrote a record. segment: its transaction's part of the partition, None where it belongs to no transaction."""
+    """The producer of a record. segment: its transaction's part of the partition; None without a transaction."""
 
     producer_id: int
     epoch: int
@@ -37,8 +37,8 @@ class Producer:
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffset:
-    """A source offset that a transaction committed; before: what was committed of its partition before, if it is still
-    there."""
+    """A source offset that a transaction committed. before: the previous one of its source partition, if it still
+    exists."""
 
     topic: str
     kafka_partition: int
@@ -51,9 +51,9 @@ class CommittedOffset:
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """Of whom: connector, task, generation and attempt, -1 where an earlier version or Kafka Connect wrote.
+    """A transaction, with connector, task, generation and attempt; -1 if an earlier version or Kafka Connect wrote it.
 
-    exact: shown by the numbers that brokers and kernel keep; else the nearest in time.
+    exact: the numbers of brokers and tasks prove it; otherwise it is the nearest in time.
     """
 
     connector: str
@@ -65,7 +65,7 @@ class Transaction:
 
 
 def find_producer(connection: Connection, topic: str, partition: int, offset: int, deadline: Deadline) -> Producer:
-    """Raises `Invalid` where there is no such record."""
+    """Return the producer of a record. Raises `Invalid` if there is no such record."""
     _, partitions = topic_identity(connection, topic, Deadline.after(deadline.slice(3.0)))
     if partition not in partitions:
         raise Invalid(f"Topic {topic} has no partition {partition}")
@@ -99,7 +99,7 @@ def find_transaction(
     offsets_topics: Sequence[tuple[Connection, str]],
     deadline: Deadline,
 ) -> Transaction | None:
-    """The transaction's source offsets, None where none are found. data: all topics that the connector writes to."""
+    """Return the transaction with its source offsets; None if none are found. data: the connector's target topics."""
     segment = producer.segment
     if segment is None or segment.marker is not Marker.COMMIT:
         return None
@@ -129,9 +129,9 @@ def _is_near(found: OffsetsSegment, record: Segment) -> bool:
 def known_segments(
     data: tuple[Connection, Sequence[str]], producer_id: int, time_ms: int, deadline: Deadline
 ) -> dict[Where, Sequence[Segment]]:
-    """The producer's segments in every partition of the connector's topics, around that time.
+    """Return the producer's segments in every partition of the connector's topics, around this time.
 
-    A topic that cannot be read is there without any, so that nothing adds up and nobody claims exactness.
+    A topic that cannot be read has no segments, so the numbers cannot match, and no result is called exact.
     """
     connection, topics = data
     known: dict[Where, Sequence[Segment]] = {}
@@ -154,7 +154,7 @@ Candidate = tuple[OffsetsSegment, Sequence[TailRecord]]
 def read_offsets_segments(
     connection: Connection, topic: str, producer_id: int, time_ms: int, reach_ms: int, deadline: Deadline
 ) -> list[Candidate]:
-    """The producer's transactions in the offsets topic around that time, each with its records there."""
+    """Return the producer's transactions in the offsets topic around this time, each with its records there."""
     starts, ends = bounds(connection, topic, time_ms - reach_ms, time_ms + reach_ms, deadline)
     found = segments_of(connection, topic, producer_id, starts, ends, deadline)
     wanted = [each for ones in found.values() for each in ones]

@@ -1,4 +1,4 @@
-"""Back from a committed source offset to the records that came with it."""
+"""Finds the records that were committed with a source offset."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from ringfence.fencing.provenance.windows import Found, bounds, read, segments_o
 
 @dataclass(frozen=True, slots=True)
 class RecordRange:
-    """Records of one partition, both offsets included; between them records of other transactions may stand."""
+    """Records of one partition, with both offsets. Records of other transactions may be in between."""
 
     topic: str
     partition: int
@@ -31,7 +31,7 @@ class RecordRange:
 
 @dataclass(frozen=True, slots=True)
 class RecordsOf:
-    """`exact`: the numbers show that these are the transaction's records, and all of them."""
+    """The records. exact: the numbers prove that these are all records of the transaction, and no others."""
 
     topic: str
     kafka_partition: int
@@ -53,7 +53,7 @@ def find_records(
     data: tuple[Connection, Sequence[str]],
     deadline: Deadline,
 ) -> RecordsOf | None:
-    """time_ms: of the offset's record in its topic. None where that record is not there any more."""
+    """Return the records; None if the offset's record is no longer in its topic. time_ms: the time of that record."""
     connection, topic = offsets_topic
     record = _find_offset(connection, topic, connector, partition, offset, time_ms, deadline)
     if record is None:
@@ -78,7 +78,7 @@ def find_records(
 def _find_segments(
     data: tuple[Connection, Sequence[str]], offsets: Segment, reach_ms: int, deadline: Deadline
 ) -> Mapping[Where, Sequence[Segment]]:
-    """Transactions may take long: the records stand before the marker."""
+    """Return the producer's segments. A transaction may take long, and its records come before the marker."""
     connection, topics = data
     known: dict[Where, Sequence[Segment]] = {}
     for topic in topics:
@@ -101,7 +101,7 @@ def _find_offset(
     time_ms: int,
     deadline: Deadline,
 ) -> TailRecord | None:
-    """The newest record of that source partition and offset around that time."""
+    """Return the newest record of this source partition and source offset around this time."""
     wanted = (connector, canonical(partition), canonical(offset))
     starts, ends = bounds(connection, topic, time_ms - 1_000, time_ms + 1_000, deadline)
 
@@ -121,7 +121,7 @@ def _find_offset(
 def _transaction_of(
     connection: Connection, topic: str, record: TailRecord, deadline: Deadline
 ) -> tuple[Segment | None, AttemptCounts | None]:
-    """The transaction that the record belongs to, and what it tells; None where it belongs to none."""
+    """Return the transaction of the record, and its counts; None without a transaction."""
     folded: list[Segments] = []
 
     def take(_: int, batch: Batch) -> None:
@@ -137,7 +137,7 @@ def _transaction_of(
         return None, None
     segment = folded[0].ended[0]
     told = record_counts.decode([(name, value) for name, value, _ in record.headers])
-    if told is None:  # it stands beside the transaction's last source offset, perhaps in another partition
+    if told is None:  # the last source offset of the transaction has it, which may be in another partition
         near = read_offsets_segments(connection, topic, segment.producer_id, segment.marker_ms, WINDOWS_MS[0], deadline)
         others = [each for each, _ in near if each.told and abs(each.segment.marker_ms - segment.marker_ms) <= 1]
         told = others[0].told if len(others) == 1 else None

@@ -1,4 +1,4 @@
-"""What one producer left in a partition, transaction by transaction: from the headers of batches. Pure."""
+"""Derives a producer's transactions in one partition from the headers of batches. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ SEQUENCES: Final = 2**31
 class Segment:
     """The records of one transaction in one partition, from offset `first` to `last`.
 
-    sequence: the producer's number of its first record; numbered: how many the producer had sent there when it ended.
-    marker: how the transaction ended, None while it is open; marker_offset, marker_ms: where, and when its broker wrote
-    it. A segment may have begun before the first batch that was seen.
+    sequence: the sequence number of its first record; numbered: how many records the producer had sent to the partition
+    when the transaction ended; marker: how it ended, None while it is open; marker_offset, marker_ms: the marker's
+    offset, and the time at which the broker wrote it. A segment may begin before the first batch that was read.
     """
 
     partition: int
@@ -57,14 +57,14 @@ class Segments:
             self._open = []
 
     def all(self) -> list[Segment]:
-        """Those that ended, and the one that is open."""
+        """Return the segments that have ended, and the open one."""
         return [*self.ended, self._segment(None)] if self._open else list(self.ended)
 
     def _segment(self, marker: Batch | None) -> Segment:
         first, last = self._open[0], self._open[-1]
         end = number_of(last, last.last) + 1
         if end <= first.sequence:
-            end += SEQUENCES  # the numbers begin again
+            end += SEQUENCES  # the sequence numbers have wrapped around
         ended = (marker.marker, marker.first, marker.timestamp_ms) if marker else (None, -1, -1)
         ranges = [(each.first, each.last) for each in self._open]
         start = first.sequence
@@ -74,14 +74,14 @@ class Segments:
 
 
 def number_of(batch: Batch, offset: int) -> int:
-    """The producer's sequence number of the record there. Compaction takes records out and leaves the numbers."""
+    """Return the sequence number of the record at this offset. Compaction removes records and keeps their numbers."""
     return (batch.sequence + offset - batch.first) % SEQUENCES
 
 
 def numbered_at(segments: Iterable[Segment], epoch: int, time_ms: int) -> int | None:
-    """How many records the producer had sent to this partition when its transactions up to that time had ended.
+    """Return how many records the producer had sent to this partition when its transactions up to this time had ended.
 
-    None where the segments do not tell: there is none of that epoch.
+    None if that is unknown, because there is no segment of this epoch.
     """
     ours = [each for each in segments if each.epoch == epoch]
     before = [each for each in ours if each.marker is not None and each.marker_ms <= time_ms]

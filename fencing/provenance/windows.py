@@ -1,4 +1,4 @@
-"""The batches of a producer around a moment, in all partitions of some topics. Bounded in time and in batches."""
+"""Reads the batches of a producer around a moment, in all partitions of some topics, up to a limit of batches."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -16,17 +16,17 @@ MOST_PARTITIONS: Final = 200
 
 
 class TooMuch(Retriable):
-    """More batches than a question may read."""
+    """There are more batches than one question may read."""
 
 
 class Found(Exception):
-    """What was looked for is there: the reading ends."""
+    """Raised to end a read, because it has found what it searched."""
 
 
 def bounds(
     connection: Connection, topic: str, since_ms: int, until_ms: int, deadline: Deadline, partitions: Sequence[int] = ()
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """By partition, the offsets of the first records at or after both times, the end where none is."""
+    """Return, by partition, the offsets of the first records at or after both times; the end if there are none."""
     chosen = sorted(partitions or topic_identity(connection, topic, Deadline.after(deadline.slice(3.0)))[1])
     if len(chosen) > MOST_PARTITIONS:
         raise TooMuch(f"Topic {topic} has {len(chosen)} partitions: more than {MOST_PARTITIONS} are not searched")
@@ -48,7 +48,7 @@ def segments_of(
     ends: Mapping[int, int],
     deadline: Deadline,
 ) -> dict[int, list[Segment]]:
-    """What the producer left between these offsets, by partition. Raises `Retriable` where it is too much."""
+    """Return the producer's segments between these offsets, by partition. Raises `TooMuch`."""
     folded = {number: Segments(number, producer_id) for number in starts}
     read(connection, topic, starts, ends, deadline, lambda number, batch: folded[number].take(batch))
     return {number: each.all() for number, each in folded.items()}
@@ -62,7 +62,7 @@ def read(
     deadline: Deadline,
     take: Callable[[int, Batch], None],
 ) -> None:
-    """Every batch, until `take` raises `Found`."""
+    """Call `take` with every batch, until it raises `Found`."""
     met = 0
 
     def count(number: int, batch: Batch) -> None:

@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from typing import Final, Protocol
 
-from ringfence.connectors.api import OffsetRecord, RecordBatch, SourceRecord, StructBatch
+from ringfence.connectors.api import Converters, OffsetRecord, RecordBatch, SourceRecord, StructBatch
 from ringfence.connectors.api.errors import ConnectorError
-from ringfence.connectors.api.records import MixedBatch
+from ringfence.connectors.api.records import SERIALIZED, MixedBatch
 from ringfence.connectors.columns import Column, alike, column_of
 from ringfence.fencing.kafka.protocols import Produce
 from ringfence.fencing.offsets.source_offsets import Offset, Partition
 from ringfence.fencing.records.errors import ConversionSteps, RecordErrors
 from ringfence.fencing.records.prepared import GatheredOffsets, Prepared
-from ringfence.fencing.records.sending import send_calls, send_raw
+from ringfence.fencing.records.sending import make_call, send_calls, send_raw
 from ringfence.fencing.records.topic_access import TopicAccess
 from ringfence.fencing.records.topic_check import TopicCheck
 
@@ -35,6 +35,11 @@ class Convert(ConversionSteps, Protocol):
         ...
 
     transforms: bool
+
+    @property
+    def converters(self) -> Converters | None:
+        """The converters, if `SerializedRecord` is allowed."""
+        ...
 
     @property
     def column(self) -> Callable[[Column], list[bytes | None] | None] | None:
@@ -127,9 +132,21 @@ class RecordPath:
             self._one_by_one(batch, prepared)
             return prepared
         for run in alike(batch):
-            if len(run) < _FEW or not self._by_column(run, prepared, to_values):
+            if run.__class__ is not StructBatch and run[0].value_schema is SERIALIZED:
+                self._add_serialized(run, prepared)
+            elif len(run) < _FEW or not self._by_column(run, prepared, to_values):
                 self._one_by_one(run, prepared)
         return prepared
+
+    def _add_serialized(self, run: Sequence[SourceRecord], prepared: Prepared) -> None:
+        if self._convert.converters is None:
+            raise _not_serialized()
+        topic = run[0].topic
+        self._check_topic(topic)
+        prepared.topics.add(topic)
+        prepared.calls += [(topic, one.value, one.key, -1, None, None, 0, one.headers) for one in run]
+        prepared.size += sum(len(one.value) for one in run if isinstance(one.value, bytes))
+        self._add_offsets(run, prepared)
 
     def _by_column(
         self,
@@ -154,13 +171,16 @@ class RecordPath:
         prepared.size += sum(map(len, filter(None, values)))
         if isinstance(run, StructBatch):
             prepared.offsets.append((run.source_partition, run.source_offset))
-            return True
+        else:
+            self._add_offsets(run, prepared)
+        return True
+
+    def _add_offsets(self, run: Sequence[SourceRecord], prepared: Prepared) -> None:
         partition = run[0].source_partition
         if all(record.source_partition is partition for record in run):
             prepared.offsets.append((partition, run[-1].source_offset))
         else:
             prepared.offsets += [(record.source_partition, record.source_offset) for record in run]
-        return True
 
     def _calls(self, run: Sequence[SourceRecord], topic: str, values: list[bytes | None]) -> list[tuple[object, ...]]:
         if isinstance(run, StructBatch):
@@ -181,7 +201,7 @@ class RecordPath:
             no_key = record.key is None and record.key_schema is None
             key = None if no_key else to_key(topic, record.key, record.key_schema)
             headers = to_headers(topic, record.headers) if record.headers else None
-            calls.append(_call(topic, value, key, record.partition, record.timestamp, headers))
+            calls.append(make_call(topic, value, key, record.partition, record.timestamp, headers))
         return calls
 
     def _one_by_one(self, batch: Sequence[SourceRecord], prepared: Prepared) -> None:  # noqa: C901 - the loop over records, without calls that could be spared
@@ -200,6 +220,8 @@ class RecordPath:
             offset = record.source_offset
             if record.__class__ is OffsetRecord:
                 continue
+            if record.value_schema is SERIALIZED:
+                raise _not_serialized()
             try:
                 out = record if transform is None else transform(record)
                 if out is None:
@@ -219,7 +241,7 @@ class RecordPath:
                 continue
             if value is not None:
                 size += len(value)
-            add(_call(topic, value, key, out.partition, out.timestamp, headers))
+            add(make_call(topic, value, key, out.partition, out.timestamp, headers))
         if partition is not None:
             offsets.append((partition, offset))
         prepared.size += size
@@ -257,20 +279,8 @@ class RecordPath:
         return sent
 
 
-def _call(
-    topic: str,
-    value: bytes | None,
-    key: bytes | None,
-    partition: int | None,
-    timestamp: int | None,
-    headers: list[tuple[str, bytes | None]] | None,
-) -> tuple[object, ...]:
-    """Return the arguments of `produce`, positional: keywords cost twice as much. The two None are delivery
-    callbacks.
-    """
-    to = -1 if partition is None else partition
-    if headers is not None:
-        return (topic, value, key, to, None, None, timestamp or 0, headers)
-    if timestamp:
-        return (topic, value, key, to, None, None, timestamp)
-    return (topic, value, key, to)
+def _not_serialized() -> ConnectorError:
+    return ConnectorError(
+        "The task returned a SerializedRecord although a transform changes the records: look at context.converters "
+        "before you return one"
+    )

@@ -11,6 +11,25 @@ Call = tuple[object, ...]
 """The positional arguments of `produce`."""
 
 
+def make_call(
+    topic: str,
+    value: bytes | None,
+    key: bytes | None,
+    partition: int | None,
+    timestamp: int | None,
+    headers: list[tuple[str, bytes | None]] | None,
+) -> Call:
+    """Return the arguments of `produce`, positional: keywords cost twice as much. The two None are delivery
+    callbacks.
+    """
+    to = -1 if partition is None else partition
+    if headers is not None:
+        return (topic, value, key, to, None, None, timestamp or 0, headers)
+    if timestamp:
+        return (topic, value, key, to, None, None, timestamp)
+    return (topic, value, key, to)
+
+
 def send_calls(calls: Sequence[Call], produce: Produce, full: Callable[[], None]) -> int:
     """Call `produce` for each; return their number. `full()` makes room in the producer's queue, or raises."""
     _send(calls, produce, full)

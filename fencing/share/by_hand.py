@@ -1,8 +1,8 @@
-"""The ledger as people see it, one line a partition, and what it takes to move it by hand. Pure.
+"""Shows the ledger to people, with one offset per partition, and converts their changes. Pure.
 
-A line stands for the states of all slots. Where somebody writes it, those states have to go: they would go on saying
-what they have said. A connector's offsets are moved on a STOPPED connector only, behind its fencing round, so no task
-can write a state behind them.
+One offset combines the states of all slots. If a user changes it, the states of the slots must be deleted, since they
+would still count. Offsets are only altered while the connector is STOPPED and its fencing round is over, so no task can
+write a state after that.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ Changes = Sequence[tuple[Partition, Offset | None]]
 
 
 def merge(connector: ConnectorName, offsets: Iterable[SourceOffset]) -> list[SourceOffset]:
-    """Source offsets with one in place of all slots' states of a partition; others stay as they are."""
+    """Return the source offsets, with one for all slots' states of a partition. Others are unchanged."""
     ledger, others = Ledger(connector), []
     for found in offsets:
         if parse_partition(found.partition) is None:
@@ -35,7 +35,7 @@ def merge(connector: ConnectorName, offsets: Iterable[SourceOffset]) -> list[Sou
 
 
 def expand(changes: Changes, known: Iterable[SourceOffset]) -> Changes:
-    """The changes, and before them the end of each slot's state of a partition that they are about."""
+    """Return the changes, preceded by tombstones for the slots' states of the partitions that they change."""
     moved = {parsed[0] for partition, _ in changes if (parsed := parse_partition(partition)) and parsed[1] is None}
     given = {parsed for partition, _ in changes if (parsed := parse_partition(partition))}
     ended: list[tuple[Partition, Offset | None]] = []

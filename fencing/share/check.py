@@ -1,11 +1,13 @@
-"""What a transaction does between its last record and its commit: it makes sure that its claim is the first.
+"""Makes sure, between the last record of a transaction and its commit, that its claim is the first.
 
-1 the claim is in the ledger, at a known offset; 2 the ledger is read up to it; 3 an earlier claim on the same offsets
-that is committed: abort, and filter again; one that is undecided is waited for, until its marker is there. After a
-while its slot is fenced, which is no decision either: only the marker is. 4 None is left: commit.
+1. The claim is in the ledger, at a known offset.
+2. The ledger is read up to that offset.
+3. If an earlier claim on the same offsets is committed, abort and filter the records again. If it is undecided, wait
+   for its marker. After a while its slot is fenced, but only the marker decides.
+4. If no earlier claim is left, commit.
 
-Two committed transactions cannot have an offset in common: the later claim of the two was committed after the earlier
-one had been seen, and seen to be aborted. No clock, lock, count or membership is needed for that.
+Two committed transactions never have an offset in common: before the later claim was committed, the earlier one was
+seen to be aborted. This needs no clock, lock, count or membership.
 """
 
 import logging
@@ -26,8 +28,8 @@ BLOCKED = "CLAIMED_BY_ANOTHER"
 class ClaimCheck:
     """The check of one task.
 
-    fence(slots): ends what is open under these slots' transactional ids. patience_s: how long to wait for an undecided
-    claim before that; longer than a transaction takes, or tasks that are only slow are disturbed.
+    fence(slots): ends the open transactions of these slots' transactional ids. patience_s: how long to wait for an
+    undecided claim before that. It must be longer than a transaction takes, or slow tasks are fenced.
     """
 
     def __init__(
@@ -47,11 +49,11 @@ class ClaimCheck:
         self.fences = 0
 
     def restart(self, tail: LedgerTail) -> None:
-        """The ledger is read by another one."""
+        """Continue with another reader of the ledger."""
         self._tail = tail
 
     def run(self, claims: Claims, at: int, deadline: Deadline, stopping: Callable[[], bool]) -> None:
-        """Returns when the claim at ledger offset `at` is the first on all of its offsets. Else raises `Abortable`."""
+        """Return when the claim at ledger offset `at` is the first on all of its offsets; else raise `Abortable`."""
         if not self._tail.wait(lambda: self._tail.position > at, deadline.remaining):
             raise Abortable(f"The ledger could not be read up to the claim at {at} in time: the transaction is aborted")
         fence_at = self._clock.monotonic() + self._patience_s
@@ -59,7 +61,7 @@ class ClaimCheck:
             rivals = self._rivals(claims, at)
             if rivals.committed:
                 self.conflicts += 1
-                raise Abortable("Another task has committed some of these records: they are left to it", BLOCKED)
+                raise Abortable("Another task has committed some of these records, so this task skips them", BLOCKED)
             if not rivals.undecided:
                 return
             if deadline.expired or stopping():
@@ -77,7 +79,7 @@ class ClaimCheck:
     def _end(self, slots: Sequence[int], deadline: Deadline) -> None:
         if not slots:
             return
-        log.warning("Tasks %s hold records for long and are fenced; they begin again if they live", slots)
+        log.warning("Tasks %s have held records for too long and are fenced; if they are alive, they restart", slots)
         self.fences += len(slots)
         try:
             self._fence(slots, deadline)

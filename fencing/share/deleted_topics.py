@@ -1,9 +1,9 @@
-"""Which input partitions are gone for ever, so that the ledger need not know them any more.
+"""Finds input partitions that were deleted, so that the ledger can forget them.
 
-To forget one that is still there would process its records again. So a topic that cannot be described is not a deleted
-one. Deleted is a topic of which its own cluster says, asked for its name, that there is none or that it has another id;
-whenever it is asked, and for ten minutes. Ids never come back. A state that does not say which cluster its topic was in
-stays: the connector may read from another one now.
+If the ledger forgot a partition that still exists, its records would be processed again. So a topic only counts as
+deleted if its own cluster says, each time it is asked for ten minutes, that the name does not exist or has another id.
+A topic that cannot be described is not deleted. Ids are never reused. A state without the id of its cluster is kept,
+since the connector may read from another cluster now.
 """
 
 import logging
@@ -23,19 +23,19 @@ _EVERY_S: Final = 20.0
 _SECONDS: Final = 10.0
 
 Places = Mapping[InputPartition, tuple[str, str]]
-"""Input partitions, with the topic's name and the id of its cluster as the ledger has them; "" where it has none."""
+"""Input partitions, with the topic's name and its cluster's id from the ledger; "" if unknown."""
 
 
 class Absences:
-    """Since when each partition's topic has been away, without a word to the contrary. Pure."""
+    """Tracks since when each partition's topic has been missing without interruption. Pure."""
 
     def __init__(self, after_s: float) -> None:
         self._after_s = after_s
         self._since: dict[InputPartition, float] = {}
 
     def note(self, now: float, places: Places, cluster: str, found: Mapping[str, str | None]) -> list[InputPartition]:
-        """The partitions that are gone. found: the id that each name has in this cluster, None where it says that there
-        is no such topic; without the names of which nobody can tell.
+        """Return the deleted partitions. found: the id of each name in this cluster, None if the cluster says that
+        there is no such topic; names whose state is unknown are left out.
         """
         away = [
             tp
@@ -47,7 +47,7 @@ class Absences:
 
 
 class DeletedTopics:
-    """Asks the input's cluster, every now and then."""
+    """Asks the input's cluster regularly."""
 
     def __init__(self, connection: Connection, clock: Clock) -> None:
         self._connection = connection
@@ -57,7 +57,7 @@ class DeletedTopics:
         self._looked_at = clock.monotonic()
 
     def look(self, places: Places) -> list[InputPartition]:
-        """Those that are gone. Raises nothing: who cannot tell knows of none."""
+        """Return the deleted partitions; none if the cluster does not answer."""
         now = self._clock.monotonic()
         if now - self._looked_at < self._every_s or not places:
             return []
@@ -71,7 +71,7 @@ class DeletedTopics:
             return self._absences.note(now, places, "", {})
 
     def _ask(self, names: Iterable[str], limit: Deadline) -> dict[str, str | None]:
-        """One by one: what cannot be told of one name says nothing of the others."""
+        """Ask for the names one by one, since a failure for one says nothing about the others."""
         found: dict[str, str | None] = {}
         for name in sorted(set(names) - {""}):
             try:

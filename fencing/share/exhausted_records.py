@@ -1,4 +1,4 @@
-"""Records that a task gives up without trying them again: each becomes a dead letter of the next transaction."""
+"""Records that a task gives up without another try: each becomes a dead letter in the next transaction."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -13,20 +13,20 @@ MakeDeadLetter = Callable[[api.SourceRecord, str, Exception], tuple[object, ...]
 
 
 class ExhaustedRecords:
-    """The records that were tried alone as often as the broker may deliver one, and were never committed."""
+    """Records that were tried alone up to the delivery limit, and were never committed."""
 
     def __init__(self, tries: int) -> None:
-        """tries: how often each of them was tried alone."""
+        """tries: how often each record was tried alone."""
         self._tries = tries
         self._records: list[ShareRecord] = []
         self.make_dead_letter: MakeDeadLetter = _refuse
-        """What to produce of a record. Set by the run, whose error policy knows the topic."""
+        """Converts a record to a dead letter. Set by the run, since its error policy knows the topic."""
 
     def add(self, records: Iterable[ShareRecord]) -> None:
         self._records += records
 
     def clear(self) -> None:
-        """Their transaction is committed, or they are found again."""
+        """Forget them: their transaction is committed, or they will be found again."""
         self._records = []
 
     def produce(self, produce: Produce) -> int:

@@ -1,8 +1,8 @@
-"""Has the partitions' leaders forget where a share group stood before its offsets were altered.
+"""Makes the partitions' leaders forget a share group's position from before its offsets were altered.
 
-AlterShareGroupOffsets changes what is stored. The leader of a partition goes on with what it has in memory until an
-answer of a member is refused for it (measured with Kafka 4.3): the next member is given records from before. So a
-member that nobody sees comes first, takes some records of each partition, and gives all of them back.
+AlterShareGroupOffsets only changes the stored state. The leader of a partition keeps using its memory until it must
+refuse an acknowledgement of a member (measured with Kafka 4.3), so the next member would get records from the old
+position. Therefore a temporary member acquires some records of each partition first, and releases all of them.
 """
 
 import logging
@@ -25,26 +25,27 @@ _RECORDS = 10
 
 @dataclass(frozen=True, slots=True)
 class Altered:
-    """Where a partition begins now, and its end. Before its end there may be a record to be given."""
+    """A partition's new start and its end. There may be records in between."""
 
     start: int
     end: int
 
 
 def is_sure(start: int, first: int, before: int | None) -> bool:
-    """first: of the records that came; before: of those that came before them, and were given back.
+    """Return whether the leader certainly uses the new start. first: the first record of this delivery; before: the
+    first record of the previous one, which was released.
 
-    There may be no record at the start. But what lies behind it may be of before, too, where the start has gone back:
-    only if it comes once more, after the leader has heard an answer to it, is it what there is.
+    There may be no record at the start. A later first record may also come from the old position, if the start moved
+    back. Only if it is delivered again, after the leader has handled its release, is it the first one that exists.
     """
     return first == start or (first > start and first == before)
 
 
 def flush(connection: Connection, group: str, altered: Mapping[Partition, Altered], limit: Deadline) -> list[Partition]:
-    """Returns the partitions of which it is not sure; none after a partition's end is waited for. Raises nothing.
+    """Flush the partitions; return those for which it is not certain (`is_sure`). Raises nothing.
 
-    A partition is sure by `is_sure`; one that begins at its end, when nothing of before comes within the time that a
-    member needs to join.
+    For a partition that starts at its end, it is certain if no record arrives within the time that a member needs to
+    join.
     """
     left = {place for place, one in altered.items() if one.start < one.end}
     quiet = set(altered) - left

@@ -1,7 +1,7 @@
-"""What it means that a share group begins elsewhere in a partition, in numbers. Pure.
+"""Computes the effect of another start offset of a share group: records processed again, and records skipped. Pure.
 
-A group without a ledger has done what is before its start offset. For a connector's group the ledger counts: what it
-has as done is not processed again, wherever the group begins, unless the ledger is moved with it.
+A group without a ledger has processed what is before its start offset. For a connector's group, the ledger decides:
+records that are done there are not processed again, whatever the start offset, unless the ledger is moved, too.
 """
 
 from collections.abc import Mapping
@@ -14,10 +14,10 @@ UNKNOWN = -1
 
 @dataclass(frozen=True, slots=True)
 class PartitionMove:
-    """One partition: its first offset and its end, where the group begins now, and where it will.
+    """One partition: its first offset and its end, and the group's present and future start.
 
-    topic_id: as the ledger writes it. start: UNKNOWN where the group has not begun. forgets: the group will know
-    nothing of the partition any more, and `to` is where it begins by its settings when it is read again.
+    topic_id: in the ledger's format; start: UNKNOWN if the group has not started; forgets: whether the group's offset
+    is deleted; then `to` is where its settings make it start again.
     """
 
     topic: str
@@ -34,7 +34,7 @@ class PartitionMove:
         return self.forgets or self.to != self.start
 
     def count(self, ledger: State | None = None) -> tuple[int, int]:
-        """How many offsets are processed again, and how many never: of those that the partition still has."""
+        """Return how many of the partition's present offsets are processed again, and how many are skipped."""
         if ledger is not None:
             return self._count_by(ledger)
         if self.start == UNKNOWN:
@@ -51,13 +51,13 @@ class PartitionMove:
 
 
 def place_of(wanted: int, first: int, end: int) -> int:
-    """The nearest offset that the partition has."""
+    """Return the nearest offset that the partition has."""
     return min(max(wanted, first), end)
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Where a group is to begin: exactly one of earliest, latest, an offset, or a time (ms since the epoch)."""
+    """The requested start: exactly one of earliest, latest, an offset, or a time (ms since the epoch)."""
 
     place: str = ""
     offset: int = UNKNOWN
@@ -65,7 +65,7 @@ class Wish:
 
     @classmethod
     def parse(cls, value: object) -> "Wish":
-        """`earliest`, `latest`, `{"offset": n}` or `{"time_ms": n}`. Raises ValueError with what is wrong."""
+        """Parse `earliest`, `latest`, `{"offset": n}` or `{"time_ms": n}`. Raises ValueError."""
         match value:
             case "earliest" | "latest":
                 return cls(place=value)
@@ -81,7 +81,7 @@ class Wish:
         return {"offset": self.offset} if self.offset != UNKNOWN else {"time_ms": self.time_ms}
 
     def find(self, first: int, end: int, at_time: int) -> int:
-        """The offset in a partition. at_time: that of the first record at or after `time_ms`, UNKNOWN for none."""
+        """Return the offset in a partition. at_time: of the first record at or after `time_ms`, UNKNOWN for none."""
         if self.place:
             return first if self.place == "earliest" else end
         if self.offset != UNKNOWN:
@@ -94,6 +94,6 @@ def _is_number(number: int) -> bool:
 
 
 def sum_up(moves: Mapping[PartitionMove, State | None]) -> tuple[int, int]:
-    """All partitions together: processed again, and never."""
+    """Return, over all partitions, how many offsets are processed again, and how many are skipped."""
     counts = [move.count(state) for move, state in moves.items()]
     return sum(again for again, _ in counts), sum(skipped for _, skipped in counts)

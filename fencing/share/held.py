@@ -1,4 +1,4 @@
-"""What one task holds of its share group's records at this moment. The broker tells nobody; only the members know."""
+"""The records of a share group that one task holds at this moment. Brokers do not report it; only members know."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -7,14 +7,14 @@ from ringfence.fencing.share.ranges import Ranges
 from ringfence.fencing.share.records import ShareRecord
 
 MOST: Final = 200
-"""So many ranges are told."""
+"""The maximum of ranges in a report."""
 
 Held = tuple[tuple[str, int, int, int], ...]
 """Topic, partition, first and last offset of each range."""
 
 
 def find_held(records: Iterable[ShareRecord]) -> Held:
-    """Of these records those that the broker has locked."""
+    """Return those of these records that the broker has locked, as ranges."""
     found: dict[tuple[str, int], Ranges] = {}
     for record in records:
         if record.message is not None:

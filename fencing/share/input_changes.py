@@ -1,4 +1,4 @@
-"""Changes of the input's partitions that the ledger must know: where new ones begin, and which topics were deleted."""
+"""Claims changes of the input's partitions in the ledger: the start of new ones, and the end of deleted topics."""
 
 import logging
 from typing import Final
@@ -6,38 +6,44 @@ from typing import Final
 from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.kafka.admin import Place, offsets_at
 from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.share.claims import SlotClaims
 from ringfence.fencing.share.deleted_topics import DeletedTopics
 from ringfence.fencing.share.input_topics import InputTopics
 from ringfence.fencing.share.ledger_tail import LedgerTail
+from ringfence.fencing.share.processed_offsets import ProcessedOffsets
 from ringfence.fencing.share.settings import Start
 
 log = logging.getLogger(__name__)
 
 _SECONDS: Final = 30.0
 _TURN_S: Final = 2.0
-"""The first task claims at once, the others after this time: all at once would be in each other's way."""
+"""The first task claims at once, the others after this time, so that they do not conflict."""
 
 
 class InputChanges:
-    """What one slot claims beside its records. On the task's thread."""
+    """What one slot claims in addition to its records. Used on the task's thread."""
 
     def __init__(
-        self, connection: Connection, slot: int, inputs: InputTopics, claims: SlotClaims, start: Start, clock: Clock
+        self,
+        connection: Connection,
+        slot: int,
+        inputs: InputTopics,
+        processed: ProcessedOffsets,
+        start: Start,
+        clock: Clock,
     ) -> None:
-        self._connection, self._slot, self._inputs, self._claims = connection, slot, inputs, claims
+        self._connection, self._slot, self._inputs, self._processed = connection, slot, inputs, processed
         self._start, self._clock = start, clock
         self._deleted = DeletedTopics(connection, clock)
         self._unknown_since = 0.0
 
     def claim(self, tail: LedgerTail) -> bool:
-        """Claim what has changed. True where records have to wait for it."""
+        """Claim what has changed. Return whether records must wait for it."""
         return self._claim_starts(tail) or self._claim_ends(tail)
 
     def _claim_starts(self, tail: LedgerTail) -> bool:
-        """Claim where partitions begin that the ledger does not know; False where it knows all of them."""
+        """Claim the start of partitions that the ledger does not know; return False if it knows all of them."""
         with tail.changed:
-            unknown = [(name, tp) for name, tp in self._inputs.partitions() if not self._claims.is_known(tp)]
+            unknown = [(name, tp) for name, tp in self._inputs.partitions() if not self._processed.is_known(tp)]
             if not unknown:
                 self._unknown_since = 0.0
                 return False
@@ -46,23 +52,25 @@ class InputChanges:
         now = self._clock.monotonic()
         self._unknown_since = self._unknown_since or now
         if self._slot and now - self._unknown_since < _TURN_S:
-            tail.wait(lambda: all(self._claims.is_known(tp) for _, tp in unknown), 0.2)
+            tail.wait(lambda: all(self._processed.is_known(tp) for _, tp in unknown), 0.2)
             return True
         for name, tp in unknown:
             latest = self._start is Start.LATEST and name not in seen
             place = Place.END if latest else Place.FIRST
             limit = Deadline.after(_SECONDS, self._clock)
             low = offsets_at(self._connection, name, [tp.partition], place, limit)[tp.partition]
-            self._claims.claim_start(tp, name, low)
+            self._processed.claim_start(tp, name, low)
         return True
 
     def _claim_ends(self, tail: LedgerTail) -> bool:
-        """Have the ledger forget deleted topics; the first task does it for all. False: there is nothing to write."""
+        """Have the ledger forget deleted topics; the first task does it for all. Return whether there is something to
+        write.
+        """
         if self._slot:
             return False
         with tail.changed:
             places = tail.ledger.places()
         for tp in self._deleted.look(places):
             log.info("Topic %s of id %s was deleted: the ledger forgets it", places[tp][0], tp.topic_id)
-            self._claims.end(tp)
-        return self._claims.pending
+            self._processed.end(tp)
+        return self._processed.pending

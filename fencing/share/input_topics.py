@@ -1,4 +1,4 @@
-"""The topics that a share group reads: their ids and partitions, as they were just before and just after a reading."""
+"""The topics that a share group reads: their ids and partitions, just before and just after a poll."""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -15,9 +15,9 @@ _SECONDS = 10.0
 
 
 class InputTopics:
-    """A record is delivered under a topic's name, and the ledger goes by the topic's id.
+    """Finds the id of a topic by name: records are delivered with the name, and the ledger has the id.
 
-    Ids never come back: where a topic has the same one before and after a reading, that is whose records were read.
+    Ids are never reused. So if a topic has the same id before and after a poll, the records are of that topic.
     """
 
     def __init__(self, connection: Connection, names: Sequence[str]) -> None:
@@ -26,10 +26,10 @@ class InputTopics:
         self._ids: dict[str, str] = {}
         self._counts: dict[str, int] = {}
         self.cluster = ""
-        """The id of their cluster, once it has told it."""
+        """The id of their cluster; "" until it is known."""
 
     def refresh(self) -> None:
-        """Look at all of them. One that is not there (yet) is left out. Raises `FencingError`."""
+        """Fetch ids and partitions of all topics. A missing one is left out. Raises `FencingError`."""
         self.cluster = self.cluster or self._ask_for_cluster()
         found = topic_ids(self._connection, self.names, Deadline.after(_SECONDS))
         for name in self.names:
@@ -56,21 +56,21 @@ class InputTopics:
     def _forget(self, name: str) -> None:
         self._counts.pop(name, None)
         if self._ids.pop(name, None) is not None:
-            log.warning("Topic %s is not there any more", name)
+            log.warning("Topic %s no longer exists", name)
 
     def is_same(self, names: Iterable[str]) -> bool:
-        """Whether these topics are still the ones that were looked at. Ask after a reading."""
+        """Return whether these topics still have the same ids. Call it after a poll."""
         asked = sorted(set(names))
         found = topic_ids(self._connection, asked, Deadline.after(_SECONDS))
         return all(name in self._ids and found[name] == self._ids[name] for name in asked)
 
     def find(self, name: str, partition: int) -> InputPartition | None:
-        """None where the topic was not there, or had fewer partitions, when it was looked at."""
+        """Return the partition; None if the topic was missing, or had fewer partitions, at the last refresh."""
         known = partition < self._counts.get(name, 0)
         return InputPartition(self._ids[name], partition) if known else None
 
     def partitions(self) -> list[tuple[str, InputPartition]]:
-        """Each partition with its topic's name."""
+        """Return each partition with its topic's name."""
         return [
             (name, InputPartition(self._ids[name], number))
             for name, count in self._counts.items()

@@ -1,7 +1,7 @@
-"""A connector's ledger as its log tells it, claim by claim and marker by marker. Pure.
+"""The state of a connector's ledger, folded from the claims, states and markers in its log. Pure.
 
-What is committed counts; what is undecided may. Which of the two it is stands in the transaction's marker in this very
-log, and nowhere else: neither a fence that was sent nor an answer that was received decides it.
+What is committed counts; what is undecided may still count. Only the transaction's marker in this log decides it,
+neither a fencing request nor its response.
 """
 
 import json
@@ -16,9 +16,9 @@ from ringfence.fencing.share.ledger_records import Claim, Claims, State, decode_
 
 @dataclass(frozen=True, slots=True)
 class Rivals:
-    """What stands in a claim's way: earlier claims on some of its offsets.
+    """The earlier claims on some of a claim's offsets.
 
-    committed: one of them has won already. undecided: the slots of those that may still.
+    committed: one of them is committed. undecided: the slots of those that may still be committed.
     """
 
     committed: bool
@@ -32,7 +32,7 @@ class _Place:
 
 
 class _Transaction:
-    """What an open transaction has put into the ledger so far."""
+    """What an open transaction has written to the ledger so far."""
 
     __slots__ = ("claims", "states")
 
@@ -42,7 +42,7 @@ class _Transaction:
 
 
 class Ledger:
-    """Folds the ledger partition's records, read_uncommitted and in their order, and the markers between them."""
+    """Folds the ledger partition's records, read with read_uncommitted and in order, and the markers between them."""
 
     def __init__(self, connector: ConnectorName) -> None:
         self.connector = connector
@@ -51,14 +51,14 @@ class Ledger:
         self._merged: dict[InputPartition, State] = {}
 
     def begin(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Start from what is known to be committed, keys and values in the order of their writing."""
+        """Start from records that are known to be committed: keys and values, in the order of their offsets."""
         for key, value in entries:
             self.take(-1, -1, key, value)
 
     def take(self, producer_id: int, offset: int, key: bytes | None, value: bytes | None) -> None:
-        """The next record. producer_id: -1 where it belongs to no transaction, and is committed as it stands.
+        """Apply the next record. producer_id: -1 if it has no transaction, and so counts at once.
 
-        Raises ValueError for a record of this connector's ledger that cannot be read: nothing is skipped in silence.
+        Raises ValueError for a record of this connector's ledger that cannot be read: none is skipped silently.
         """
         if key is None or (self.connector.encode() not in key and b"\\" not in key):
             return
@@ -83,7 +83,7 @@ class Ledger:
             self._apply(transaction)
 
     def decide(self, producer_id: int, committed: bool) -> None:
-        """A marker: the transaction of this producer is over."""
+        """Apply a marker, which ends the transaction of this producer."""
         transaction = self._open.pop(producer_id, None)
         if transaction is not None and committed:
             self._apply(transaction)
@@ -98,7 +98,7 @@ class Ledger:
                 else:
                     self._rebuild(tp)
                 continue
-            # By hand: offsets may go back, so nothing that was merged before counts.
+            # A user altered the offsets. They may go back, so nothing that was merged before counts.
             slots.pop(slot, None)
             if state is not None:
                 slots[slot] = state
@@ -113,27 +113,27 @@ class Ledger:
             del self._slots[tp]
 
     def state(self, tp: InputPartition) -> State | None:
-        """What all slots together have committed; None for a partition that the ledger does not have. Do not change."""
+        """Return what all slots have committed; None if the ledger has no such partition. Do not modify it."""
         return self._merged.get(tp)
 
     def slot_state(self, tp: InputPartition, slot: int | None) -> State | None:
-        """The last committed state of one slot. Do not change."""
+        """Return the last committed state of one slot. Do not modify it."""
         return self._slots.get(tp, {}).get(slot)
 
     def slots(self, tp: InputPartition) -> list[int | None]:
-        """Whose states of a partition there are; None: the one that was written by hand."""
+        """Return the slots that have a state of this partition; None stands for the state that a user wrote."""
         return list(self._slots.get(tp, ()))
 
     def partitions(self) -> list[InputPartition]:
-        """Those that it has a word of."""
+        """Return the partitions that it has a state of."""
         return list(self._merged)
 
     def places(self) -> dict[InputPartition, tuple[str, str]]:
-        """The partitions with their topic's name and their cluster's id, "" where nobody has said it."""
+        """Return the partitions with their topic's name and their cluster's id, "" if it is unknown."""
         return {tp: (state.topic, state.cluster) for tp, state in self._merged.items()}
 
     def find_rivals(self, claims: Claims, before: int) -> Rivals:
-        """Who else wants these offsets, with a claim at a ledger offset before `before`, or has them already."""
+        """Return the other claims on these offsets: those at ledger offsets before `before`, and committed ones."""
         for tp, wanted in claims.items():
             state = self._merged.get(tp)
             if state is not None and any(first < state.low or state.done.meets(first, last) for first, last in wanted):

@@ -1,11 +1,11 @@
 """The records of a connector's ledger, in one partition of its offsets topic (docs/share-groups.md, "The ledger").
 
-A *claim* is the first record of a transaction: it names the offsets that the transaction is about. Its key is no source
-partition, so that whoever reads source offsets passes it over; once its transaction is over it says nothing any more.
+A *claim* is the first record of a transaction: it names the offsets that the transaction processes. Its key is not a
+source partition, so readers of source offsets skip it. It has no meaning once its transaction has ended.
 
-A *state* is a source offset, produced last: what one slot (a task's number) has committed of one input partition at or
-above `low`, below which every offset is done. The last state of each slot is enough, so the ledger may be compacted.
-A state without a slot is the whole partition's: REST shows it, and writes it when somebody moves offsets by hand.
+A *state* is a source offset, produced last: what one slot (a task's number) has committed of one input partition, from
+`low` on. Every offset below `low` is done. Only the last state of each slot counts, so the ledger may be compacted.
+A state without a slot describes the whole partition: the REST API shows it, and writes it when a user alters offsets.
 
 All of them are in partition 0 of the topic (`ringfence.fencing.offsets.ledger_keys`).
 """
@@ -28,7 +28,7 @@ TRIES: Final = "tries"
 
 _CLAIM: Final = "claim"
 START: Final = -1
-"""The offset that is claimed by whoever says where a partition begins."""
+"""The offset that a slot claims in order to set where a partition begins."""
 
 
 Claims = Mapping[InputPartition, Ranges]
@@ -36,7 +36,7 @@ Claims = Mapping[InputPartition, Ranges]
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What one transaction is about. slot: the number of the task whose transactional id it has."""
+    """The offsets that one transaction processes. slot: the number of the task whose transactional id it has."""
 
     slot: int
     offsets: Claims
@@ -56,7 +56,7 @@ class State:
 
 
 def claim_key(connector: ConnectorName, slot: int) -> bytes:
-    """One key a slot: compaction keeps the newest claim at most."""
+    """Return the key of a slot's claims: one for each slot, so compaction keeps at most the newest claim."""
     return _dump([connector, _CLAIM, slot])
 
 
@@ -66,7 +66,7 @@ def encode_claim(claim: Claim) -> bytes:
 
 
 def decode_claim(connector: ConnectorName, key: object, value: bytes | None) -> Claim | None:
-    """key: parsed. None for what is no claim of this connector. Raises ValueError for one that cannot be read."""
+    """Return the claim; None if it is not this connector's. key: parsed. Raises ValueError if it is unreadable."""
     if not isinstance(key, list) or len(key) != 3 or key[0] != connector or key[1] != _CLAIM or value is None:
         return None
     try:
@@ -78,7 +78,7 @@ def decode_claim(connector: ConnectorName, key: object, value: bytes | None) -> 
 
 
 def encode_state(state: State) -> Offset:
-    """The source offset of a state."""
+    """Return the source offset of a state."""
     found: dict[str, object] = {TOPIC: state.topic, LOW: state.low, DONE: state.done.pairs()}
     if state.tries:
         found[TRIES] = sorted(state.tries.items())
@@ -86,7 +86,7 @@ def encode_state(state: State) -> Offset:
 
 
 def decode_state(offset: Offset) -> State:
-    """Raises ValueError with what is wrong."""
+    """Parse the state. Raises ValueError, which says what is wrong."""
     low = offset.get(LOW)
     if not is_number(low):
         raise ValueError(f"{LOW!r} must be an integer, not negative: everything before it is done")

@@ -1,4 +1,4 @@
-"""A task's own view of its connector's ledger: followed on a thread, up to the very record that was just written."""
+"""Follows a connector's ledger on a thread of the task, up to the record that the task has just written."""
 
 import logging
 import threading
@@ -21,12 +21,12 @@ _AGAIN_SECONDS = 0.1
 
 
 class LedgerTail:
-    """`ledger` is read and waited for under `changed`."""
+    """Read `ledger`, and wait for its changes, only under `changed`."""
 
     def __init__(self, connection: Connection, topic: str, connector: ConnectorName, known: SourceOffsets) -> None:
-        """known: the connector's committed offsets, from which the reading goes on.
+        """known: the connector's committed offsets, after which reading continues.
 
-        Before their positions everything was decided, so no open claim begins there.
+        Everything before their positions is decided, so no open claim begins there.
         """
         self.changed = threading.Condition()
         self.ledger = Ledger(connector)
@@ -42,11 +42,11 @@ class LedgerTail:
 
     @property
     def position(self) -> int:
-        """Everything before it has been taken in."""
+        """Return the next offset: everything before it has been applied."""
         return self._position
 
     def wait(self, test: Callable[[], bool], seconds: float) -> bool:
-        """Wait under `changed` until the test holds. Raises `Abortable` where the ledger cannot be read any more."""
+        """Wait under `changed` until the test is true. Raises `Abortable` if the ledger can no longer be read."""
         with self.changed:
             held = self.changed.wait_for(lambda: self._trouble is not None or test(), seconds)
             if self._trouble is not None:
@@ -54,7 +54,7 @@ class LedgerTail:
             return held
 
     def catch_up(self, deadline: Deadline) -> None:
-        """Up to the end as it is now (invariant 6). Raises `Retriable`."""
+        """Read up to the current end (invariant 6). Raises `Retriable`."""
         end = end_offsets(self._connection, self._topic, [LEDGER_PARTITION], deadline)[LEDGER_PARTITION]
         if not self.wait(lambda: self._position >= end, deadline.remaining):
             raise Retriable(
@@ -63,7 +63,7 @@ class LedgerTail:
 
     @property
     def broken(self) -> bool:
-        """It will not go on: begin another one."""
+        """Return whether it has stopped after an error, and must be replaced."""
         return self._trouble is not None
 
     def _follow(self) -> None:
@@ -79,7 +79,7 @@ class LedgerTail:
                 log.info("%s", error)
                 time.sleep(_AGAIN_SECONDS)
             except Exception as error:
-                # The root of the thread: whoever waits for the ledger is told, and the attempt begins again.
+                # The root of the thread: `wait` raises the error, and the attempt is restarted.
                 log.exception("The ledger in topic %s cannot be followed", self._topic)
                 self._lose(error if isinstance(error, FencingError) else Fatal(str(error)))
                 break

@@ -1,4 +1,4 @@
-"""A record of the input as a task gets it."""
+"""A record of the input, as a task gets it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,10 +8,10 @@ from ringfence.fencing.offsets.ledger_keys import InputPartition
 
 
 class ShareRecord:
-    """See `ringfence.connectors.api.ShareRecord`. A plain class: one is made for each record.
+    """See `ringfence.connectors.api.ShareRecord`. It is a plain class for speed.
 
-    message: what the broker's lock is on; None for a record that the sweep has found. answer: what becomes of it when
-    the open transaction is committed. alone: it is tried in a transaction without others.
+    message: the locked message; None for a record that the sweep has found. answer: the acknowledgement to send after
+    the commit. alone: whether it is tried in a transaction of only this record.
     """
 
     __slots__ = (

@@ -1,4 +1,4 @@
-"""How a task reads a share group."""
+"""The settings of a task that reads a share group."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ _HEARTBEAT_MS: Final = 1000
 
 
 class Start(StrEnum):
-    """Where a topic begins that the ledger does not know yet."""
+    """Where to start in a topic that the ledger does not know yet."""
 
     EARLIEST = share_group.EARLIEST
     LATEST = share_group.LATEST
 
 
 class Exhausted(StrEnum):
-    """What becomes of a record that has ended its process again and again."""
+    """What to do with a record that has ended its process repeatedly."""
 
     DEAD_LETTER = share_group.DEAD_LETTER
     RETRY = share_group.RETRY
@@ -28,9 +28,9 @@ class Exhausted(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ShareSettings:
-    """lock_ms: how long the broker leaves a record to one task. delivery_limit: how often it delivers one. max_locks:
-    how many records of a partition may be locked. sweep_after_s: after how long a record that nobody has committed is
-    read from the topic itself. patience_s: how long an undecided claim is waited for before its task is fenced.
+    """lock_ms: how long the broker locks a record for a task. delivery_limit: how often it delivers a record.
+    max_locks: how many records of a partition may be locked. sweep_after_s: after how long an uncommitted record is
+    read from the topic itself. patience_s: how long to wait for an undecided claim before its task is fenced.
     """
 
     start: Start = Start.EARLIEST
@@ -43,7 +43,7 @@ class ShareSettings:
 
     @classmethod
     def of(cls, config: Mapping[str, str]) -> "ShareSettings":
-        """Raises `Invalid`."""
+        """Parse a configuration. Raises `Invalid`."""
         try:
             start = Start(config.get(share_group.START) or Start.EARLIEST)
             exhausted = Exhausted(config.get(share_group.EXHAUSTED) or Exhausted.RETRY)
@@ -52,13 +52,13 @@ class ShareSettings:
         lock_ms, limit, locks, sweep_ms, patience_ms = (
             share_group.number_of(config, name) for name in share_group.NUMBERS
         )
-        # The default gives the broker time for all of its deliveries.
+        # The default leaves the broker time for all of its deliveries.
         sweep_s = sweep_ms / 1000 if sweep_ms else limit * lock_ms / 1000 + _MARGIN_S
         return cls(start, lock_ms, limit, locks, sweep_s, patience_ms / 1000, exhausted)
 
     @property
     def of_group(self) -> Mapping[str, str]:
-        """The group's own settings. Kafka's defaults skip the past, and deliver what is aborted."""
+        """Return the settings of the group. Kafka's defaults would skip old records, and deliver aborted ones."""
         return {
             "isolation.level": "read_committed",
             "auto.offset.reset": str(self.start),
@@ -69,5 +69,5 @@ class ShareSettings:
 
     @property
     def where_allowed(self) -> Mapping[str, str]:
-        """Settings that are good to have: the first record comes after a heartbeat, five seconds by default."""
+        """Return settings that are useful but optional: the first record takes a heartbeat, by default five seconds."""
         return {"heartbeat.interval.ms": str(_HEARTBEAT_MS)}

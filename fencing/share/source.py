@@ -1,12 +1,12 @@
 """A source task that reads as a member of a share group, each record committed once for all tasks (KIP-932, KIP-618).
 
-The group only says who tries which record when. Before a transaction's records go out, its claim on their offsets is
-written to the ledger; before it commits, the ledger is read up to that claim (`ringfence.fencing.share.check`).
-Records are accepted when they are committed, and what the broker answers to that means nothing.
+The group only decides which task tries a record, and when. Before a transaction's records are produced, its claim on
+their offsets is written to the ledger. Before it commits, the ledger is read up to that claim
+(`ringfence.fencing.share.check`). Records are accepted after the commit; the broker's response does not matter.
 
-A batch: 1 records of the group, or of the sweep, without what the ledger has; 2 the plugin makes its own of them; 3 the
-claim, first of the transaction, and the plugin's records; 4 this slot's states, last; 5 the check; 6 the commit; 7 the
-records are accepted, with the next poll.
+A batch: 1 take records from the group or the sweep, except those in the ledger; 2 the plugin converts them; 3 produce
+the claim as the transaction's first record, then the plugin's; 4 produce this slot's states, last; 5 check; 6 commit;
+7 accept the records, with the next poll.
 """
 
 import logging
@@ -25,13 +25,13 @@ from ringfence.fencing.kafka.share_member import Answer, Message, ShareMember, a
 from ringfence.fencing.offsets.ledger_keys import LEDGER_PARTITION, InputPartition
 from ringfence.fencing.offsets.source_offsets import Offset, Partition
 from ringfence.fencing.share.check import ClaimCheck
-from ringfence.fencing.share.claims import SlotClaims
 from ringfence.fencing.share.exhausted_records import ExhaustedRecords
 from ringfence.fencing.share.held import Held, find_held
 from ringfence.fencing.share.input_changes import InputChanges
 from ringfence.fencing.share.input_topics import InputTopics
 from ringfence.fencing.share.ledger_records import claim_key, encode_claim
 from ringfence.fencing.share.ledger_tail import LedgerTail
+from ringfence.fencing.share.processed_offsets import ProcessedOffsets
 from ringfence.fencing.share.records import ShareRecord
 from ringfence.fencing.share.settings import ShareSettings
 from ringfence.fencing.share.suspects import Suspects
@@ -45,7 +45,7 @@ _REFRESH_S = 10.0
 
 
 class ShareSource:
-    """One task's membership; it outlives the lives of an attempt. All methods but `check` on the task's thread."""
+    """One task's membership, kept over the retries of an attempt. Call all methods but `check` on the task's thread."""
 
     def __init__(
         self,
@@ -65,8 +65,8 @@ class ShareSource:
         hurried: Callable[[], SweepRequestRecord | None],
         clock: Clock,
     ) -> None:
-        """slots: how many tasks the attempt's generation has, 0 where another one has followed. stopping: whether the
-        attempt shall end. hurried: what the sweep shall look at now. Raises `FencingError`.
+        """slots: returns the number of tasks in the attempt's generation, 0 if a newer one exists. stopping: whether
+        the attempt must end. hurried: what the sweep must read now. Raises `FencingError`.
         """
         self.group, self.topics = group, tuple(topics)
         self._connector, self._slot = connector, slot
@@ -76,21 +76,21 @@ class ShareSource:
         self._clock = clock
         self._client_id, self._limit = client_id, limit
         self._inputs = InputTopics(input_connection, topics)
-        self._claims = SlotClaims(tail.ledger, slot, slots)
-        self._changes = InputChanges(input_connection, slot, self._inputs, self._claims, settings.start, clock)
+        self._processed = ProcessedOffsets(tail.ledger, slot, slots)
+        self._changes = InputChanges(input_connection, slot, self._inputs, self._processed, settings.start, clock)
         self._check = ClaimCheck(tail, slot, fence, clock, settings.patience_s)
         self._sweep = Sweep(
             input_connection,
             self._inputs,
             tail,
-            self._claims,
+            self._processed,
             settings.sweep_after_s,
             lambda tp: tp.partition % max(1, slots()) == slot,
             clock,
         )
         self._queue: deque[ShareRecord] = deque()
         self._handed: list[ShareRecord] = []
-        self._suspects = Suspects(self._claims, settings.delivery_limit, settings.exhausted)
+        self._suspects = Suspects(self._processed, settings.delivery_limit, settings.exhausted)
         self.exhausted = ExhaustedRecords(settings.delivery_limit)
         self._claim = Delivery("writing a claim")
         self._refreshed_at = 0.0
@@ -105,7 +105,7 @@ class ShareSource:
     def _join(self) -> ShareMember:
         return ShareMember(self._connection, self.group, self.topics, self._client_id, self._limit)
 
-    # What the plugin does.
+    # The plugin's side.
 
     def poll(self, seconds: float, limit: int) -> Sequence[ShareRecord]:
         """See `ringfence.connectors.api.ShareInput`."""
@@ -150,7 +150,7 @@ class ShareSource:
             self._take(messages)
 
     def _take(self, messages: Sequence[Message]) -> None:
-        """Queue the records; give back those of partitions whose beginning the ledger does not know yet."""
+        """Queue the records; release those of partitions whose start the ledger does not know yet."""
         if not self._inputs.is_same({str(message.topic()) for message in messages}):
             self._refresh()
             for message in messages:
@@ -158,29 +158,29 @@ class ShareSource:
             return
         for message in messages:
             tp = self._inputs.find(str(message.topic()), int(message.partition() or 0))
-            if tp is None or not self._claims.is_known(tp):
-                self._refreshed_at = 0.0  # a new partition: its beginning comes first
+            if tp is None or not self._processed.is_known(tp):
+                self._refreshed_at = 0.0  # a new partition: its start is claimed first
                 self._member.answer(message, Answer.RELEASE)
             else:
                 self._queue.append(ShareRecord(message, tp, locked=True))
 
     def _try_suspects(self) -> None:
-        """Note the next tries in a transaction of their own, or give up what is exhausted; the next poll goes on."""
+        """Note the next tries in a separate transaction, or give up exhausted records; the next poll continues."""
         with self._tail.changed:
             exhausted = self._suspects.note()
             for record in exhausted:
-                self._claims.claim(record.tp, [record.offset])
+                self._processed.claim(record.tp, [record.offset])
         self.exhausted.add(exhausted)
-        if not self._claims.pending:
+        if not self._processed.pending:
             self._queue.extend(self._suspects.take())
 
     def _refresh(self) -> None:
         self._inputs.refresh()
         self._refreshed_at = self._clock.monotonic()
-        self._claims.cluster = self._inputs.cluster
+        self._processed.cluster = self._inputs.cluster
 
     def _hand_out(self, limit: int) -> list[ShareRecord]:
-        """At most `limit` records that nobody has committed; one alone where this is its last delivery."""
+        """Return at most `limit` uncommitted records; only one if this is its last delivery."""
         records: list[ShareRecord] = []
         with self._tail.changed:
             while self._queue and len(records) < limit:
@@ -189,7 +189,7 @@ class ShareSource:
                 if alone and records:
                     break
                 self._queue.popleft()
-                if self._claims.is_done(record.tp, record.offset):
+                if self._processed.is_done(record.tp, record.offset):
                     self._answer(record)
                     continue
                 records.append(record)
@@ -202,62 +202,62 @@ class ShareSource:
         if record.message is not None:
             self._member.answer(record.message, record.answer)
 
-    # What the transaction does.
+    # The transaction's side.
 
     @property
     def has_work(self) -> bool:
-        """Whether a transaction is needed, be it without records."""
-        return bool(self._handed) or self._claims.pending or (self._claims.noted > 0 and not self._queue)
+        """Return whether a transaction is needed, even without records."""
+        return bool(self._handed) or self._processed.pending or (self._processed.noted > 0 and not self._queue)
 
     def begin(self, produce: Produce, topic: str) -> int:
-        """The claim, before everything else of the transaction. Returns how many dead letters follow it."""
+        """Produce the claim, first in the transaction. Return how many dead letters follow it."""
         kept: dict[InputPartition, list[int]] = {}
         for record in self._handed:
             if record.answer is not Answer.RELEASE:
                 kept.setdefault(record.tp, []).append(record.offset)
         for tp, offsets in kept.items():
-            self._claims.claim(tp, offsets)
-        claim = self._claims.take_claim()
+            self._processed.claim(tp, offsets)
+        claim = self._processed.take_claim()
         self._claim = Delivery("writing a claim")
         produce(topic, encode_claim(claim), claim_key(self._connector, self._slot), LEDGER_PARTITION, self._claim)
         return self.exhausted.produce(produce)
 
     def states(self) -> list[tuple[Partition, Offset | None]]:
-        """This slot's source offsets, to be produced last."""
+        """Return this slot's source offsets, to be produced last."""
         with self._tail.changed:
-            return self._claims.states()
+            return self._processed.states()
 
     def check(self, flush: Callable[[float], int], deadline: Deadline) -> None:
-        """On the committing thread, before the commit. Raises `Abortable` where it must not happen."""
+        """Check, on the committing thread, that the transaction may commit; else raise `Abortable`."""
         while (at := self._claim.offset) is None:
             flush(min(1.0, max(0.05, deadline.remaining)))
             if self._claim.error is not None:
                 raise self._claim.error
             if deadline.expired:
                 raise Abortable("The claim on these records could not be written in time")
-        self._check.run(self._claims.wanted, at, deadline, self._stopping)
+        self._check.run(self._processed.wanted, at, deadline, self._stopping)
 
     def settle(self) -> None:
-        """The transaction is committed: accept its records."""
+        """Accept the records of the transaction, which is committed."""
         with self._tail.changed:
-            self._claims.settle()
+            self._processed.settle()
         for record in self._handed:
             self._answer(record)
         self._handed = []
         self.exhausted.clear()
         self._queue.extend(self._suspects.take())
 
-    # Around it.
+    # The attempt's side.
 
     @property
     def held(self) -> Held:
-        """What the task has of the group's records right now. Any thread: each of the two copies is one step."""
+        """Return the group's records that the task holds now. Any thread may call it: each copy is atomic."""
         return find_held([*self._handed, *list(self._queue)])
 
     def restart(self, tail: LedgerTail) -> None:
-        """Read the ledger to its end, and hand out again the records that nobody has committed. Raises `FencingError`.
+        """Read the ledger to its end, and return the uncommitted records again from `poll`. Raises `FencingError`.
 
-        Call it after any doubt, and after a new producer's init.
+        Call it after an unknown outcome, and after a new producer's initialisation.
         """
         self._tail = tail
         if self._member.broken:
@@ -265,7 +265,7 @@ class ShareSource:
             self._member = self._join()
         tail.catch_up(Deadline.after(_SECONDS, self._clock))
         with tail.changed:
-            self._claims.restart(tail.ledger)
+            self._processed.restart(tail.ledger)
         self._check.restart(tail)
         self._sweep.restart(tail)
         self._suspects.restart()
@@ -276,7 +276,7 @@ class ShareSource:
         self._handed = []
 
     def rest(self) -> None:
-        """Before a pause: give back what is locked, so that nobody waits for it."""
+        """Release the locked records before a pause, so that other members get them."""
         self._give_back()
         self._member.send_answers(5.0)
 
@@ -288,7 +288,7 @@ class ShareSource:
         self._queue.clear()
 
     def close(self) -> None:
-        """Give back what is locked, and leave the group."""
+        """Release the locked records, and leave the group."""
         began = time.monotonic()
         self._give_back()
         self._member.close()

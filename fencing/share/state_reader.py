@@ -1,6 +1,6 @@
-"""Reads what `__share_group_state` says of some share-partitions: of the newest records only, and without side effects.
+"""Reads the state of share-partitions from `__share_group_state`: only the newest records, without side effects.
 
-Each share-partition has its place in the topic, as its coordinator has: Java's hash of `group:topic id:partition`.
+Java's hash of `group:topic id:partition` decides the partition of the topic, and with it the coordinator.
 """
 
 from collections.abc import Collection
@@ -15,21 +15,21 @@ from ringfence.fencing.share.share_partition.history import Entry, read
 from ringfence.fencing.share.share_partition.state_topic import STATE_TOPIC, ShareSnapshot, StateKey
 
 MOST: Final = 10_000
-"""So many records are read at most of each partition of the topic: the newest."""
+"""The maximum of records that are read from each partition of the topic, the newest ones."""
 
 _AT_ONCE = 1000
 
 
 @dataclass(slots=True)
 class StateHistory:
-    """A share-partition's records in their order. whole: its newest snapshot is among them, so the state is known."""
+    """A share-partition's records in order. whole: its newest snapshot is among them, so the state is known."""
 
     entries: list[Entry] = field(default_factory=list)
     whole: bool = False
 
 
 def place_of(key: StateKey, partitions: int) -> int:
-    """The partition of the topic that has this share-partition's records."""
+    """Return the partition of the topic that has this share-partition's records."""
     text = f"{key.group_id}:{key.topic_id}:{key.partition}".encode("utf-16-be")
     number = 0
     for at in range(0, len(text), 2):
@@ -39,7 +39,9 @@ def place_of(key: StateKey, partitions: int) -> int:
 
 
 def read_histories(connection: Connection, keys: Collection[StateKey], limit: Deadline) -> dict[StateKey, StateHistory]:
-    """What there is of each, up to now or to the deadline. Raises `FencingError`, ValueError for a strange record."""
+    """Return the histories, up to the current end or the deadline. Raises `FencingError`; ValueError for an unknown
+    format.
+    """
     found = {key: StateHistory() for key in keys}
     if not keys or not topic_exists(connection, STATE_TOPIC, limit):
         return found

@@ -1,14 +1,14 @@
-"""Records that only the sweep still brings: whether one of them ends its process each time that it is tried.
+"""Finds records that end their process each time they are tried, among those that only the sweep still reads.
 
-A process that is gone cannot say what it died of. So a try is noted in the ledger, in a transaction of its own, before
-it is made. Twice it is made together with others; then the record is tried alone, and noted alone, so that no other is
-blamed for it. What was tried alone as often as the broker may deliver it, and was never committed, is exhausted.
+A dead process cannot report the cause. So each try is noted in the ledger first, in a separate transaction. The first
+two tries are together with other records; then the record is noted and tried alone, so that no other record is blamed.
+A record is exhausted if it was tried alone up to the delivery limit, and was never committed.
 """
 
 from collections import deque
 from collections.abc import Iterable
 
-from ringfence.fencing.share.claims import SlotClaims
+from ringfence.fencing.share.processed_offsets import ProcessedOffsets
 from ringfence.fencing.share.records import ShareRecord
 from ringfence.fencing.share.settings import Exhausted
 
@@ -16,11 +16,11 @@ _TOGETHER = 2
 
 
 class Suspects:
-    """One process's: what it has noted and tried once is not noted again while it lives."""
+    """The suspects of one process, which notes each try only once."""
 
-    def __init__(self, claims: SlotClaims, tries: int, exhausted: Exhausted) -> None:
-        """tries: after how many alone a record is exhausted."""
-        self._claims = claims
+    def __init__(self, processed: ProcessedOffsets, tries: int, exhausted: Exhausted) -> None:
+        """tries: the number of tries alone after which a record is exhausted."""
+        self._processed = processed
         self._tries = tries + _TOGETHER
         self._exhausted = exhausted
         self._waiting: deque[ShareRecord] = deque()
@@ -28,19 +28,19 @@ class Suspects:
         self._tried: set[tuple[object, int]] = set()
 
     def add(self, records: Iterable[ShareRecord]) -> None:
-        """What the sweep has found."""
+        """Add records that the sweep has found."""
         self._waiting.extend(records)
 
     def __bool__(self) -> bool:
         return bool(self._waiting or self._noted)
 
     def note(self) -> list[ShareRecord]:
-        """Count the next tries in the open transaction. Returns what is exhausted, and is not tried any more."""
+        """Note the next tries in the open transaction. Return the exhausted records, which are not tried again."""
         while self._waiting and not self._noted:
             record = self._waiting.popleft()
-            if self._claims.is_done(record.tp, record.offset):
+            if self._processed.is_done(record.tp, record.offset):
                 continue
-            times = self._claims.find_tries(record.tp, record.offset)
+            times = self._processed.find_tries(record.tp, record.offset)
             if (record.tp, record.offset) in self._tried:
                 self._noted = [record]  # this process has survived it
             elif times >= self._tries and self._exhausted is Exhausted.DEAD_LETTER:
@@ -52,20 +52,20 @@ class Suspects:
         return []
 
     def _find_times(self, record: ShareRecord) -> int:
-        return self._claims.find_tries(record.tp, record.offset)
+        return self._processed.find_tries(record.tp, record.offset)
 
     def _count(self, record: ShareRecord, times: int) -> None:
         record.alone = times > _TOGETHER
-        self._claims.count_try(record.tp, record.offset, times)
+        self._processed.count_try(record.tp, record.offset, times)
         self._noted.append(record)
 
     def take(self) -> list[ShareRecord]:
-        """What was noted, once that is committed: to be tried now."""
+        """Return the noted records, to try them now. Call it after the note is committed."""
         taken, self._noted = self._noted, []
         self._tried.update((record.tp, record.offset) for record in taken)
         return taken
 
     def restart(self) -> None:
-        """What was not tried yet is found again by the sweep."""
+        """Forget records that were not tried yet. The sweep finds them again."""
         self._waiting.clear()
         self._noted.clear()

@@ -1,8 +1,8 @@
-"""The sweep: every record that nobody has committed is read from its topic, and goes the way of all others.
+"""The sweep: reads records that no task has committed from their topic, so that they are processed like all others.
 
-A share group forgets: records that were delivered too often are archived, an offset that somebody moves skips some, a
-group may be deleted. Nothing that it says tells which. What the ledger has not had after a while is read here, up to
-the last stable offset; offsets that hold no record (markers, aborted and compacted records) are noted as done.
+A share group loses records: it archives those that were delivered too often, a user may move its offset past some, and
+a group may be deleted. It does not report which ones. The sweep reads what is missing in the ledger after a while, up
+to the last stable offset. Offsets without a record (markers, aborted and compacted records) are noted as done.
 """
 
 import logging
@@ -17,10 +17,10 @@ from ringfence.fencing.kafka.admin import Place, offsets_at
 from ringfence.fencing.kafka.consumer import PartitionReader
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.offsets.ledger_keys import InputPartition
-from ringfence.fencing.share.claims import SlotClaims
 from ringfence.fencing.share.input_topics import InputTopics
 from ringfence.fencing.share.ledger_records import State
 from ringfence.fencing.share.ledger_tail import LedgerTail
+from ringfence.fencing.share.processed_offsets import ProcessedOffsets
 from ringfence.fencing.share.ranges import Ranges
 from ringfence.fencing.share.records import ShareRecord
 from ringfence.fencing.topics.sweep_requests import SweepRequestRecord
@@ -31,27 +31,27 @@ _MOST = 500
 _READ_S = 1.0
 _SECONDS = 10.0
 _MANY_GAPS = 50
-"""So many ranges without a commit are looked at at once: they may be markers, which the ledger would carry along."""
+"""With this many uncommitted ranges, the sweep starts at once: they may be markers, which enlarge the ledger."""
 _GAP_LOOK_S = 5.0
 
 
 @dataclass(slots=True)
 class _Watched:
-    """history: (time, how far commits had come, the last stable offset), oldest first."""
+    """history: (time, end of the committed offsets, last stable offset), oldest first."""
 
     history: deque[tuple[float, int, int]] = field(default_factory=deque)
     scanned_at: float = 0.0
 
 
 class Sweep:
-    """One task's: it sweeps the partitions that `mine` gives it; that two tasks sweep the same one does no harm."""
+    """The sweep of one task, over the partitions for which `mine` is true. Two tasks may sweep the same partition."""
 
     def __init__(
         self,
         connection: Connection,
         topics: InputTopics,
         tail: LedgerTail,
-        claims: SlotClaims,
+        processed: ProcessedOffsets,
         after_s: float,
         mine: Callable[[InputPartition], bool],
         clock: Clock,
@@ -59,7 +59,7 @@ class Sweep:
         self._connection = connection
         self._topics = topics
         self._tail = tail
-        self._claims = claims
+        self._processed = processed
         self._after_s = after_s
         self._every_s = min(2.0, after_s / 4)
         self._mine = mine
@@ -74,13 +74,13 @@ class Sweep:
         self.expired = 0
 
     def restart(self, tail: LedgerTail) -> None:
-        """The ledger is read by another one."""
+        """Continue with another reader of the ledger."""
         self._tail = tail
         self._due.clear()
         self._note_wanted()
 
     def follow(self, wanted: SweepRequestRecord | None) -> None:
-        """Look at these offsets with the next look, whatever time has passed."""
+        """Read these offsets with the next `look`, without waiting until they are due."""
         if wanted != self._wanted:
             self._wanted = wanted
             self._note_wanted()
@@ -95,12 +95,12 @@ class Sweep:
             self._looked_at = -math.inf
 
     def look(self) -> list[ShareRecord]:
-        """Records that are due, of one partition. Raises `FencingError`, `ConnectorError`."""
+        """Return the records of one partition that are due. Raises `FencingError`, `ConnectorError`."""
         now = self._clock.monotonic()
         if not self._due and now - self._looked_at >= self._every_s:
             self._looked_at = now
             for topic, tp in self._topics.partitions():
-                if self._mine(tp) and self._claims.is_known(tp):
+                if self._mine(tp) and self._processed.is_known(tp):
                     self._watch(topic, tp, now)
         while self._due:
             topic, tp, missing, due_end = self._due[0]
@@ -123,7 +123,7 @@ class Sweep:
         stable = offsets_at(self._connection, topic, number, Place.STABLE, limit)[tp.partition]
         first = offsets_at(self._connection, topic, number, Place.FIRST, limit)[tp.partition]
         with self._tail.changed:
-            state = self._claims.find_committed(tp)
+            state = self._processed.find_committed(tp)
         if stable < state.low and self._topics.is_same([topic]):
             raise ConnectorError(
                 f"Partition {tp.partition} of topic {topic} ends at offset {stable}, but was processed up to "
@@ -150,7 +150,7 @@ class Sweep:
             self._due.append((topic, tp, missing, due_end))
 
     def _schedule_wanted(self, topic: str, tp: InputPartition, state: State, first: int, stable: int) -> None:
-        """What is asked for and not done: once, or what the plugin gives back would come again and again."""
+        """Schedule the requested offsets that are not done: only once, since the plugin may release their records."""
         asked = self._wanted_ranges.pop(tp, None)
         if asked is None:
             return
@@ -174,10 +174,10 @@ class Sweep:
             first,
         )
         for start, last in gone:
-            self._claims.note(tp, start, last)
+            self._processed.note(tp, start, last)
 
     def _read(self, topic: str, tp: InputPartition, missing: Ranges, due_end: int) -> tuple[list[ShareRecord], int]:
-        """The records that are due, and up to where everything is known."""
+        """Return the records that are due, and the offset up to which everything is known."""
         start = next(iter(missing))[0]
         reader = self._reader(topic, tp.partition, start)
         until = self._clock.monotonic() + _READ_S
@@ -193,10 +193,10 @@ class Sweep:
                     found.append(ShareRecord(message, tp, locked=False))
         read_to = min(reader.positions[tp.partition], missing.end)
         if not self._topics.is_same([topic]):
-            return [], start  # these may be another topic's; the next look knows
+            return [], start  # these may be another topic's records; the next look finds out
         for first, last in missing:
             for gap, end in there.missing(first, min(last, read_to - 1)):
-                self._claims.note(tp, gap, end)
+                self._processed.note(tp, gap, end)
         return found, read_to
 
     def _reader(self, topic: str, partition: int, start: int) -> PartitionReader:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ringfence.connectors.api import (
     ConnectorError,
+    Converters,
     Endpoint,
     GroupInput,
     OffsetReader,
@@ -63,6 +64,10 @@ class TaskContext:
     @property
     def raw_batches(self) -> bool:
         return self._runtime.plugin.convert.raw
+
+    @property
+    def converters(self) -> Converters | None:
+        return self._runtime.plugin.convert.converters
 
     @property
     def metrics(self) -> Gauges:

@@ -73,7 +73,9 @@ class GroupSource:
             self._trouble = error
 
     def _on_lost(self) -> None:
-        self._trouble = Abortable("The group has given this member's partitions to others: what is open is aborted")
+        self._trouble = Abortable(
+            "The group has given this member's partitions to others: the open transaction is aborted"
+        )
 
     def offsets_for(self, gathered: Sequence[tuple[Partition, Offset | None]]) -> tuple[list[Position], bytes]:
         """Return what a transaction must commit for these source offsets: positions, and the group's metadata.

@@ -50,7 +50,7 @@ class PollLoop:
         # The next batch may be read during a commit, unless the plugin must be told of the commit first.
         # A share group's records are answered before the next ones come.
         listens = overrides(plugin, "commit") or overrides(plugin, "commit_record")
-        self._overlap = not listens and transactions.share is None
+        self._overlap = (plugin.polls_during_commit or not listens) and transactions.share is None
         self._polling = Polling(runtime, plugin)
 
     def run(self) -> bool:

@@ -184,9 +184,9 @@ class TransactionalRun:
     def _renew(self, transactions: Transactions, kept: TaskOffsets, why: str) -> None:
         """Start a new epoch, which fences what the old producer may still send, and read what is really committed."""
         if transactions.share is not None:
-            raise Abortable(f"{why}: the ledger tells where to go on")
+            raise Abortable(f"{why}: the task continues from the ledger")
         if transactions.group is not None:
-            raise Abortable(f"{why}: the group's committed offsets tell where to go on")
+            raise Abortable(f"{why}: the task continues from the group's committed offsets")
         runtime = self._runtime
         runtime.report.stage(start_watch.RENEWING, why)
         runtime.counters.measures.producers_renewed += 1

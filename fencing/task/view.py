@@ -172,7 +172,7 @@ class TaskView:
         now = _now()
         if now - self._read_at > _TRUSTED_SECONDS:
             log.warning(
-                "Task %s ends: it stood still for %d minutes, and may have missed the news that it is superseded",
+                "Task %s ends: it was suspended for %d minutes, and may have missed that it is superseded",
                 self._spec.task,
                 (now - self._read_at) / 60,
             )

@@ -31,7 +31,9 @@ def fold(state: ClusterState, records: Iterable[LogRecord], topic: str, vault: V
         except Unreadable as error:
             reason = f"Topic {topic}, offset {record.offset}: {error}"
             if not isinstance(error, CannotDecrypt):
-                reason += ". Everything else is kept; write a readable record under that key, or a tombstone, to go on"
+                reason += (
+                    ". Everything else is kept; to continue, write a readable record or a tombstone under that key"
+                )
             if record.key == SESSION_KEY:
                 log.warning("Topic %s, offset %d: %s. The leader makes another", topic, record.offset, error)
                 folding.forget_session_key(record.offset)

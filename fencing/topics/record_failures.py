@@ -1,14 +1,14 @@
-"""Which record failed a task: for people, in the task's status."""
+"""The record on which a task failed: shown to people as part of the task's status."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Final
 
 LONGEST: Final = 200
-"""Characters of the record's value that are told."""
+"""The maximum length of the record's value in a status, in characters."""
 
 NOTE: Final = "Failed on a record: stage "
-"""So begins the line that a trace ends with: for those who only see the trace."""
+"""The beginning of the last line of a trace, for readers that only see the trace."""
 
 _TEXTS: Final = ("stage", "class_name", "alias", "topic", "partition", "offset", "value")
 _ATTRIBUTE: Final = "ringfence_record_failure"
@@ -16,9 +16,9 @@ _ATTRIBUTE: Final = "ringfence_record_failure"
 
 @dataclass(frozen=True, slots=True)
 class RecordFailure:
-    """stage, class_name: where it failed; alias: of the transform, "" for a converter; settings: the names of those
-    that say what it does; partition, offset: the source's, as JSON; value: its beginning, without the connector's
-    secrets."""
+    """stage, class_name: where it failed; alias: the transform's, "" for a converter; settings: the names of the
+    settings that configure that transform or converter; partition, offset: source partition and source offset as
+    JSON; value: the beginning of the record's value, without the connector's secrets."""
 
     stage: str
     class_name: str
@@ -30,12 +30,12 @@ class RecordFailure:
     value: str
 
     def fields(self) -> dict[str, object]:
-        """For a status record."""
+        """Return the fields of a status record."""
         return asdict(self)
 
 
 def read(value: object) -> RecordFailure | None:
-    """The inverse of `fields`; None for nonsense."""
+    """The inverse of `fields`; None if the value is not a mapping."""
     if not isinstance(value, Mapping):
         return None
     known: Mapping[str, object] = value
@@ -46,12 +46,12 @@ def read(value: object) -> RecordFailure | None:
 
 
 def attach(error: Exception, failure: RecordFailure) -> None:
-    """Have the error know its record."""
+    """Attach the failure to the error, for `of`."""
     setattr(error, _ATTRIBUTE, failure)
 
 
 def of(error: BaseException | None) -> RecordFailure | None:
-    """The record of an error, or of what it came from."""
+    """Return the failure attached to the error or to one of its causes; None if there is none."""
     while error is not None:
         found = getattr(error, _ATTRIBUTE, None)
         if isinstance(found, RecordFailure):
@@ -61,18 +61,21 @@ def of(error: BaseException | None) -> RecordFailure | None:
 
 
 def shorten(value: str) -> str:
-    """The beginning of a value, as it is told. Without secrets already: a part of one could not be recognized."""
+    """Return at most LONGEST characters. Redact the value first: a secret that is cut off is not recognised."""
     return value if len(value) <= LONGEST else f"{value[:LONGEST]}…"
 
 
 def error_of(trace: str) -> str:
-    """The last line of a trace that says what went wrong, "" for an empty one."""
+    """Return the last line of a trace that is not a NOTE; "" for an empty trace."""
     lines = [line.strip() for line in trace.strip().splitlines() if not line.startswith(NOTE)]
     return lines[-1] if lines else ""
 
 
 def settings_of(config: Mapping[str, str], stage: str, alias: str) -> tuple[str, ...]:
-    """The settings of a transform or converter that say what it does, as far as the configuration has them."""
+    """Return the names of the settings that configure a transform or converter.
+
+    alias: the transform's, "" for a converter. Settings of the framework, such as `predicate`, are left out.
+    """
     if alias:
         prefix = f"transforms.{alias}."
         framework = {prefix + name for name in ("type", "predicate", "negate", "plugin.version")}

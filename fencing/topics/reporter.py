@@ -1,4 +1,4 @@
-"""Reports to the status and events topics: best effort, never in the way of the data."""
+"""Reports to the status and events topics. They are best effort and never delay the data."""
 
 from ringfence.fencing.clock import SYSTEM_CLOCK, Clock
 from ringfence.fencing.kafka.report_producer import ReportProducer
@@ -18,7 +18,7 @@ class Reporter:
         self._producer = ReportProducer(connection)
 
     def now_ms(self) -> int:
-        """Wall clock, milliseconds."""
+        """Return the wall clock in milliseconds."""
         return int(self._clock.wall() * 1000)
 
     def status(self, record: status.StatusRecord) -> None:
@@ -27,14 +27,14 @@ class Reporter:
         self._producer.send(self._status_topic, key, value)
 
     def event(self, type_: str, connector: str = "", **fields: object) -> None:
-        """Queue an event; `time_ms` is added."""
+        """Queue an event with these fields and `time_ms`."""
         key, value = events.encode({"type": type_, "time_ms": self.now_ms(), "connector": connector, **fields})
         self._producer.send(self._events_topic, key, value)
 
     def flush(self, seconds: float) -> None:
-        """Wait for what is queued, at most `seconds`."""
+        """Wait at most `seconds` until all queued reports are delivered."""
         self._producer.flush(seconds)
 
     def close(self) -> None:
-        """Let the client go. Later reports are dropped."""
+        """Close the producer. Later reports are dropped."""
         self._producer.close()

@@ -1,8 +1,8 @@
-"""Configurations in the config topic under the platform's keys (`fencing.topics.config_value`). Pure.
+"""Encrypts configurations in the config topic with the platform's keys (`fencing.topics.config_value`). Pure.
 
-Whoever acts on configurations reads with the keys; whoever only has to know generations and placements, as tasks do,
-reads without, and sees what is clear. The leader writes every configuration again that is not as its settings ask for:
-clear ones once encryption is switched on, sealed ones once it is switched off, and those under an older key.
+The leader and the workers have the keys. Tasks need only generations and placements, so they read without keys and see
+the settings in plain text. The leader rewrites each configuration that does not match its encryption settings: those in
+plain text after encryption is switched on, encrypted ones after it is switched off, and those under an older key.
 """
 
 import json
@@ -24,29 +24,33 @@ from ringfence.fencing.topics.config_value import is_clear
 log = logging.getLogger(__name__)
 
 AT_ONCE: Final = 200
-"""Records in one transaction of the leader's."""
+"""The maximum number of records in one of the leader's transactions."""
 
 _HOLDERS: Final = (b"connector-", b"task-", b"tasks-count-")
 
 
 class Vault(Protocol):
-    """The keys, wherever they are."""
+    """Encrypts and decrypts with the platform's keys, wherever they are kept.
+
+    about: the key of the record that holds the text; a text cannot be opened under another one.
+    """
 
     @property
     def key(self) -> str:
-        """The id of the key that configurations are written under; "" for clear ones."""
+        """The id of the key that encrypts new configurations; "" to write them in plain text."""
 
     def key_of(self, sealed: str) -> str:
-        """The id of the key that a text is under."""
+        """Return the id of the key that encrypted the text; "" for no text."""
 
-    def seal(self, clear: str, about: str) -> str: ...
+    def seal(self, clear: str, about: str) -> str:
+        """Encrypt a text."""
 
     def open(self, sealed: str, about: str) -> str:
-        """Raises ValueError: what is missing, and what to do."""
+        """Decrypt a text. Raises ValueError, which says what is missing and what to do."""
 
 
 class _NoKeys:
-    """Reads and writes clear configurations only."""
+    """Reads and writes configurations in plain text only."""
 
     key = ""
 
@@ -64,7 +68,7 @@ NO_KEYS: Final[Vault] = _NoKeys()
 
 
 def seal(record: ConfigRecord, vault: Vault) -> ConfigRecord:
-    """As it is to be written: its settings are sealed where the vault has a key for them."""
+    """Return the record as it is written: with encrypted settings if the vault has a key, else unchanged."""
     settings = _settings_of(record)
     if not vault.key or settings is None:
         return record
@@ -80,9 +84,9 @@ def seal(record: ConfigRecord, vault: Vault) -> ConfigRecord:
 
 
 def open_sealed(record: ConfigRecord, vault: Vault) -> ConfigRecord:
-    """As it was before `seal`. Raises `CannotDecrypt`.
+    """The inverse of `seal`. Raises `CannotDecrypt`.
 
-    A task count record stays as it is then: rounds must not forget what they have to fence, and where.
+    A task count record that cannot be decrypted is returned unchanged: a round must still know what it has to fence.
     """
     if not isinstance(record, ConnectorRecord | TaskRecord | TaskCountRecord) or not record.sealed:
         return record
@@ -101,20 +105,21 @@ def open_sealed(record: ConfigRecord, vault: Vault) -> ConfigRecord:
 
 
 def _settings_of(record: ConfigRecord) -> Mapping[str, str] | None:
-    """What may hold secrets."""
+    """Return the settings that may hold secrets; None if the record has none."""
     if isinstance(record, TaskCountRecord):
         return record.target
     return record.config if isinstance(record, ConnectorRecord | TaskRecord) else None
 
 
 class SealWatch:
-    """Under which key the newest configuration under each key of the topic is. Sees all records in their order."""
+    """Tracks which encryption key each configuration in the topic uses, and finds those to rewrite."""
 
     def __init__(self, vault: Vault = NO_KEYS) -> None:
         self._vault = vault
         self._under: dict[bytes, str] = {}
 
     def look(self, records: Iterable[LogRecord]) -> None:
+        """Take in the topic's next records. Call it with all records, in order."""
         for record in records:
             if record.key is None or not record.key.startswith(_HOLDERS):
                 continue
@@ -125,11 +130,11 @@ class SealWatch:
                 self._under[record.key] = under
 
     def _look_at(self, record: LogRecord) -> str | None:
-        """The key's id, "" where it is clear; None where it holds nothing that is to be sealed."""
+        """Return the id of the encryption key, "" for plain text; None if the record has nothing to encrypt."""
         try:
             decoded = decode(record.key, record.value)
         except Unreadable:
-            return None  # whoever folds it says so
+            return None  # `config_log.fold` reports it
         settings = _settings_of(decoded)
         if settings is None:
             return None
@@ -140,13 +145,13 @@ class SealWatch:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """How many configurations are under each key; "" for clear ones."""
+        """The number of configurations by the id of their encryption key; "" for those in plain text."""
         return Counter(self._under.values())
 
     def renewals(self, state: ClusterState) -> list[ConfigRecord]:
-        """The plan of the leader's next write: what is to be written again, at most AT_ONCE records of it.
+        """Return the records that the leader should rewrite next, at most AT_ONCE.
 
-        Nothing of a connector that cannot be read here, for want of an older key: it stays as it is.
+        A connector whose configuration cannot be decrypted, because an older key is missing, is left out.
         """
         wanted = self._vault.key
         due = (record for key, under in self._under.items() if under != wanted and (record := _again(key, state)))
@@ -154,7 +159,9 @@ class SealWatch:
 
 
 def _again(key: bytes, state: ClusterState) -> ConfigRecord | None:
-    """The record under this key, standing for the one that is there; a tombstone for a task of no generation."""
+    """Return the record to write again under this key: with the same meaning, or a tombstone for a task of no
+    generation. None if there is nothing to write, or if it cannot be read.
+    """
     name = connector_of(key)
     connector = None if name is None else state.connector(name)
     if connector is None or connector.unreadable is not None:

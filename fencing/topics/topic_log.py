@@ -1,25 +1,27 @@
-"""A topic read from its beginning to a known end, and followed from there: config, status, offsets, events.
+"""Reads a topic from its beginning to a known end, and follows it from there: config, status, offsets, events.
 
-"The end" is the read_uncommitted end offset, asked when a reading begins, so after whatever init or fence it must cover
-(invariant 6). Nobody's open transaction holds the reading: 1 up to the last stable offset (LSO) a read_committed client
-reads, 2 from there to the end the batches are read raw, and each producer's own markers decide
-(`fencing.kafka.record_batches`).
+"The end" is the read_uncommitted end offset. It is requested when a read begins, so after the init or fence that the
+read must cover (invariant 6). No open transaction of another producer blocks the read:
 
-Why that misses nothing that matters to a reader who has fenced or initialised the ids whose records it needs:
+1. Up to the last stable offset (LSO), a read_committed client reads.
+2. From there to the end, the batches are read raw, and each producer's own markers decide which records count
+   (`fencing.kafka.record_batches`).
 
-- The coordinator answers InitProducerId only after the transaction before it is completed. Until then it answers
-  CONCURRENT_TRANSACTIONS. Completed means that each partition's leader has written the marker, replicated as with
-  acks=all, so that the marker stands before the high watermark.
-- So after the init of an id all its transactions have their markers before any end that is asked for then, also one
-  whose EndTxn was answered while its markers were still on their way.
-- What is open up to that end thus belongs to somebody else, and is left out. If it is committed later, then after this
-  reading; whoever needs to know fences or initialises the id itself.
+A reader that has fenced or initialised the transactional ids whose records it needs misses none of them:
 
-A reader that has not done so sees what was committed, up to markers that are on their way. It may name its own
-producer id (`own`): then the reading waits for that one's markers.
+- The coordinator answers InitProducerId only after the id's previous transaction is complete. Until then, it answers
+  CONCURRENT_TRANSACTIONS. "Complete" means that the leader of each partition has written the marker and replicated it
+  as with acks=all, so the marker is below the high watermark.
+- So after the init of an id, the markers of all its transactions are before any end that is requested from then on.
+  This includes a transaction whose EndTxn was answered before its markers were written.
+- A transaction that is still open at that end belongs to another id and is left out. It can only be committed after
+  this read. A reader that needs it must fence or initialise that id first.
 
-Whoever follows a topic (`follow`) does so as a read_committed client. Where somebody's open transaction has held that
-one for a second, what is committed behind it is read raw into `ahead`.
+A reader that has not done so sees all commits whose markers are written. It may pass its own producer id (`own`): then
+the read waits for the markers of that producer.
+
+`follow` reads as a read_committed client. If an open transaction blocks it for a second, the committed records behind
+that transaction are read raw into `ahead`.
 """
 
 import time
@@ -37,7 +39,7 @@ __all__ = ["PATIENCE_SECONDS", "Isolation", "LogRecord", "TopicLog"]
 Told = Callable[[Positions, Positions], None]
 
 PATIENCE_SECONDS = 0.05
-"""For topics on which transactions are rare and short."""
+"""`patience_s` for topics with rare and short transactions."""
 
 _STALL_SECONDS = 2.0
 _HELD_SECONDS = 1.0
@@ -65,10 +67,10 @@ class TopicLog:
         isolation: Isolation = Isolation.COMMITTED,
         patience_s: float = 0.0,
     ) -> None:
-        """`start`: first offset per partition, 0 where none is given. Waits for the topic till `deadline`.
+        """start: first offset per partition, 0 for a partition without one. Waits for the topic until `deadline`.
 
-        isolation: UNCOMMITTED for topics that nobody writes in transactions. patience_s: how long a reading waits for
-        the LSO before it reads raw: a commit's markers are mostly there within 25 ms.
+        isolation: UNCOMMITTED for topics without transactions. patience_s: how long a read waits for the LSO before it
+        reads raw. The markers of a commit are usually written within 25 ms.
         """
         self._connection = connection
         self.topic = topic
@@ -76,20 +78,20 @@ class TopicLog:
         self._isolation = isolation
         self._patience_s = patience_s
         self._positions = {p: (start or {}).get(p, 0) for p in self.partitions}
-        self._reader: PartitionReader | None = None  # made by the first `poll`: many logs are read once
+        self._reader: PartitionReader | None = None  # created by the first `poll`: many logs are read only once
         self._closed = False
         self._still: dict[int, tuple[int, float]] = {}
         self._looked: dict[int, int] = {}
         self.ahead: list[LogRecord] = []
-        """What the last `catch_up` found committed beyond `positions`, in the order of each partition."""
+        """The committed records after `positions` that the last `catch_up` found, in order within each partition."""
 
     @property
     def positions(self) -> dict[int, int]:
-        """The next offset per partition; it moves past aborted records and markers, too, and never past the LSO."""
+        """The next offset per partition. It also moves past aborted records and markers, but never past the LSO."""
         return dict(self._positions if self._reader is None else self._reader.positions)
 
     def restart(self, start: Positions | None = None) -> None:
-        """Go on from other offsets, 0 where none is given."""
+        """Continue from these offsets, from 0 in a partition without one."""
         self._move({p: (start or {}).get(p, 0) for p in self.partitions})
 
     def _move(self, positions: Positions) -> None:
@@ -98,9 +100,9 @@ class TopicLog:
             self._reader.move(positions)
 
     def poll(self, timeout: float, limit: int = 500) -> list[LogRecord]:
-        """What has come since, in the order of each partition; empty after `timeout` seconds without a record.
+        """Return new records, in order within each partition; none after `timeout` seconds without a record.
 
-        Not before the LSO has passed it: what `ahead` holds comes again here.
+        Returns only records before the LSO, so those in `ahead` are returned again later. Raises `Fatal` after `close`.
         """
         if self._closed:
             raise Fatal(f"The log of topic {self.topic} is closed already")
@@ -109,31 +111,31 @@ class TopicLog:
         return self._reader.poll(timeout, limit)
 
     def follow(self, timeout: float, limit: int = 500) -> list[LogRecord]:
-        """`poll`; and where an open transaction holds it, `ahead` is what is committed behind that one by now.
+        """`poll`, and set `ahead` if an open transaction blocks it: to the records committed behind that transaction.
 
-        So a caller takes the records and then looks at `ahead`. Raises `Retriable` where a broker does not answer:
-        `ahead` is as before then.
+        The caller takes the returned records first, then those in `ahead`. Raises `Retriable` if a broker does not
+        answer; then `ahead` is unchanged.
         """
         records = self.poll(timeout, limit)
         if not self._is_held():
             return records
-        self._still.clear()  # so that this is asked, or tried again, a second later
+        self._still.clear()  # the next check, or the next attempt, is a second later
         looked, deadline = self._still_ends(), Deadline.after(_AHEAD_SECONDS)
         stable = self._stable(looked, deadline)
         if not _has_passed(self.positions, stable):
-            return records  # it is not held: there is much to read, and partitions come in turns
+            return records  # nothing blocks it: there is much to read, and the partitions take turns
         records += self.catch_up(deadline, limit=limit)
         self._looked = looked
         return records
 
     def _still_ends(self) -> dict[int, int]:
-        """The ends of the partitions that stand before them."""
+        """Return the ends of the partitions that are not read to their end."""
         assert self._reader is not None
         positions = self._reader.positions
         return {p: end for p, end in self._reader.ends().items() if positions[p] < end}
 
     def _is_held(self) -> bool:
-        """Whether some partition has stood still before an end that has not been looked at."""
+        """Return whether a partition has not moved for a while, before an end that has not been checked yet."""
         if self._isolation is Isolation.UNCOMMITTED:
             return False
         now, positions, behind = time.monotonic(), self.positions, self._still_ends()
@@ -146,10 +148,10 @@ class TopicLog:
         )
 
     def read_to_end(self, deadline: Deadline, limit: int = 1000) -> Iterator[LogRecord]:
-        """Every committed record before the end as it stands now, each once over all calls, in order.
+        """Yield every committed record before the current end, in order, each once over all calls.
 
-        So anybody's open transaction is waited for: no start may rest on this. Raises `Retriable` where the end is not
-        reached in time; the message says how far it got.
+        This waits for every open transaction, so do not use it during a start. Raises `Retriable` if the end is not
+        reached in time, with the progress in the message.
         """
         ends = end_offsets(self._connection, self.topic, self.partitions, deadline)
         self._check_identity(deadline)
@@ -168,12 +170,14 @@ class TopicLog:
         ends: Positions | None = None,
         told: Told = _untold,
     ) -> Iterator[LogRecord]:
-        """Every committed record up to the LSO or the end as it stands now; then `ahead` holds the rest up to the end.
+        """Yield every committed record up to the LSO or the current end, then set `ahead` to those up to the end.
 
-        `positions` stand at the LSO afterwards, or at the end. Raises `Retriable` where the end is not reached in time:
-        the message says how far it got. `give_up` is asked between reads; `ahead` is empty where it says yes. own: a
-        producer id whose markers are waited for; wanted: by key, which records are worth a look; ends: where somebody
-        has just asked for them; told: called with positions and ends between reads.
+        Afterwards, `positions` are at the LSO or at the end. Raises `Retriable` if the end is not reached in time, with
+        the progress in the message.
+
+        give_up: called between reads; returns True to stop early, with an empty `ahead`. own: a producer id, for whose
+        markers the read waits. wanted: takes a key; records for which it returns False are left out. ends: the current
+        ends, if the caller has just requested them. told: called with positions and ends between reads.
         """
         if ends is None:
             ends = end_offsets(self._connection, self.topic, self.partitions, deadline)
@@ -197,9 +201,9 @@ class TopicLog:
         wanted: Wanted,
         told: Told,
     ) -> Iterator[LogRecord]:
-        """Up to the ends, or to an LSO before them that does not move any more when `patience` has expired."""
-        # A reader of its own: on the one that follows the topic, the broker holds an empty fetch back for half a
-        # second, and with it the news that the position has passed the last marker.
+        """Read up to the ends, or up to an LSO before them that has stopped moving when `patience` expires."""
+        # It has its own reader. With the one that follows the topic, the broker delays an empty response by half a
+        # second, and only that response moves the position past the last marker.
         hurried: PartitionReader | None = None
         positions = self.positions
         try:
@@ -215,7 +219,7 @@ class TopicLog:
                 stalled = Deadline.after(_STALL_SECONDS)
                 while not _has_passed(positions, stable):
                     self._check(positions, ends, deadline)
-                    # Where compaction took the last records of a segment, the client waits for them for ever.
+                    # If compaction has removed the last records of a segment, the client would wait for them forever.
                     if give_up() or (stalled.expired and patience.expired):
                         return
                     before = sum(positions.values())
@@ -240,7 +244,7 @@ class TopicLog:
         )
 
     def _stable(self, ends: Positions, deadline: Deadline) -> Positions:
-        """How far a client of this isolation can read now, at most to the ends."""
+        """Return how far a client with this isolation level can read now, at most the ends."""
         if self._isolation is Isolation.UNCOMMITTED:
             return ends
         stable = offsets_at(self._connection, self.topic, list(ends), Place.STABLE, deadline)
@@ -251,7 +255,7 @@ class TopicLog:
             raise late(self.topic, positions, ends)
 
     def _check_identity(self, deadline: Deadline) -> None:
-        """After the end was asked for: the end of another topic of this name would be no end of this one."""
+        """Raise `TopicLost` if the topic was replaced. Called after the ends are requested, which then belong to it."""
         found, _ = topic_identity(self._connection, self.topic, Deadline.after(deadline.slice(5.0)))
         if found != self.topic_id:
             raise TopicLost(
@@ -260,7 +264,7 @@ class TopicLog:
             )
 
     def close(self) -> None:
-        """Let the client go."""
+        """Close the client."""
         self._closed = True
         if self._reader is not None:
             self._reader.close()

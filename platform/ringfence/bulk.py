@@ -17,7 +17,7 @@ from ringfence.requests.commands import Command
 
 MOST = 1000
 _SECONDS = 240.0
-_LATE = "Not begun: the time for this request was over. Nothing was changed, send the rest again."
+_LATE = "Not started: the request ran out of time. Nothing was changed. Send the rest again."
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,33 +1,35 @@
-"""The Celery application: requests and wake-ups over Redis. Never the truth, never a source task's body."""
+"""The Celery application: requests and wake-ups over Redis. It keeps no state and runs no source tasks."""
 
 import os
 
 from celery import Celery
-from celery.app.registry import TaskRegistry
 
 from ringfence import messages
 
 REDIS_URL = os.environ.get("RINGFENCE_REDIS_URL", "redis://127.0.0.1:6379/0")
 
 
-def application(tasks: TaskRegistry | None = None) -> Celery:
-    """One with our settings; with `tasks`, a further one that runs those: each has one set of queues to consume."""
+def application(*, current: bool = False) -> Celery:
+    """Return a new application with our settings and all tasks. Each application consumes one set of queues.
+
+    current: make it the process's current application. An application creates its own instances of the tasks, since
+    they are shared (Celery's default); one registry for several makes Celery warn of duplicates.
+    """
     made = Celery(
         "ringfence",
         broker=REDIS_URL,
         backend=REDIS_URL,
-        tasks=tasks,
         task_cls=messages.BoundTask,
-        set_as_current=tasks is None,
+        set_as_current=current,
     )
     messages.use(made)
     made.conf.update(
-        # A command runs at most once: acknowledged before it runs, and dropped by its own deadline where it comes late.
+        # A command runs at most once: it is acknowledged before it runs, and dropped if it arrives after its deadline.
         task_acks_late=False,
         worker_prefetch_multiplier=1,
         task_default_queue="default",
         task_create_missing_queues=True,
-        # Whoever asked reads its answer within milliseconds and deletes it; this is for those who went away.
+        # The sender reads its result within milliseconds and deletes it. This is for senders that have gone.
         result_expires=messages.ANSWER_SECONDS,
         broker_connection_retry_on_startup=True,
         broker_transport_options={"socket_timeout": 5, "socket_connect_timeout": 2, "retry_on_timeout": True},
@@ -40,4 +42,4 @@ def application(tasks: TaskRegistry | None = None) -> Celery:
     return made
 
 
-app = application()
+app = application(current=True)

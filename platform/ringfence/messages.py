@@ -1,10 +1,10 @@
-"""What goes through Redis: JSON, encrypted and authenticated.
+"""Encrypts and authenticates the Celery messages and results in Redis.
 
-Who only reaches Redis can neither read it nor give orders.
+Access to Redis alone lets nobody read a message or run a task.
 
-Content type `application/x-ringfence`; the payload is AES-256-GCM over JSON (`ringfence.encryption`). Each message
-carries the task's name and id in it: a payload that is put under another name or id is refused, and so is one that
-comes a second time. A message that is not ours is dropped with a warning and never runs.
+The content type is `application/x-ringfence`, the payload AES-256-GCM over JSON (`ringfence.encryption`). Each payload
+contains its task's name and id. A payload under another name or id is refused, and so is one that arrives twice. A
+message that was not encrypted with the platform's keys is dropped with a warning and never runs.
 """
 
 import logging
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 NAME: Final = "ringfence"
 ANSWER_SECONDS: Final = 120
-"""How long an answer waits in Redis for somebody who reads it."""
+"""How long a result is kept in Redis."""
 
 _CONTENT_TYPE: Final = "application/x-ringfence"
 _BOUND: Final = "ringfence_bound"
@@ -31,12 +31,12 @@ _REMEMBERED: Final = 100_000
 
 
 def encode(value: object) -> str:
-    """Raises `NoKey`."""
+    """Encrypt a value as JSON. Raises `NoKey`."""
     return keyring().encrypt(Purpose.MESSAGES, dumps(value).encode())  # type: ignore[no-untyped-call]
 
 
 def decode(payload: str | bytes) -> Any:
-    """Raises ValueError for what was not encoded with a key of ours."""
+    """The inverse of `encode`. Raises ValueError for a payload that was not encrypted with one of the keys."""
     try:
         return loads(keyring().decrypt(Purpose.MESSAGES, payload if isinstance(payload, str) else payload.decode()))  # type: ignore[no-untyped-call]
     except NoKey as error:
@@ -44,18 +44,18 @@ def decode(payload: str | bytes) -> Any:
 
 
 class Forged(Ignore):  # type: ignore[misc]
-    """A payload of ours under another task's name or id, or once more. No result is stored for it."""
+    """A valid payload was sent under another task's name or id, or a second time. Celery stores no result for it."""
 
 
 class _Seen:
-    """Ids of messages that were taken here. Bounded: an older one is past its deadline by far."""
+    """The ids of the latest messages that this process has run. An id that was dropped is long past its deadline."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._ids: OrderedDict[str, None] = OrderedDict()
 
     def add(self, message: str) -> bool:
-        """False where it was there already."""
+        """Add an id; return False if it was already there."""
         with self._lock:
             if message in self._ids:
                 return False
@@ -69,23 +69,21 @@ _seen = _Seen()
 
 
 class BoundTask(Task):  # type: ignore[misc]
-    """A task that runs only what was sent to it, once."""
+    """A task that runs only messages that were sent to it, each once. Raises `Forged` for others."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         request = self.request
         if not request.called_directly:
             bound = getattr(request, _BOUND, None)
             if bound != [self.name, request.id] or not _seen.add(request.id):
-                log.warning("A message for %s with the id of another, or for the second time, was dropped", self.name)
-                raise Forged(
-                    f"This message for {self.name} was sent as another one, or has come before: it was dropped"
-                )
+                log.warning("Dropped a message for %s: it has another message's id, or it was sent twice", self.name)
+                raise Forged(f"A message for {self.name} was dropped: it has another message's id or was sent twice")
         return self.run(*args, **kwargs)
 
 
 @signals.before_task_publish.connect(weak=False)  # type: ignore[untyped-decorator]
 def _bind(sender: str | None = None, body: Any = None, headers: dict[str, Any] | None = None, **_: object) -> None:
-    """Put name and id into what is encrypted, and no arguments into the headers, which are not."""
+    """Add the task's name and id to the encrypted body, and remove the arguments from the plain-text headers."""
     if headers is None or not isinstance(body, tuple):
         return
     body[2][_BOUND] = [sender, headers["id"]]
@@ -93,13 +91,13 @@ def _bind(sender: str | None = None, body: Any = None, headers: dict[str, Any] |
 
 
 def use(app: Celery) -> None:
-    """Have an application send and take such messages only."""
+    """Configure an application to send and accept only encrypted messages."""
     app.conf.update(
         accept_content=[NAME],
         result_accept_content=[NAME],
         task_serializer=NAME,
         result_serializer=NAME,
-        # Orders to workers themselves (shutdown, rate limits) come in clear, and nobody here gives any.
+        # Celery's remote control (shutdown, rate limits) is in plain text, and nothing here uses it.
         worker_enable_remote_control=False,
     )
 

@@ -73,13 +73,15 @@ def ask(
             retry_policy=_ONCE_MORE,
         )
     except NoKey as error:
-        raise Refused(503, f"{error}. Nothing was sent, and running connectors go on.") from error
+        raise Refused(503, f"{error}. Nothing was sent, and running connectors are not affected.") from error
     except (BrokerError, redis.RedisError, OSError) as error:
         raise Refused(500, _RESULT_LOST.format(awaited=awaited)) from error
     stored = _result(str(sent.id), deadline, awaited)
     answer = stored.get("result")
     if stored.get("status") != "SUCCESS" or not isinstance(answer, dict):
-        raise Refused(500, f"{awaited} failed inside the worker, whose log says why. Look again before another try.")
+        raise Refused(
+            500, f"{awaited} failed inside the worker; its log has the reason. Check the result before you try again."
+        )
     if answer.get("ok") is True:
         return answer
     raise Refused.parse(answer)

@@ -58,7 +58,7 @@ def test_three_settings_are_enough(tmp_path: Path) -> None:
         ({"RINGFENCE_PUBLIC_URL": ""}, "needs RINGFENCE_PUBLIC_URL"),
         ({"RINGFENCE_OIDC_SCOPES": "profile"}, "`openid` must be among them"),
         ({"RINGFENCE_OIDC_CLIENT_SECRET": "s3cret"}, "a secret comes from a file"),
-        ({"RINGFENCE_OIDC_GROUP_CLAIM": "roles"}, "RINGFENCE_OIDC_GROUP_CLAIM is no setting"),
+        ({"RINGFENCE_OIDC_GROUP_CLAIM": "roles"}, "RINGFENCE_OIDC_GROUP_CLAIM is not a setting"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_at_the_start(change: dict[str, str], says: str) -> None:
@@ -97,7 +97,7 @@ def test_groups_add_up() -> None:
     [
         ("", "a mapping"),
         ("- a", "a mapping"),
-        ("a: [", "no YAML"),
+        ("a: [", "not YAML"),
         ("1: {allow: viewer}", "put it in quotes"),
         ("a: viewer", "is expected"),
         ("a: []", "no entry"),
@@ -107,7 +107,7 @@ def test_groups_add_up() -> None:
         ("a: {allow: viewer, patern: x}", "'patern' is unknown"),
         ("a: {allow: viewer, pattern: [x]}", "one pattern"),
         ("a: {allow: viewer, topics: 'a b!'}", "matches no topic"),
-        ("a: {allow: 1}", "neither a text"),
+        ("a: {allow: 1}", "neither a string"),
     ],
 )
 def test_a_groups_file_that_cannot_be_meant_is_refused(text: str, says: str) -> None:

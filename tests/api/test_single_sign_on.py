@@ -126,7 +126,7 @@ def test_a_claim_that_the_token_leaves_out_is_asked_for(provider: FakeProvider) 
     assert log_in(provider).status_code == 302
     assert rights("ann") == {("viewer", "*", "*")}, "the signed token's name counts"
     provider.userinfo["sub"] = "s-2"
-    assert "about somebody else" in refusal(log_in(provider))
+    assert "is for another person" in refusal(log_in(provider))
 
 
 def test_an_equal_name_takes_no_account_over(provider: FakeProvider) -> None:
@@ -215,11 +215,11 @@ def test_only_the_browser_that_began_a_login_completes_it(provider: FakeProvider
     answer = provider.log_in(begin(mine))
     begin(other)
     for client, given in ((other, answer), (browser(), answer), (mine, answer | {"state": "x"}), (mine, {"code": "c"})):
-        assert "not begun in this browser" in refusal(client.get("/ui/login/sso/callback", given))
+        assert "not started in this browser" in refusal(client.get("/ui/login/sso/callback", given))
     assert provider.sent == []
     answer = provider.log_in(begin(mine))
     assert mine.get("/ui/login/sso/callback", answer).status_code == 302
-    assert "not begun" in refusal(mine.get("/ui/login/sso/callback", answer)), "no answer counts twice"
+    assert "not started" in refusal(mine.get("/ui/login/sso/callback", answer)), "no answer counts twice"
 
 
 def test_a_login_takes_a_quarter_of_an_hour_at_most(provider: FakeProvider, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +233,7 @@ def test_a_login_takes_a_quarter_of_an_hour_at_most(provider: FakeProvider, monk
 def test_the_provider_must_be_the_one_that_was_asked(provider: FakeProvider) -> None:
     client = browser()
     answer = provider.log_in(begin(client)) | {"iss": "https://elsewhere.example"}
-    assert "not of the provider that was asked" in refusal(client.get("/ui/login/sso/callback", answer))
+    assert "from another provider" in refusal(client.get("/ui/login/sso/callback", answer))
     answer = provider.log_in(begin(client)) | {"iss": provider.issuer}
     assert client.get("/ui/login/sso/callback", answer).status_code == 302
 
@@ -286,7 +286,7 @@ def test_the_egress_policy_holds_for_the_issuer_and_for_where_it_points(
 @pytest.mark.parametrize(
     ("metadata", "says"),
     [
-        ({"issuer": "https://other.example"}, "has to be exactly RINGFENCE_OIDC_ISSUER"),
+        ({"issuer": "https://other.example"}, "must be exactly RINGFENCE_OIDC_ISSUER"),
         ({"token_endpoint": "http://elsewhere.example/token"}, "no https address as token_endpoint"),
         ({"authorization_endpoint": "javascript:alert(1)"}, "no https address as authorization_endpoint"),
     ],

@@ -128,7 +128,7 @@ def test_a_change_is_waited_for_by_its_generation(
     meanwhile([lambda: two.start("a", tasks=2)])
     assert cli.main(["connectors", "apply", "-f", file, "--wait"]) == 0
     told = capsys.readouterr().err.splitlines()
-    assert told[0] == "a: RUNNING, tasks: 2 RUNNING; the tasks of the new configuration are being made"
+    assert told[0] == "a: RUNNING, tasks: 2 RUNNING; the tasks of the new configuration are being created"
     assert told[-1] == "a: RUNNING, tasks: 2 RUNNING"
 
 

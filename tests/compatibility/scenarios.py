@@ -1,8 +1,8 @@
 """Sources for our own connectors under the compatibility suite that we offer others.
 
-Four have none: VerifiableSource counts by itself, and nobody can add to it, nor to a planned table of
-SparkTableSource; senders of WebhookSource need a web process and a running task, which the suite does not have before
-its first start; ShareGroupSource's ledger needs a leader.
+Three have none: VerifiableSource counts by itself, and nobody can add to it; senders of WebhookSource need a web
+process and a running task, which the suite does not have before its first start; ShareGroupSource's ledger needs a
+leader.
 """
 
 import json
@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import ClassVar
 
 import psycopg
+import pyarrow
+import pyarrow.parquet
 from confluent_kafka import Producer
 
 from ringfence.connectors.builtin.dlt_source.connector import DltSourceConnector
@@ -21,6 +23,7 @@ from ringfence.connectors.builtin.files.connector import FilesSourceConnector
 from ringfence.connectors.builtin.kafka_source.connector import KafkaSourceConnector
 from ringfence.connectors.builtin.postgres.connector import PostgresSourceConnector
 from ringfence.connectors.builtin.pyspark_source.connector import PySparkSourceConnector
+from ringfence.connectors.builtin.spark_table.connector import SparkTableSourceConnector
 from ringfence.connectors.builtin.sql.connector import SqlSourceConnector
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
@@ -210,6 +213,29 @@ class PySparkScenario(Scenario):
         (self.folder / "next").rename(self.folder / "rows")
 
 
+class SparkTableScenario(Scenario):
+    """A folder of Parquet files, written once, in parts that two tasks read."""
+
+    connector = SparkTableSourceConnector
+    tasks = 2
+    records = 20_000
+    grows = False
+
+    def config(self) -> Mapping[str, str]:
+        reading = {"part.rows": "500", "batch.size": "50"}
+        return {"url": f"file://{self.folder}", "topic": self.topic, **reading}
+
+    def add(self, count: int) -> Sequence[str]:
+        rows = [f"row {number}" for number in range(count)]
+        for part in range(4):
+            table = pyarrow.table({"n": rows[part::4]})
+            pyarrow.parquet.write_table(table, self.folder / f"part-{part}.parquet", row_group_size=500)
+        return rows
+
+    def identify(self, record: LogRecord) -> str:
+        return str(json.loads(record.value or b"{}")["n"])
+
+
 class PostgresScenario(Scenario):
     """A table that is read as a snapshot, and then by its changes."""
 
@@ -252,5 +278,6 @@ SCENARIOS: tuple[type[Scenario], ...] = (
     KafkaScenario,
     DltScenario,
     PySparkScenario,
+    SparkTableScenario,
     PostgresScenario,
 )

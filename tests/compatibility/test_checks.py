@@ -7,6 +7,7 @@ import pytest
 from ringfence.connectors.api import SourceConnector
 from ringfence.testing import CHECKS, CheckFailed, CheckSkipped, Trial
 from tests.compatibility import lines
+from tests.compatibility.scenarios import SparkTableScenario
 from tests.support.broker import Broker
 
 BY_NAME = {check.name: check for check in CHECKS}
@@ -24,6 +25,10 @@ IN_MEMORY = [
 @pytest.mark.parametrize("name", ["settings", "resume"])
 def test_what_is_exactly_once_passes_in_memory(name: str, tmp_path: Path) -> None:
     BY_NAME[name].run(Trial(lines.LinesScenario, "nowhere:1", tmp_path))
+
+
+def test_offsets_without_records_are_taken_up_too(tmp_path: Path) -> None:
+    BY_NAME["resume"].run(Trial(SparkTableScenario, "nowhere:1", tmp_path))
 
 
 @pytest.mark.parametrize("name, connector, words", IN_MEMORY)

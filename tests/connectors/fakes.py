@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from ringfence.connectors.api import (
+    Converters,
     Endpoint,
     GroupInput,
     RecordBatch,
@@ -40,6 +41,7 @@ class FakeContext:
         self.offset_reader = offsets or FakeOffsets()
         self.transaction_context: TransactionContext | None = None
         self.raw_batches = raw
+        self.converters: Converters | None = None
         self.metrics = Gauges()
         self.signals: Sequence[Signal] = ()
         self.waits: list[float] = []

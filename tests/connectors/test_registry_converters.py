@@ -214,7 +214,7 @@ def test_a_registry_is_trusted_by_its_certificate(tmp_path: Path) -> None:
     ("kind", "value", "message"),
     [
         ("AvroConverter", {"a": 1}, "it needs a schema"),
-        ("AvroConverter", Struct(struct({"a.b": INT64}), {"a.b": 1}), "no name in Avro"),
+        ("AvroConverter", Struct(struct({"a.b": INT64}), {"a.b": 1}), "not a name in Avro"),
         ("AvroConverter", Struct(SMALL), "is null"),
         ("ProtobufConverter", "text", "writes structs"),
         ("ProtobufConverter", Struct(struct({"a": array(array(INT64))}), {"a": []}), "no lists of lists"),

@@ -1,5 +1,6 @@
 """SparkTableSource's plan: which parts a table has, and what is refused. No broker."""
 
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pyarrow
@@ -7,22 +8,14 @@ import pyarrow.parquet
 import pytest
 
 from ringfence.connectors.api import ConnectorError, RetriableError, StructBatch
-from ringfence.connectors.builtin.files.places import open_place
 from ringfence.connectors.builtin.spark_table.connector import CONFIG_DEF, SparkTableSourceConnector
-from ringfence.connectors.builtin.spark_table.plan import (
-    Head,
-    Part,
-    check_columns,
-    check_names,
-    divide,
-    folder_values,
-    is_data,
-    own_parts,
-    parse_head,
-    parse_part,
-)
-from ringfence.connectors.builtin.spark_table.planning import Planning
+from ringfence.connectors.builtin.spark_table.folders import check_columns, check_names, folder_values, is_data
+from ringfence.connectors.builtin.spark_table.key_ranges import RangePart, cut
+from ringfence.connectors.builtin.spark_table.parquet_table import FilePart, divide
+from ringfence.connectors.builtin.spark_table.plan import Head, Planning, own_parts, parse_head
+from ringfence.connectors.builtin.spark_table.tables import open_table, parse_part
 from ringfence.connectors.builtin.spark_table.task import SparkTableSourceTask
+from tests.connectors.fakes import FakeOffsets
 
 
 @pytest.mark.parametrize(
@@ -89,7 +82,7 @@ def test_what_spark_reads_is_read(name: str, read: bool) -> None:
 
 
 def test_offsets_are_read_as_they_are_written() -> None:
-    part = Part("p", "a.parquet", "e", 10, 30, 20)
+    part = FilePart("p", "a.parquet", "e", 10, 30, 20)
     assert parse_part(part.as_json()) == part
     assert parse_head(Head("p", 3).as_json()) == Head("p", 3)
     with pytest.raises(ConnectorError, match="row between"):
@@ -98,34 +91,61 @@ def test_offsets_are_read_as_they_are_written() -> None:
         parse_head({"plan": "p"})
 
 
-def test_task_configurations_deal_all_parts() -> None:
+def test_task_configurations_deal_all_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ringfence.connectors.files.check", lambda *_: None)
     connector = SparkTableSourceConnector()
-    connector.context = type("Context", (), {"trial": False})()
-    connector.start({"url": "file:///data"})
+    connector.context = type("Context", (), {"trial": False, "offset_reader": FakeOffsets()})()
+    connector.start({"url": f"file://{tmp_path}", "topic": "t"})
     assert [each["table.share"] for each in connector.task_configs(3)] == ["0/3", "1/3", "2/3"]
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "count", "expected"),
+    [
+        (0, 100, 4, [25, 50, 75]),
+        (0, 3, 100, [1, 2]),
+        (7, 7, 4, []),
+        (-10, 10, 1, []),
+        (date(2026, 1, 1), date(2026, 1, 11), 2, [date(2026, 1, 6)]),
+        (datetime(1960, 1, 1), datetime(1960, 1, 3), 2, [datetime(1960, 1, 2)]),  # noqa: DTZ001
+        (datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 3, tzinfo=UTC), 2, [datetime(2026, 1, 2, tzinfo=UTC)]),
+    ],
+)
+def test_ranges_are_of_equal_width(lower: object, upper: object, count: int, expected: list[object]) -> None:
+    assert cut(lower, upper, count) == expected
+
+
+def test_offsets_of_ranges_are_read_as_they_are_written() -> None:
+    part = RangePart("p", ["day", "id"], "2026-01-01", None, ["2026-01-02", 5], done=False)
+    assert parse_part(part.as_json()) == part
+    wrongs: list[dict[str, object]] = [{"after": [1]}, {"after": [None, 1]}, {"done": 1}, {"start": [1]}, {"key": []}]
+    for wrong in wrongs:
+        with pytest.raises(ConnectorError, match="for each column of the key"):
+            parse_part({**part.as_json(), **wrong})
 
 
 def test_the_plan_of_a_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ringfence.connectors.files.check", lambda *_: None)
     monkeypatch.setattr("ringfence.connectors.files._judge", lambda *_: None)
     for number in range(3):
-        table = pyarrow.table({"n": range(number * 100, number * 100 + 100)})
+        rows = pyarrow.table({"n": range(number * 100, number * 100 + 100)})
         (tmp_path / f"d={number}").mkdir()
-        pyarrow.parquet.write_table(table, tmp_path / f"d={number}" / "part.parquet", row_group_size=25)
+        pyarrow.parquet.write_table(rows, tmp_path / f"d={number}" / "part.parquet", row_group_size=25)
     (tmp_path / "_SUCCESS").touch()
-    settings = CONFIG_DEF.parse({"url": f"file://{tmp_path}", "topic": "t"})
-    place = open_place(f"file://{tmp_path}", settings)
-    planning = Planning(place, 50, preview=False)
+    settings = CONFIG_DEF.parse({"url": f"file://{tmp_path}", "topic": "t", "part.rows": "50"})
+    table = open_table(settings)
+    planning = Planning(table, preview=False)
     parts = planning.take()
     assert planning.head is not None
     assert planning.head.parts == 6
     assert [(number, part.file, part.first, part.end) for number, part in parts] == [
         (2 * file + half, f"d={file}/part.parquet", 50 * half, 50 * half + 50) for file in range(3) for half in range(2)
     ]
-    changing = Planning(place, 50, preview=False)
+    changing = table.divide("p", preview=False)
+    next(changing)
     pyarrow.parquet.write_table(pyarrow.table({"n": [1]}), tmp_path / "d=1" / "part.parquet")
     with pytest.raises(RetriableError, match=r"d=1/part\.parquet"):
-        changing.take()
+        list(changing)
 
 
 class _NothingCommitted:

@@ -65,6 +65,33 @@ def test_bulk_reads_the_query_as_it_is(shop: Sqlite) -> None:
     assert SqlSourceConnector().exactly_once_support(config) == "UNSUPPORTED"
 
 
+def test_computed_columns_have_the_types_of_casts(shop: Sqlite) -> None:
+    order(shop, 1, second=1)
+    query = """SELECT id, CAST(count(*) AS INTEGER) AS orders, CAST(max(n) * 0.5 AS REAL) AS half, max(n) AS n,
+                      CAST(c AS TEXT) AS c, CAST(c AS NUMERIC) AS any FROM o -- all"""
+    (row,) = Seen().run(config_of(shop, "bulk", query), polls=1).rows
+    assert row == {"id": 1, "orders": 1, "half": 0.75, "n": "1.5", "c": "1", "any": "1"}
+    assert isinstance(row["half"], float)
+
+
+def test_a_suffix_limits_each_query(shop: Sqlite) -> None:
+    for number in range(1, 8):
+        order(shop, number, second=number)
+    config = config_of(shop, "incrementing", incrementing_column_name="id", query_suffix=" limit 3; ")
+    assert SqlSourceConnector().validate(config) == {}
+    seen = Seen().run(config, polls=1)
+    assert [row["id"] for row in seen.rows] == [1, 2, 3]
+    assert [row["id"] for row in seen.run(config).rows] == [*range(1, 8)]
+    assert len(Seen().run(config_of(shop, "bulk", query_suffix="LIMIT 2"), polls=1).rows) == 2
+    for wrong in ("LIMIT 2 OFFSET 1", "FOR UPDATE SKIP LOCKED", "; DELETE FROM o"):
+        (value,) = (
+            one
+            for one in SqlSourceConnector.config_def().validate(config | {"query.suffix": wrong})
+            if one.name == "query.suffix"
+        )
+        assert "Only LIMIT" in value.errors[0]
+
+
 def test_records_go_to_the_topic_of_the_prefix_with_declared_types(shop: Sqlite) -> None:
     order(shop, 1, second=1)
     task = SqlSourceTask()

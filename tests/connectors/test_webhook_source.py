@@ -379,6 +379,16 @@ def test_a_request_through_the_line(running: tuple[WebhookSourceTask, FakeContex
     assert not task.poll(), "what nobody waits for is dropped"
 
 
+def test_requests_gather_for_a_moment_after_a_commit_only(running: tuple[WebhookSourceTask, FakeContext]) -> None:
+    task, context = running
+    assert polled(task) == []
+    assert context.waits == [], "a request that comes alone is taken at once"
+    task.commit()
+    polled(task)
+    (rest,) = context.waits
+    assert 0 < rest <= 0.008
+
+
 def test_a_task_that_stops_sends_everybody_away(running: tuple[WebhookSourceTask, FakeContext]) -> None:
     task, context = running
 

@@ -107,7 +107,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         for key, value in kafka_properties(SERVICES["kafka"]["environment"]).items()
         if key != "log.dirs"
     }
-    kafka = EmbeddedKafka(root / "kafka", clients, root / "kafka.log", properties=properties)
+    kafka = EmbeddedKafka(root / "kafka", clients, root / "kafka.log", properties=properties, short_lived=True)
     kafka.start()
     try:
         made = Guarded(kafka, passwords, f"127.0.0.1:{inner}")

@@ -19,11 +19,13 @@ from tests.e2e.up import Up, environment
 from tests.support.names import unique
 from tests.support.waiting import eventually
 
+SETTINGS = {"CONNECT_SESSION_TIMEOUT_MS": "6000"}
+
 
 @pytest.fixture
 def up(tmp_path: Path) -> Iterator[Up]:
-    """A platform of its own: this one comes to harm."""
-    made = Up(tmp_path, workers=1)
+    """A platform of its own: this one comes to harm. A worker's end is known sooner than by default."""
+    made = Up(tmp_path, workers=1, settings=SETTINGS)
     made.start()
     try:
         yield made
@@ -35,7 +37,7 @@ def run(up: Up, *arguments: str) -> "subprocess.CompletedProcess[str]":
     """A command on the platform's machine."""
     return subprocess.run(
         [sys.executable, "-m", "ringfence.cli", *arguments, "--data", str(up.data)],
-        env=environment({}),
+        env=environment(SETTINGS),
         capture_output=True,
         text=True,
         timeout=120,

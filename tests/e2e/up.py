@@ -136,12 +136,15 @@ class Up:
         process.wait()
 
     def end(self) -> None:
-        """However it stands: nothing of it is left afterwards."""
-        if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
-            try:
-                self._process.wait(60)
-            except subprocess.TimeoutExpired:
+        """However it stands: nothing of it is left afterwards. Not in order, which takes longer: `stop` does that."""
+        process = self._process
+        if process is not None and process.poll() is None:
+            for seconds in (0.5, 60):  # the second signal ends everything at once
+                process.send_signal(signal.SIGTERM)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(seconds)
+                    break
+            else:
                 self.kill()
         self.rest.close()
 

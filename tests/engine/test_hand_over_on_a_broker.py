@@ -64,7 +64,7 @@ def test_a_leader_that_resigns_is_followed_by_another_and_its_tasks_stay(
 ) -> None:
     alone = cluster.command("hand_over", {"reason": "r"}, on=None)
     assert (alone["ok"], alone["status"]) == (False, 409)
-    assert "No other live worker" in str(alone["message"])
+    assert "no other live worker" in str(alone["message"])
     assert cluster.leader.ready.is_set()
     config = {"name": C, "connector.class": "VerifiableSource", "topic": unique("numbers"), "tasks.max": "2"}
     assert cluster.command("create", {"config": config})["ok"] is True

@@ -21,8 +21,8 @@ from ringfence.fencing.kafka.hanging import Hanging, HangingProber
 from ringfence.fencing.kafka.producer import TransactionalProducer
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.leader.fence_targets import AdminAccess
+from ringfence.fencing.leader.fencing_round import Round
 from ringfence.fencing.leader.older_epochs import end_leftovers
-from ringfence.fencing.leader.round_plan import Round
 from ringfence.fencing.topics.cluster_state import ClusterState, apply
 from ringfence.fencing.topics.config_records import ConnectorRecord
 from ringfence.local.kafka import EmbeddedKafka

@@ -225,7 +225,7 @@ def test_a_connectors_own_offsets_topic_is_the_one_that_is_checked(worker: Worke
     assert own["offsets topic compaction"].refuses
     assert "producer Write Topic not-compacted" in own
     new = ask(worker, offsets_storage_topic="new-offsets")
-    assert new["offsets topic compaction"].message == "new-offsets is not there yet: it will be created, compacted."
+    assert new["offsets topic compaction"].message == "new-offsets does not exist yet: it will be created, compacted."
     assert new["admin Create Topic new-offsets"].result is Result.OK
     user = next(users)
     grant(worker, user, (TOPIC, "new-offsets", DESCRIBE, ALLOW))

@@ -138,7 +138,7 @@ def test_a_connector_that_writes_to_another_cluster_is_checked_there(
     question = Question(config, "supported", False, lambda: 0, {}, BOTH)
     found = {check.name: check for check in checks(question, worker)}
     # The topic of that name here is not the one that the offsets go to.
-    assert found["offsets topic compaction"].message == f"{topic} is not there yet: it will be created, compacted."
+    assert found["offsets topic compaction"].message == f"{topic} does not exist yet: it will be created, compacted."
     assert found[f"admin Create Topic {topic}"].result is Result.OK
     assert [check for check in found.values() if check.result is Result.FAILED] == []
     at_home = Question(CONFIG, "supported", False, lambda: 0, {}, BOTH)

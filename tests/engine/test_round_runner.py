@@ -12,7 +12,7 @@ from ringfence.fencing.errors import Retriable
 from ringfence.fencing.ids import ConnectorName, Generation
 from ringfence.fencing.leader.fence import FenceResult
 from ringfence.fencing.leader.fence_targets import AdminAccess
-from ringfence.fencing.leader.round_plan import Round
+from ringfence.fencing.leader.fencing_round import Round
 from tests.support.waiting import eventually
 
 

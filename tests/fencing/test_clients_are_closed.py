@@ -6,13 +6,14 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError, Retriable
-from ringfence.fencing.kafka import admin
+from ringfence.fencing.kafka import admin, probes
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics, forget_admin_clients, topic_identity
 from ringfence.fencing.kafka.client_pool import ClientPool, close_idle_clients
 from ringfence.fencing.kafka.consumer import PartitionReader
@@ -31,9 +32,12 @@ from tests.support.broker import Broker
 from tests.support.leftovers import native_clients
 from tests.support.waiting import eventually
 
+PATIENCE_S = 1.0
+"""How long a broker is waited for; whoever asks a new one asks again."""
+
 
 def fence(connection: Connection) -> None:
-    with Fencer(connection, 3) as fencer:
+    with Fencer(connection, PATIENCE_S) as fencer:
         fencer.fence(["closed-0", "closed-1"], Deadline.after(20))
 
 
@@ -49,14 +53,14 @@ def look_for_hanging(connection: Connection) -> None:
 
 def ask_for_members(connection: Connection) -> None:
     try:
-        group_members(connection, "closed", Deadline.after(3))
+        group_members(connection, "closed", Deadline.after(PATIENCE_S))
     finally:
         close_idle_clients()
 
 
 def ask_as_administrator(connection: Connection) -> None:
     try:
-        admin.cluster_id(connection, Deadline.after(3))
+        admin.cluster_id(connection, Deadline.after(PATIENCE_S))
     finally:
         forget_admin_clients()
 
@@ -72,7 +76,7 @@ def read(connection: Connection) -> None:
 def produce(connection: Connection) -> None:
     producer = TransactionalProducer(connection, "closed-3")
     try:
-        producer.init(Deadline.after(3))
+        producer.init(Deadline.after(PATIENCE_S))
     finally:
         producer.close()
 
@@ -123,13 +127,17 @@ def nothing_of_others(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.parametrize("caller", CALLERS, ids=lambda caller: caller.__name__)
 @pytest.mark.parametrize("there", [True, False], ids=["with a broker", "without one"])
-def test_nothing_is_left(caller: Callable[[Connection], None], there: bool, broker: Broker) -> None:
+def test_nothing_is_left(
+    caller: Callable[[Connection], None], there: bool, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = counted()
     if there:
         create_topics(Connection(broker.bootstrap), [TopicSpec("closed")], Deadline.after(30))
         forget_admin_clients()
         eventually(lambda: answered(caller, Connection(broker.bootstrap)), 60, "an answer")
     else:
+        monkeypatch.setattr(probes, "_BOOTSTRAP_MS", int(PATIENCE_S * 1000))
+        monkeypatch.setattr(probes, "login_refused", partial(admin.login_refused, seconds=PATIENCE_S))
         # Not made in vain: what fails to connect is what was left behind.
         nobody = Connection(f"127.0.0.1:{free_port()}")
         try:

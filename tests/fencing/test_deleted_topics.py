@@ -3,10 +3,10 @@
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.offsets.ledger_keys import InputPartition, partition_key
 from ringfence.fencing.offsets.source_offsets import encode_key, encode_value
-from ringfence.fencing.share.claims import SlotClaims
 from ringfence.fencing.share.deleted_topics import Absences
 from ringfence.fencing.share.ledger import Ledger
 from ringfence.fencing.share.ledger_records import State, encode_state
+from ringfence.fencing.share.processed_offsets import ProcessedOffsets
 from ringfence.fencing.share.ranges import Ranges
 
 QUEUE = ConnectorName("queue")
@@ -50,7 +50,7 @@ def test_nothing_is_stated_any_more_of_what_is_gone() -> None:
         value = encode_value(encode_state(State("orders", 10 * slot, Ranges([(30, 39)]), cluster="east")))
         ledger.take(-1, -1, encode_key(QUEUE, partition_key(OLD, slot)), value)
     assert ledger.places() == {OLD: ("orders", "east")}
-    first = SlotClaims(ledger, 0)
+    first = ProcessedOffsets(ledger, 0)
     first.cluster = "east"
     first.claim_start(NEW, "orders", 0)
     first.end(OLD)
@@ -70,7 +70,7 @@ def test_nothing_is_stated_any_more_of_what_is_gone() -> None:
 def test_what_a_transaction_is_about_is_not_forgotten_by_it() -> None:
     ledger = Ledger(QUEUE)
     ledger.take(-1, -1, encode_key(QUEUE, partition_key(OLD, 0)), encode_value(encode_state(State("orders", 5))))
-    first = SlotClaims(ledger, 0)
+    first = ProcessedOffsets(ledger, 0)
     first.claim(OLD, [5])
     first.end(OLD)
     assert [offset is None for _, offset in first.states()] == [False]

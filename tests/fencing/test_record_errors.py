@@ -42,6 +42,7 @@ class Fragile:
     raw = False
     transforms = True
     column = None
+    converters = None
     converter_classes: Mapping[Stage, str] = {stage: f"Fragile{stage.title()}" for stage in Stage}
 
     def __init__(self) -> None:

@@ -4,9 +4,17 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from ringfence.connectors.api import ConnectorError, RecordBatch, SourceRecord
+from ringfence.connectors.api import (
+    ConnectorError,
+    Converters,
+    OffsetRecord,
+    RecordBatch,
+    SerializedRecord,
+    SourceRecord,
+)
 from ringfence.connectors.api.records import MixedBatch
 from ringfence.connectors.api.schemas import INT64, STRING
+from ringfence.connectors.columns import Column
 from ringfence.fencing.offsets.record_counts import RecordCounts
 from ringfence.fencing.records.errors import Stage
 from ringfence.fencing.records.prepared import GatheredOffsets
@@ -19,6 +27,7 @@ class Upper:
     raw = False
     transforms = True
     column = None
+    converters: Converters | None = None
     converter_classes: Mapping[Stage, str] = dict.fromkeys(Stage, "Upper")
 
     @property
@@ -161,3 +170,59 @@ def test_a_mixed_batch_counts_what_was_left_out() -> None:
 def test_a_batch_of_ready_bytes_is_refused_where_bytes_would_change() -> None:
     with pytest.raises(ConnectorError, match="raw_batches"):
         RecordPath(Upper()).prepare(RecordBatch({}, {}, "t", [b"x"]))
+
+
+class Known:
+    """Converters that a task may ask for."""
+
+    key = value = headers = None
+
+
+class Untouched(Upper):
+    transforms = False
+    converters = Known()
+
+    @property
+    def column(self) -> Callable[[Column], list[bytes | None] | None]:  # type: ignore[override] # by column, too
+        return lambda column: [self.value(column.topic, value) for value in column.values]
+
+
+def serialized(value: bytes | None, offset: int, source: str = "a") -> SerializedRecord:
+    return SerializedRecord({"file": source}, {"at": offset}, "t", value, b"k", [("h", b"1")])
+
+
+def test_serialized_records_go_out_as_they_are_in_order_with_others() -> None:
+    path, queue, offsets = RecordPath(Untouched()), Queue(100), GatheredOffsets()
+    batch = [
+        serialized(b"one", 1),
+        serialized(None, 2),
+        record("two", 3),
+        OffsetRecord({"file": "a"}, {"at": 4}),
+        *(record(f"n{number}", 5 + number) for number in range(4)),
+        serialized(b"three", 9),
+    ]
+    path.send(path.prepare(batch), queue.produce, queue.make, offsets)
+    assert [call[1] for call in queue.taken] == [b"one", None, b"TWO", b"N0", b"N1", b"N2", b"N3", b"three"]
+    assert queue.taken[0][:3] == ("t", b"one", b"k")
+    assert queue.taken[0][7] == [("h", b"1")]
+    assert offsets.take() == [({"file": "a"}, {"at": 9})]
+    assert path.bytes == len("onetwoN0N1N2N3three")
+
+
+def test_serialized_records_of_several_source_partitions_each_move_theirs() -> None:
+    path, queue, offsets = RecordPath(Untouched()), Queue(100), GatheredOffsets()
+    batch = [serialized(b"x", 1, "a"), serialized(b"y", 5, "b"), serialized(b"z", 2, "a")]
+    path.send(path.prepare(batch), queue.produce, queue.make, offsets)
+    assert offsets.take() == [({"file": "a"}, {"at": 2}), ({"file": "b"}, {"at": 5})]
+
+
+@pytest.mark.parametrize("convert", [Upper(), Raw()])
+def test_serialized_records_are_refused_where_records_must_be_changed(convert: Upper) -> None:
+    with pytest.raises(ConnectorError, match=r"context\.converters"):
+        RecordPath(convert).prepare([serialized(b"x", 1)])
+
+
+def test_serialized_records_go_to_no_forbidden_topic() -> None:
+    path = RecordPath(Untouched(), "t")
+    with pytest.raises(ConnectorError, match="its own source offsets"):
+        path.prepare([serialized(b"x", 1)])

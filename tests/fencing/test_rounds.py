@@ -4,8 +4,8 @@ import pytest
 
 from ringfence.fencing.errors import Conflict
 from ringfence.fencing.ids import ConnectorName, Generation
+from ringfence.fencing.leader.fencing_round import finish, plan
 from ringfence.fencing.leader.finished_rounds import finish_all
-from ringfence.fencing.leader.round_plan import finish, plan
 from ringfence.fencing.topics.config_records import CommitRecord, ConnectorRecord, TaskCountRecord
 from tests.fencing.test_cluster_state import C, c, config, fold, tasks
 

@@ -15,9 +15,9 @@ from ringfence.fencing.offsets.ledger_keys import (
 )
 from ringfence.fencing.offsets.source_offsets import SourceOffset, encode_key, encode_value
 from ringfence.fencing.share.by_hand import expand, merge
-from ringfence.fencing.share.claims import SlotClaims
 from ringfence.fencing.share.ledger import Ledger
 from ringfence.fencing.share.ledger_records import Claim, State, claim_key, encode_claim, encode_state
+from ringfence.fencing.share.processed_offsets import ProcessedOffsets
 from ringfence.fencing.share.ranges import Ranges
 
 QUEUE = ConnectorName("queue")
@@ -83,7 +83,7 @@ def test_compaction_loses_nothing() -> None:
     """The last state of each slot says all that its transactions have said."""
     whole, compacted = Ledger(QUEUE), Ledger(QUEUE)
     newest: dict[bytes, bytes | None] = {}
-    slots = [SlotClaims(whole, slot) for slot in range(3)]
+    slots = [ProcessedOffsets(whole, slot) for slot in range(3)]
     slots[0].claim_start(TP, "in", 0)
     for number in range(60):
         slot = slots[number % 3]
@@ -105,7 +105,9 @@ def test_compaction_loses_nothing() -> None:
     assert len(found.done) == 0
 
 
-def write(ledger: Ledger, slot: SlotClaims, number: int, offsets: list[int], newest: dict[bytes, bytes | None]) -> None:
+def write(
+    ledger: Ledger, slot: ProcessedOffsets, number: int, offsets: list[int], newest: dict[bytes, bytes | None]
+) -> None:
     """A committed transaction; newest: what compaction leaves of the topic."""
     slot.claim(TP, offsets)
     for partition, offset in slot.states():
@@ -121,7 +123,7 @@ def write(ledger: Ledger, slot: SlotClaims, number: int, offsets: list[int], new
 def test_the_states_of_slots_that_are_gone_are_taken_over(claims: list[tuple[int, set[int]]], left: int) -> None:
     """Nothing that they have said is lost, and their keys are: no state stays for ever."""
     ledger, newest = Ledger(QUEUE), dict[bytes, bytes | None]()
-    slots = [SlotClaims(ledger, number, lambda: 5) for number in range(5)]
+    slots = [ProcessedOffsets(ledger, number, lambda: 5) for number in range(5)]
     slots[0].claim_start(TP, "in", 0)
     write(ledger, slots[0], 0, [], newest)
     for number, (slot, offsets) in enumerate(claims, 1):
@@ -129,9 +131,9 @@ def test_the_states_of_slots_that_are_gone_are_taken_over(claims: list[tuple[int
     before = ledger.state(TP)
     assert before is not None
     before = State(before.topic, before.low, before.done.copy(), dict(before.tries))
-    write(ledger, SlotClaims(ledger, 0, lambda: 0), 90, [40], newest)  # does not know how many there are
+    write(ledger, ProcessedOffsets(ledger, 0, lambda: 0), 90, [40], newest)  # does not know how many there are
     assert set(ledger.slots(TP)) == {0, *(slot for slot, _ in claims)}
-    write(ledger, SlotClaims(ledger, 0, lambda: left), 91, [41], newest)
+    write(ledger, ProcessedOffsets(ledger, 0, lambda: left), 91, [41], newest)
     assert set(ledger.slots(TP)) == {0, *(slot for slot, _ in claims if slot < left)}
     after, compacted = ledger.state(TP), Ledger(QUEUE)
     compacted.begin((key, value) for key, value in newest.items() if value is not None)
@@ -141,7 +143,7 @@ def test_the_states_of_slots_that_are_gone_are_taken_over(claims: list[tuple[int
 
 def test_a_slot_claims_nothing_twice_and_states_what_is_low() -> None:
     ledger = Ledger(QUEUE)
-    slot = SlotClaims(ledger, 0)
+    slot = ProcessedOffsets(ledger, 0)
     slot.claim_start(TP, "in", 5)
     slot.claim(TP, [5, 6, 8])
     ((partition, offset),) = slot.states()

@@ -8,7 +8,7 @@ from ringfence.fencing.errors import Invalid
 from ringfence.fencing.ids import Generation
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.leader.fence_targets import place_of, ways
-from ringfence.fencing.leader.round_plan import finish, plan
+from ringfence.fencing.leader.fencing_round import finish, plan
 from ringfence.fencing.topics.config_records import CommitRecord, ConnectorRecord, TaskCountRecord, encode
 from tests.fencing.test_cluster_state import C, fold, tasks
 

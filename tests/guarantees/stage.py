@@ -87,6 +87,7 @@ class Plain:
 
     transforms = False
     column = None
+    converters = None
     transforms_by_class: Sequence[tuple[str, Callable[[SourceRecord], SourceRecord | None]]] = ()
     converter_classes: Mapping[Stage_, str] = dict.fromkeys(Stage_, "Plain")
 

@@ -113,3 +113,21 @@ def test_a_timeout_above_the_brokers_maximum_fails_with_the_remedies(stage: Stag
     trace = attempt.ended().trace or ""
     for part in ("1200000 ms", "transaction.max.timeout.ms", "transaction.boundary.interval.ms", "raise the broker's"):
         assert part in trace
+
+
+class Ahead(Listening):
+    polls_during_commit = True
+
+
+@pytest.mark.parametrize("kind", [Listening, Ahead])
+def test_a_task_is_polled_during_a_commit_only_if_it_wants_no_report_first(stage: Stage, kind: type[Listening]) -> None:
+    seen: list[tuple[int, int]] = []
+    script = Script(limit=300, batch=100, before_poll=lambda task: seen.append((task.next, len(script.committed))))
+    made = ready(stage, "poll")
+    stage.start(script, made, kind=kind)
+    stage.wait_for(300)
+    stop(stage)
+    behind = 100 if kind is Ahead else 0
+    assert seen[:4] == [(0, 0), (100, 100 - behind), (200, 200 - behind), (300, 300 - behind)]
+    assert script.committed == list(range(300))
+    stage.exact(300)

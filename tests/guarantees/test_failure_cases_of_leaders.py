@@ -23,7 +23,7 @@ from ringfence.fencing.ids import ConnectorName, Generation
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.leader.fence import FenceResult, fence
 from ringfence.fencing.leader.fence_targets import AdminAccess
-from ringfence.fencing.leader.round_plan import Round, finish, plan
+from ringfence.fencing.leader.fencing_round import Round, finish, plan
 from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.config_records import TargetStateRecord
 from ringfence.fencing.topics.connector_state import TargetState

@@ -16,6 +16,7 @@ from ringfence.fencing.kafka.producer import TransactionalProducer
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.transactions import Transaction, TransactionProber
 from ringfence.fencing.offsets.source_offsets import encode_key, encode_value
+from ringfence.fencing.task import start_watch
 from ringfence.fencing.task.spec import TaskSpec
 from ringfence.fencing.topics.events import decode
 from ringfence.fencing.topics.status import State
@@ -256,7 +257,10 @@ def told(stage: Stage) -> set[str]:
         log.close()
 
 
-def test_an_attempt_that_waits_says_for_what(proxied: Proxied, unique: Callable[[str], str]) -> None:
+def test_an_attempt_that_waits_says_for_what(
+    proxied: Proxied, unique: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(start_watch, "_FIRST_S", 1.0)
     stage = Stage(proxied.direct, unique("waits"))
     config = {"topic": stage.data}
     stage.configure(config)

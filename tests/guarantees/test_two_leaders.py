@@ -149,7 +149,7 @@ def test_a_member_that_owns_nothing_is_given_no_metadata_and_a_stranger_has_none
     assert not second.seat.owns
     second.seat.close()
     never_joined = b"CGMDv2:" + (-1).to_bytes(4, "little", signed=True) + b"group\0\0\0"
-    with pytest.raises(NotLeader, match="no member"):
+    with pytest.raises(NotLeader, match="not a member"):
         GroupMetadata.of(never_joined)
 
 

@@ -42,6 +42,15 @@ def test_a_short_silence_is_never_a_stall() -> None:
     assert limit_ms(60) == 180 * MINUTE
 
 
+def test_one_without_tasks_is_complete_if_it_has_committed() -> None:
+    running(tasks=0)
+    refresh({"c"})
+    assert health() == "UNHEALTHY"
+    Connector.objects.update(last_commit_ms=1)
+    refresh({"c"})
+    assert health() == "COMPLETE"
+
+
 def test_one_that_moves_nothing_for_longer_than_usual_has_stalled_until_it_moves_again() -> None:
     running(tasks=1)
     history(*range(30))

@@ -1,7 +1,7 @@
 """Records in a form in which two runs, and two connectors, can be compared."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 _CHANGING = {"ts_ms", "ts_us", "ts_ns", "lsn", "txId", "sequence", "version", "db"}
@@ -9,16 +9,29 @@ _CHANGING = {"ts_ms", "ts_us", "ts_ns", "lsn", "txId", "sequence", "version", "d
 Comparable = tuple[str, Any, Any, tuple[str, ...]]
 """Topic, key, value and names of headers; the first two are JSON, with what differs by run replaced."""
 
+Load = Callable[[bytes, str], Any]
+"""`schema` and `payload` of a converter's bytes, both as JSON; the prefix in them is replaced."""
+
+
+def load_json(raw: bytes, prefix: str) -> Any:
+    """What JsonConverter has written, with schemas."""
+    return json.loads(raw.decode().replace(prefix, "PREFIX"))
+
 
 def comparable(
-    topic: str, key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]], prefix: str
+    topic: str,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Sequence[tuple[str, bytes | None]],
+    prefix: str,
+    read: Load = load_json,
 ) -> Comparable:
     """prefix: the connector's, for which a common one is put everywhere."""
 
     def load(raw: bytes | None) -> Any:
         if raw is None:
             return None
-        loaded = json.loads(raw.decode().replace(prefix, "PREFIX"))
+        loaded = read(raw, prefix)
         return {"schema": loaded["schema"], "payload": _replace_changing(loaded["payload"])}
 
     shown = tuple(f"{name}={_text(value)}" if "key" in name else name for name, value in headers)

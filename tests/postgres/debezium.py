@@ -7,6 +7,7 @@ import gzip
 import json
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +19,7 @@ from confluent_kafka import Consumer, TopicPartition
 from benchmarks.connect import ConnectWorker
 from ringfence.local.jars import Coordinate
 from tests.postgres.changes import CHANGES, TABLES
-from tests.postgres.comparison import Comparable, comparable
+from tests.postgres.comparison import Comparable, Load, comparable, load_json
 from tests.postgres.stand import LOGICAL
 from tests.support.broker import new_kafka
 from tests.support.postgres import Postgres, new_postgres
@@ -39,27 +40,32 @@ LAST: Final = "compared.shop.two_keys"
 """The topic of the last change."""
 
 
-def run(root: Path) -> list[Comparable]:
-    """Debezium's records of all changes, by topic."""
+def run(
+    root: Path,
+    settings: Mapping[str, str] = SETTINGS,
+    converters: Sequence[Coordinate] = (),
+    read: Load = load_json,
+) -> list[Comparable]:
+    """Debezium's records of all changes, by topic; settings: of the connector."""
     with ExitStack() as stack:
         postgres = stack.enter_context(new_postgres(LOGICAL))
         kafka = new_kafka(root)
         stack.callback(kafka.kill)
         kafka.start()
-        worker = ConnectWorker(root / "connect", kafka.bootstrap, (PLUGIN,))
+        worker = ConnectWorker(root / "connect", kafka.bootstrap, (PLUGIN, *converters))
         stack.callback(worker.stop)
         worker.start()
         with psycopg.connect(postgres.url, autocommit=True) as connection:
             connection.execute(TABLES.encode())
-            _create(worker.url, postgres)
+            _create(worker.url, postgres, settings)
             slot = "SELECT count(*) FROM pg_replication_slots WHERE active"
             eventually(lambda: connection.execute(slot).fetchone() == (1,), 90, "Debezium to stream", pause=0.5)
             for change in CHANGES:
                 connection.execute(change.encode())
-        return _read(kafka.bootstrap)
+        return _read(kafka.bootstrap, read)
 
 
-def _create(url: str, postgres: Postgres) -> None:
+def _create(url: str, postgres: Postgres, settings: Mapping[str, str]) -> None:
     config = {
         "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
         "plugin.name": "pgoutput",
@@ -68,13 +74,13 @@ def _create(url: str, postgres: Postgres) -> None:
         "database.user": "ringfence",
         "database.password": "none",
         "database.dbname": "ringfence",
-        **SETTINGS,
+        **settings,
     }
     answer = httpx.put(f"{url}/connectors/compared/config", json=config, timeout=90)
     assert answer.status_code == 201, answer.text
 
 
-def _read(bootstrap: str) -> list[Comparable]:
+def _read(bootstrap: str, read: Load) -> list[Comparable]:
     """Everything, once the last change is there."""
     reader = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False})
     found: list[Comparable] = []
@@ -83,9 +89,8 @@ def _read(bootstrap: str) -> list[Comparable]:
         def is_there() -> bool:
             topics = reader.list_topics(timeout=10).topics
             ends = [reader.get_watermark_offsets(TopicPartition(LAST, 0), 10)[1]] if LAST in topics else [0]
-            return ends[0] > 0 and any(
-                json.loads(each[1] or b"{}").get("payload", {}).get("a") == "end" for each in _all()
-            )
+            keys = [each[1] for each in _all() if each[0] == LAST and each[1]] if ends[0] else []
+            return any(read(key, "compared")["payload"].get("a") == "end" for key in keys)
 
         def _all() -> list[tuple[str, bytes | None, bytes | None, list[Any]]]:
             everything = []
@@ -101,22 +106,27 @@ def _read(bootstrap: str) -> list[Comparable]:
             return everything
 
         eventually(is_there, 90, "Debezium's last record", pause=1)
-        found = [comparable(*each, "compared") for each in _all()]
+        found = [comparable(*each, "compared", read) for each in _all()]
     finally:
         reader.close()
     return found
 
 
-def kept() -> list[Comparable]:
+def kept(file: Path = KEPT) -> list[Comparable]:
     """Of an earlier run."""
     return [
         (topic, key, value, tuple(headers))
-        for topic, key, value, headers in json.loads(gzip.decompress(KEPT.read_bytes()))
+        for topic, key, value, headers in json.loads(gzip.decompress(file.read_bytes()))
     ]
+
+
+def keep(records: Sequence[Comparable], file: Path = KEPT) -> None:
+    """For the quick test."""
+    file.write_bytes(gzip.compress(json.dumps(records).encode(), mtime=0))
+    sys.stdout.write(f"{len(records)} records\n")
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         records = run(Path(folder))
-    KEPT.write_bytes(gzip.compress(json.dumps(records).encode(), mtime=0))
-    sys.stdout.write(f"{len(records)} records\n")
+    keep(records)

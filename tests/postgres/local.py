@@ -8,13 +8,13 @@ from typing import Any, Protocol
 import psycopg
 
 from ringfence.connectors import worker_limits
-from ringfence.connectors.api import OffsetRecord, RetriableError, SourceOffset, SourceRecord
+from ringfence.connectors.api import OffsetRecord, RetriableError, SerializedRecord, SourceOffset, SourceRecord
 from ringfence.connectors.builtin.postgres.task import PostgresSourceTask
 from ringfence.connectors.worker_limits import WorkerLimits
 from ringfence.engine.spark.task_process import Conversion
 from ringfence.fencing.task.transaction_context import RequestedEndings
 from tests.connectors.fakes import FakeContext, FakeOffsets
-from tests.postgres.comparison import Comparable, comparable
+from tests.postgres.comparison import Comparable, Load, comparable, load_json
 from tests.support.postgres import Postgres
 from tests.support.waiting import eventually
 
@@ -128,17 +128,31 @@ class Database:
 class Run:
     """One life of a task. `poll` takes the kernel's part: all that is handed over is committed as it was asked."""
 
-    def __init__(self, config: Mapping[str, str], offset: SourceOffset | None = None) -> None:
+    def __init__(
+        self, config: Mapping[str, str], offset: SourceOffset | None = None, *, serialized: bool = False
+    ) -> None:
+        """serialized: the task may make the bytes of records itself."""
         self.config = dict(config)
         self.partition = {"server": config["topic.prefix"]}
         self.offsets = FakeOffsets([(self.partition, offset)] if offset is not None else [])
         self.task = PostgresSourceTask()
         context = FakeContext(self.offsets)
+        context.converters = self.conversion.converters if serialized else None
         self.requests = context.transaction_context = RequestedEndings()
         self.task.context = context
         self.records: list[SourceRecord] = []
         self.commits: list[list[SourceRecord]] = []
         self._open: list[SourceRecord] = []
+
+    @property
+    def conversion(self) -> Conversion:
+        """The converters of the configuration."""
+
+        class Spec:
+            connector_config = self.config
+            worker_settings: Mapping[str, str] = {}
+
+        return Conversion(Spec())
 
     @property
     def offset(self) -> SourceOffset | None:
@@ -187,20 +201,19 @@ class Run:
     def stop(self) -> None:
         self.task.stop()
 
-    def as_written(self) -> list[Comparable]:
+    def as_written(self, read: Load = load_json) -> list[Comparable]:
         """The records as the converters of the configuration write them."""
-
-        class Spec:
-            connector_config = self.config
-            worker_settings: Mapping[str, str] = {}
-
-        conversion = Conversion(Spec())
+        conversion = self.conversion
         made = []
         for record in self.records:
+            if isinstance(record, SerializedRecord):
+                prefix = self.config["topic.prefix"]
+                made.append(comparable(record.topic, record.key, record.value, record.headers, prefix))
+                continue
             key = None
             if record.key is not None:
                 key = conversion.key(record.topic, record.key, record.key_schema)
             value = conversion.value(record.topic, record.value, record.value_schema)
             headers = conversion.headers(record.topic, record.headers)
-            made.append(comparable(record.topic, key, value, headers, self.config["topic.prefix"]))
+            made.append(comparable(record.topic, key, value, headers, self.config["topic.prefix"], read))
         return made

@@ -51,7 +51,7 @@ class Stand:
         self.name = name.replace("-", "_")
         self.prefix = name
         self.root = root
-        self.dsn = f"host=127.0.0.1 port={postgres.port} user=ringfence dbname={self.name}"
+        self.dsn = self._dsn(postgres)
         with psycopg.connect(postgres.url, autocommit=True) as connection:
             connection.execute(f'CREATE DATABASE "{self.name}"'.encode())
         self.stage = Stage(Connection(bootstrap), name)
@@ -75,6 +75,16 @@ class Stand:
         self._attempt = 0
         self.hooks: Sequence[str] = ()
         self._process: subprocess.Popen[bytes] | None = None
+        self._configured = False
+
+    def _dsn(self, postgres: Postgres) -> str:
+        return f"host=127.0.0.1 port={postgres.port} user=ringfence dbname={self.name}"
+
+    def move_to(self, postgres: Postgres) -> None:
+        """End the attempt, and have the next ones connect to another server."""
+        self.kill()
+        self.dsn = self._dsn(postgres)
+        self.config["database.port"] = str(postgres.port)
         self._configured = False
 
     def connect(self) -> "psycopg.Connection[tuple[Any, ...]]":
@@ -118,6 +128,13 @@ class Stand:
     def log(self) -> str:
         """Of the newest attempt."""
         return (self.root / f"attempt-{self._attempt}.log").read_text()
+
+    def peak_memory(self) -> int:
+        """Of the process of the newest attempt, in bytes."""
+        assert self._process is not None
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        (line,) = [line for line in status.splitlines() if line.startswith("VmHWM:")]
+        return int(line.split()[1]) * 1024
 
     def kill(self) -> None:
         """SIGKILL."""

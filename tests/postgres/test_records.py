@@ -6,6 +6,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from ringfence.connectors.api import SerializedRecord
 from tests.postgres import debezium
 from tests.postgres.changes import CHANGES, TABLES
 from tests.postgres.comparison import Comparable, by_topic
@@ -14,18 +15,24 @@ from tests.postgres.stand import write_position
 from tests.support.postgres import Postgres
 
 
-@pytest.fixture(scope="module")
-def ours(server: Postgres) -> Iterator[list[Comparable]]:
-    """What our connector makes of the script."""
-    with loopback(), psycopg.connect(server.url, autocommit=True) as connection:
+@pytest.fixture(scope="module", params=["by the converters", "by the task"])
+def ours(server: Postgres, request: pytest.FixtureRequest) -> Iterator[list[Comparable]]:
+    """What our connector makes of the script, and who makes the bytes of it."""
+    by_the_task = request.param == "by the task"
+    database = f"compared_{int(by_the_task)}"
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {database}".encode())
+    url = f"host=127.0.0.1 port={server.port} user=ringfence dbname={database}"
+    with loopback(), psycopg.connect(url, autocommit=True) as connection:
         connection.execute(TABLES.encode())
-        run = Run(config_of(server, **{**debezium.SETTINGS, "slot_name": "compared"})).start()
+        run = Run(config_of(server, database, **debezium.SETTINGS), serialized=by_the_task).start()
         try:
             for change in CHANGES[:-1]:
                 connection.execute(change.encode())
             before = write_position(connection)
             connection.execute(CHANGES[-1].encode())
             run.await_position(before + 1)
+            assert any(isinstance(record, SerializedRecord) for record in run.records) is by_the_task
             yield run.as_written()
         finally:
             run.stop()

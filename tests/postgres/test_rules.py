@@ -94,10 +94,32 @@ def test_a_quiet_table_does_not_hold_the_log_back(database: Database, monkeypatc
     run = database.run(table_include_list="public.t", message_prefix_include_list="none")
     database.execute("INSERT INTO other SELECT generate_series(1, 1000)")
     written = database.value("SELECT (pg_current_wal_lsn() - '0/0')::int8")
-    run.poll_until(lambda: database.confirmed() >= written)
+    run.poll_until(lambda: database.confirmed() >= written, 5)
     assert run.records == []
     assert run.offset is not None
     assert run.offset["lsn_commit"] == database.confirmed()
+
+
+def test_a_busy_table_that_is_not_read_does_not_hold_the_log_back(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is in the publication, too. So the stream is never at rest, and no transaction has a record."""
+    monkeypatch.setattr("ringfence.connectors.builtin.postgres.streaming._QUIET_SECONDS", 0.01)
+    monkeypatch.setattr("ringfence.connectors.builtin.postgres.stream._LONGEST_SECONDS", 0.0)
+    database.execute(TABLE, "CREATE TABLE other (id integer)", f"CREATE PUBLICATION {database.name} FOR ALL TABLES")
+    run = database.run(table_include_list="public.t", publication_name=database.name)
+    run.poll_until(lambda: run.offset is not None)
+    database.execute(*["INSERT INTO other SELECT generate_series(1, 5000)"] * 20)
+    written = database.value("SELECT (pg_current_wal_flush_lsn() - '0/0')::int8")
+    positions: set[int] = set()
+
+    def has_all() -> bool:
+        positions.add(int(str((run.offset or {})["lsn_commit"])))
+        return bool(database.confirmed() >= written)
+
+    run.poll_until(has_all, 20)
+    assert len(positions) > 4, "positions within the stream"
+    assert run.records == []
 
 
 def test_heartbeats_write_records_and_run_the_query(database: Database) -> None:

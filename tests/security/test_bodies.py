@@ -5,6 +5,7 @@ import contextlib
 import socket
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,21 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
     variables = {"RINGFENCE_TOKEN": TOKEN, "TMPDIR": str(root / "tmp")}
     with serving(root, ["ringfence.cli", "web", "--http", "ADDRESS"], variables) as served:
         yield served
+
+
+@pytest.fixture(scope="module", autouse=True)
+def silence(web: Web) -> Iterator["list[Future[tuple[float, bytes]]]"]:
+    """What the server says after how many seconds where nothing comes, and where half a header has come."""
+
+    def await_word(beginning: bytes) -> tuple[float, bytes]:
+        began = time.monotonic()
+        with socket.create_connection(("127.0.0.1", web.port), timeout=90) as connection:
+            connection.sendall(beginning)
+            said = connection.recv(100)
+        return time.monotonic() - began, said
+
+    with ThreadPoolExecutor(2) as threads:
+        yield [threads.submit(await_word, text) for text in (b"", b"GET / HTTP/1.1\r\nHost: localho")]
 
 
 def send(web: Web, head: str, chunks: Iterator[bytes] | None = None, most_seconds: float = 20) -> tuple[bytes, int]:
@@ -113,21 +129,29 @@ def test_a_login_that_is_too_long_is_refused_before_its_password_is_hashed(web: 
                 assert (answer.status_code == 413) is refused, (answer.status_code, size)
 
 
-def test_headers_without_end_close_the_connection(web: Web) -> None:
+def test_headers_without_end_are_refused(web: Web) -> None:
     answer, sent = send(web, "GET / HTTP/1.1\n", (b"X-A: " + b"y" * 8000 + b"\r\n" for _ in range(10_000)))
     assert sent < 8 * MIB
-    assert not answer.startswith(b"HTTP/1.1 200")
+    assert not answer or answer.startswith(b"HTTP/1.1 431 ")
 
 
-def test_headers_that_never_come_hold_nothing_for_long(web: Web) -> None:
-    began = time.monotonic()
-    silent = socket.create_connection(("127.0.0.1", web.port), timeout=90)
-    half = socket.create_connection(("127.0.0.1", web.port), timeout=90)
-    half.sendall(b"GET / HTTP/1.1\r\nHost: localho")
-    with silent, half:
-        assert silent.recv(100) == b""
-        assert half.recv(100) == b""
-    assert time.monotonic() - began < protocol.HEADER_SECONDS + 20
+@pytest.mark.parametrize("body", ["", "x" * 1000])
+@pytest.mark.parametrize("pieces", [1, 3])
+@pytest.mark.parametrize("where", ["one header", "many headers", "the address"])
+def test_headers_that_are_too_large_are_answered(web: Web, where: str, pieces: int, body: str) -> None:
+    for size, status in ((protocol.HEADER_BYTES - 2000, b"404"), (protocol.HEADER_BYTES + 2000, b"431")):
+        headers = {
+            "one header": f"X-A: {'y' * size}\n",
+            "many headers": "".join(f"X-{number}: {'y' * 90}\n" for number in range(size // 95)),
+            "the address": "",
+        }[where]
+        path = f"/{'y' * size}" if where == "the address" else "/nowhere"
+        head = f"POST {path} HTTP/1.1\nHost: localhost\n{headers}Content-Length: {len(body)}\n\n{body}"
+        first, rest = (head, "") if pieces == 1 else (head[:20_000], head[20_000:])
+        answer, _ = send(web, first, iter([rest.replace("\n", "\r\n").encode()]))
+        refused = answer.startswith(b"HTTP/1.1 431 ")
+        assert refused is (status == b"431"), (size, answer[:200])
+        assert answer.startswith(b"HTTP/1.1 4"), answer[:200]
 
 
 def test_a_body_that_never_comes_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,3 +167,11 @@ def test_a_body_that_never_comes_is_not_waited_for(monkeypatch: pytest.MonkeyPat
     with pytest.raises(bodies.Refused) as refused:
         asyncio.run(bodies.read([(b"content-length", b"1000")], receive, known))
     assert refused.value.status == 408
+
+
+def test_headers_that_never_come_hold_nothing_for_long(silence: "list[Future[tuple[float, bytes]]]") -> None:
+    """The last one: it was begun with the first."""
+    silent, half = [each.result(90) for each in silence]
+    assert silent[1] == b""
+    assert half[1].startswith(b"HTTP/1.1 408 ")
+    assert max(silent[0], half[0]) < protocol.HEADER_SECONDS + 20

@@ -20,4 +20,4 @@ def new_kafka(root: Path, **properties: str) -> EmbeddedKafka:
     Properties are given with `_` for `.`: `new_kafka(path, transaction_max_timeout_ms="60000")`.
     """
     settings = {key.replace("_", "."): value for key, value in properties.items()}
-    return EmbeddedKafka(root / "kafka", free_port(), root / "kafka.log", properties=settings)
+    return EmbeddedKafka(root / "kafka", free_port(), root / "kafka.log", properties=settings, short_lived=True)

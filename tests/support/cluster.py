@@ -19,5 +19,6 @@ def three_brokers(root: Path, **properties: str) -> list[EmbeddedKafka]:
         own = {"node.id": str(number), "controller.quorum.voters": f"1@127.0.0.1:{controller}", **settings}
         if number > 1:
             own |= {"process.roles": "broker", "listeners": f"PLAINTEXT://127.0.0.1:{port}"}
-        brokers.append(EmbeddedKafka(data, port, root / f"kafka-{number}.log", properties=own))
+        log = root / f"kafka-{number}.log"
+        brokers.append(EmbeddedKafka(data, port, log, properties=own, short_lived=True))
     return brokers

@@ -18,6 +18,9 @@ DEBEZIUM_TASK = "io.debezium.connector.postgresql.PostgresConnectorTask"
 DEBEZIUM_MARIADB = Coordinate("io.debezium", "debezium-connector-mariadb", "3.5.0.Final")
 DEBEZIUM_MARIADB_CLASS = "io.debezium.connector.mariadb.MariaDbConnector"
 DEBEZIUM_MARIADB_TASK = "io.debezium.connector.mariadb.MariaDbConnectorTask"
+DEBEZIUM_MYSQL = Coordinate("io.debezium", "debezium-connector-mysql", "3.5.0.Final")
+DEBEZIUM_MYSQL_CLASS = "io.debezium.connector.mysql.MySqlConnector"
+DEBEZIUM_MYSQL_TASK = "io.debezium.connector.mysql.MySqlConnectorTask"
 CAMEL = (
     Coordinate("org.apache.camel.kafkaconnector", "camel-kafka-connector", "0.11.0"),
     Coordinate("org.apache.camel", "camel-file", "3.11.1"),

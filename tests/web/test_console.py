@@ -145,10 +145,10 @@ def test_restarts_drains_and_a_hand_over_ask_the_leader(client: Client, flights:
     ]
     drain = text(client.get("/console/workers/w1/drain/"))
     assert re.findall(r"<dt[^>]*>([^<]*)</dt>", drain) == ["1", "1"]  # two tasks, one free slot on w2
-    assert "w1 ends what it writes" in text(client.get("/console/leader/hand-over/"))
+    assert "w1 finishes its writes" in text(client.get("/console/leader/hand-over/"))
     flights.refusal = Refused(409, "No other live worker is there to lead")
     alone = client.post("/console/leader/hand-over/", {"reason": "r", "confirm": "w1"})
-    assert (alone.status_code, "No other live worker" in text(alone)) == (409, True)
+    assert (alone.status_code, "no other live worker" in text(alone)) == (409, True)
     DrainedWorker.objects.create(worker="w1", incarnation="i1")
     assert "leader, drained" in text(client.get("/console/workers/"))
     assert text(client.get("/ui/workers")).count("drained</span>") == 1

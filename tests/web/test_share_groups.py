@@ -125,7 +125,7 @@ def test_archived_records_are_processed_now_from_the_console(queue: FakeLeader, 
     # Of 100, 101 and 105 to 114 the ledger has all but 101 to 103 and 110 on; the group begins at 102.
     assert re.search(r"6\D{1,40}offsets that are not done", page), page
     done = client.post(address, {"reason": "now"})
-    assert "Asked for: 6 offsets" in text(done)
+    assert "Requested: 6 offsets" in text(done)
     record = [one for one in queue.config.records if one.key == b"sweep-team-a"][-1]
     assert json.loads(record.value or b"")["places"] == [["id-of-t", 0, 101, 101], ["id-of-t", 0, 110, 114]]
     foreign = text(client.get("/console/share-groups/payments/process/"))

@@ -66,7 +66,7 @@ def test_the_form_says_before_that_no_slot_is_free(client: Client, leader: FakeL
     assert "No free slot" not in said()
     leader.config.config(connector("first"))
     leader.start("first")
-    assert "No free slot: 1 of 1 in use. The rest of its tasks waits." in said()
+    assert "No free slot: 1 of 1 in use. The other tasks wait." in said()
     assert "settings to correct" not in said()
 
 

@@ -10,6 +10,7 @@ from django.db.models.functions import Now
 from django.test import Client
 
 from ringfence import dispatch
+from ringfence.fencing.errors import Retriable
 from ringfence.heartbeats.beating import Beating, Probing
 from ringfence.heartbeats.cluster import SILENT_S
 from ringfence.heartbeats.freshness import FreshnessWatch, Positions, write
@@ -140,6 +141,25 @@ class Ends:
 
     def result(self) -> Positions:
         return self._ends
+
+
+def test_the_projection_asks_again_where_no_broker_could_be_asked() -> None:
+    now, asked = [100.0], list[float]()
+
+    def ask() -> Ends:
+        asked.append(now[0])
+        if len(asked) == 1:
+            raise Retriable("no broker answers")
+        return Ends({("t", 0): 10})
+
+    watch = FreshnessWatch(ask, lambda: now[0])
+    watch.look({("t", 0): 10})
+    for _ in range(40):
+        now[0] += 1.0
+        watch.look({("t", 0): 10})
+    assert asked[0] == 100.0
+    assert len(asked) > 1
+    assert Freshness.objects.exists()
 
 
 def test_the_projection_is_fresh_once_it_has_passed_the_ends_that_were_asked_for() -> None:

@@ -1,11 +1,13 @@
 """What a configuration reads, and in which form: its settings as the other modules want them."""
 
+import logging
 from collections.abc import Set
 
 from ringfence.connectors.api import ParsedConfig
 from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.builtin.postgres.catalog import read_table, read_type
 from ringfence.connectors.builtin.postgres.column_types import TypeSettings
+from ringfence.connectors.builtin.postgres.field_names import Rename
 from ringfence.connectors.builtin.postgres.pgoutput import Relation
 from ringfence.connectors.builtin.postgres.reader import Describe
 from ringfence.connectors.builtin.postgres.records import RecordSettings
@@ -13,6 +15,8 @@ from ringfence.connectors.builtin.postgres.selection import Selection, rule
 from ringfence.connectors.builtin.postgres.session import Session
 from ringfence.connectors.builtin.postgres.tables import Table
 from ringfence.connectors.builtin.postgres.types import Types
+
+logger = logging.getLogger(__name__)
 
 
 def selection_of(parsed: ParsedConfig) -> Selection:
@@ -35,21 +39,28 @@ def captured_tables(session: Session, selection: Selection) -> list[tuple[str, s
     return [(schema, table) for schema, table in rows if selection.has_table(schema, table)]
 
 
-def describer(session: Session, parsed: ParsedConfig, selection: Selection) -> Describe:
-    """What makes a `Table` of a relation, with what the catalog says about it now."""
+def describer(session: Session, parsed: ParsedConfig, selection: Selection, rename: Rename) -> Describe:
+    """What makes a `Table` of a relation, with what the catalog says about it now. rename: of columns to fields."""
     types = Types(type_settings(parsed), lambda oid: read_type(session.query, oid))
 
     def describe(relation: Relation) -> Table:
         schema, name = relation.schema, relation.name
-        return Table(
+        table = Table(
             relation,
             read_table(session.query, relation.oid),
             types,
             parsed.string(names.PREFIX),
+            rename=rename,
             captured=lambda column: selection.has_column(schema, name, column),
             key_columns=selection.key_columns(schema, name),
             placeholder=parsed.string(names.PLACEHOLDER),
         )
+        if table.left_out:
+            columns = ", ".join(table.left_out)
+            logger.warning(
+                "Columns of %s.%s are left out, as their types have no form in records: %s", schema, name, columns
+            )
+        return table
 
     return describe
 

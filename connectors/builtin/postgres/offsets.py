@@ -1,8 +1,9 @@
 """The source offset of the stream: where to go on, and of what.
 
-`{"lsn_commit": 26678520}` is the end of the last transaction that is wholly in Kafka, and `system_id` the identity of
-the database cluster. Within a transaction that is split, `xid` and `seq` say how many of its changes are in Kafka, too:
-a transaction is decoded in the same order each time. `txId` and `ts_usec` are for people, as in Debezium.
+`{"lsn_commit": 26678520}` is the end of the last transaction that is wholly in Kafka, `system_id` the identity of the
+database cluster, and `timeline` that of its write-ahead log. Within a transaction that is split, `xid` and `seq` say
+how many of its changes are in Kafka, too: a transaction is decoded in the same order each time. `txId` and `ts_usec`
+are for people, as in Debezium.
 """
 
 from typing import Final, NamedTuple
@@ -14,11 +15,20 @@ LSN: Final = "lsn_commit"
 XID: Final = "xid"
 SEQ: Final = "seq"
 SYSTEM: Final = "system_id"
+TIMELINE: Final = "timeline"
+
+
+class Origin(NamedTuple):
+    """What positions are of: a database cluster, and a timeline of its log. None: not known, as on a standby."""
+
+    system: str
+    timeline: int | None = None
 
 
 class Position(NamedTuple):
     """`xid`, `seq`: of a split transaction, the first behind `lsn`; 0 where the position is between two.
 
+    timeline: None where it is not known.
     debezium: what Debezium has delivered of it, where the offset is one of Debezium's.
     """
 
@@ -27,6 +37,7 @@ class Position(NamedTuple):
     seq: int = 0
     system: str | None = None
     debezium: Delivered | None = None
+    timeline: int | None = None
 
 
 def position_of(offset: SourceOffset) -> Position:
@@ -40,14 +51,27 @@ def position_of(offset: SourceOffset) -> Position:
         )
     system = offset.get(SYSTEM)
     lsn, xid, seq = (number for number in numbers if isinstance(number, int))
-    return Position(lsn, xid, seq, system if isinstance(system, str) else None, debezium)
+    timeline = offset.get(TIMELINE)
+    return Position(
+        *(lsn, xid, seq),
+        system if isinstance(system, str) else None,
+        debezium,
+        timeline if isinstance(timeline, int) else None,
+    )
 
 
-def between(lsn: int, system: str, xid: int, time_us: int) -> SourceOffset:
+def start_at(lsn: int, origin: Origin) -> SourceOffset:
+    """Where nothing was read yet."""
+    timeline = {} if origin.timeline is None else {TIMELINE: origin.timeline}
+    return {LSN: lsn, SYSTEM: origin.system, **timeline}
+
+
+def between(lsn: int, origin: Origin, xid: int, time_us: int) -> SourceOffset:
     """Behind a whole transaction."""
-    return {LSN: lsn, SYSTEM: system, "txId": xid, "ts_usec": time_us}
+    return {**start_at(lsn, origin), "txId": xid, "ts_usec": time_us}
 
 
 def within(start: SourceOffset, xid: int, seq: int) -> SourceOffset:
     """In a transaction that begins at the offset `start`, behind `seq` of its changes."""
-    return {LSN: start[LSN], SYSTEM: start[SYSTEM], XID: xid, SEQ: seq}
+    kept = {name: start[name] for name in (LSN, SYSTEM, TIMELINE) if name in start}
+    return {**kept, XID: xid, SEQ: seq}

@@ -6,20 +6,23 @@ from ringfence.connectors.api import SourceOffset
 from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.builtin.postgres import slots
 from ringfence.connectors.builtin.postgres.capture import captured_tables
-from ringfence.connectors.builtin.postgres.offsets import Position, between, position_of
+from ringfence.connectors.builtin.postgres.offsets import Origin, Position, between, position_of
 from ringfence.connectors.builtin.postgres.setup import Setup
+from ringfence.connectors.builtin.postgres.timelines import find_timeline
 
 
 class Opened(NamedTuple):
-    """`start`: where the stream begins; `offset`: the same as a source offset; `new`: nothing was committed yet."""
+    """`start`: where the stream begins; `origin`: of whose log; `offset`: the same as a source offset; `new`: nothing
+    was committed yet.
+    """
 
     start: Position
-    system: str
+    origin: Origin
     new: bool
 
     @property
     def offset(self) -> SourceOffset:
-        return between(self.start.lsn, self.system, 0, 0)
+        return between(self.start.lsn, self.origin, 0, 0)
 
 
 def prepare_publication(setup: Setup) -> None:
@@ -54,7 +57,8 @@ def open_slot(setup: Setup, committed: SourceOffset | None) -> Opened:
         )
     start = position or Position(slot.confirmed or 0)
     slots.check_position(session, start.lsn)
-    return Opened(start, str(system), committed is None)
+    timeline = find_timeline(session, setup.server, position)
+    return Opened(start, Origin(str(system), timeline), committed is None)
 
 
 def renew_slot(setup: Setup) -> Opened:

@@ -79,6 +79,14 @@ class Reading(Protocol):
     def readers(self) -> Sequence[Read]: ...
 
 
+class _NotRead:
+    readers: Final = ()
+
+
+NOT_READ: Final[Reading] = _NotRead()
+"""A relation whose rows are not decoded."""
+
+
 class Change:
     """A row that was inserted ("c"), updated ("u") or deleted ("d").
 

@@ -8,13 +8,14 @@ from collections.abc import Callable, Sequence, Set
 from typing import Final
 
 from ringfence.connectors.api import ConnectorError, OffsetRecord, SourceOffset, SourceRecord
-from ringfence.connectors.builtin.postgres import offsets
 from ringfence.connectors.builtin.postgres.already_read import AlreadyRead
 from ringfence.connectors.builtin.postgres.incremental.signal_table import SignalTable
 from ringfence.connectors.builtin.postgres.incremental.window import Window, leave_out
+from ringfence.connectors.builtin.postgres.json_records import JsonRecords
 from ringfence.connectors.builtin.postgres.lsn import lsn_text
-from ringfence.connectors.builtin.postgres.offsets import Position, between, within
+from ringfence.connectors.builtin.postgres.offsets import Origin, Position, between, start_at, within
 from ringfence.connectors.builtin.postgres.pgoutput import (
+    NOT_READ,
     Begin,
     Change,
     Commit,
@@ -34,19 +35,13 @@ logger = logging.getLogger(__name__)
 Describe = Callable[[Relation], Table]
 
 
-class _Ignored:
-    """A relation that is not read: its rows are not decoded."""
-
-    readers: Final = ()
-
-
 class TransactionReader:
     """Collects records until `take` has enough; `records` are then handed over, and `boundary` says how they end."""
 
     def __init__(
         self,
         start: Position,
-        system: str,
+        origin: Origin,
         maker: RecordMaker,
         selection: Selection,
         describe: Describe,
@@ -55,15 +50,19 @@ class TransactionReader:
         batch_size: int,
         contained: Contained | None = None,
         signals: SignalTable | None = None,
+        json: JsonRecords | None = None,
     ) -> None:
-        """contained: what rows of a snapshot have already. signals: whose rows are read as signals."""
+        """contained: what rows of a snapshot have already. signals: whose rows are read as signals. json: makes the
+        records that it can make.
+        """
+        self._json = json
         self._contained = contained
         self._window: Window | None = None
         self._signals = signals
         self._relations: dict[int, Relation] = {}
         self.delivered: set[int] | None = None
         """Transactions that were told of, where somebody wants to know."""
-        self._system = system
+        self._origin = origin
         self._maker = maker
         self._selection = selection
         self._describe = describe
@@ -73,9 +72,9 @@ class TransactionReader:
         self._tables: dict[int, Table | None] = {}
         self._already_read = AlreadyRead(start)
         self._transaction: SourceTransaction | None = None
-        self._begins_at: SourceOffset = {offsets.LSN: start.lsn, offsets.SYSTEM: system}
+        self._begins_at = start_at(start.lsn, origin)
         self._before = "null"
-        self._open_outside = False
+        self.torn = False
         """Whether records of the transaction that has begun were handed over: its end must not go without one."""
         self.records: list[SourceRecord] = []
         self.whole = 0
@@ -128,7 +127,7 @@ class TransactionReader:
         transaction = self._transaction
         if len(records) > whole and transaction is not None:
             records[-1].source_offset = within(transaction.offset, transaction.begin.xid, transaction.changes)
-            self._open_outside = True
+            self.torn = True
         return records
 
     def add(self, records: Sequence[SourceRecord]) -> None:
@@ -175,6 +174,9 @@ class TransactionReader:
             # Behind the one that commits it comes one of the stream's: the last of a transaction tells where it ends.
             out += [self._signals.add(message), OffsetRecord(self._partition, transaction.offset)]
         if table is not None:
+            quick = self._json is not None and self._contained is None and self._window is None
+            if quick and self._json.append(out, table, message, lsn, transaction):  # type: ignore[union-attr] # checked
+                return
             change = decode(message, self._decoders)
             assert isinstance(change, Change)
             if self._contained is not None:
@@ -217,14 +219,9 @@ class TransactionReader:
         if self._signals is not None:
             self._signals.relate(relation)
         if not self._selection.has_table(relation.schema, relation.name):
-            self._tables[oid], self._decoders[oid] = None, _Ignored()
+            self._tables[oid], self._decoders[oid] = None, NOT_READ
             return
         table = self._describe(relation)
-        if table.left_out:
-            logger.warning(
-                "Columns of %s.%s are left out, as their types have no form in records: %s",
-                *(relation.schema, relation.name, ", ".join(table.left_out)),
-            )
         self._tables[oid] = self._decoders[oid] = table
         if self._contained is not None:
             self._contained.relate(relation)
@@ -280,20 +277,21 @@ class TransactionReader:
     def _finish(self, lsn: int, xid: int, time_us: int) -> None:
         """A transaction is over: the last of its records carries the position behind it."""
         self.end = lsn
-        self._begins_at = between(lsn, self._system, xid, time_us)
+        self._begins_at = between(lsn, self._origin, xid, time_us)
         if len(self.records) > self.whole:
             self.records[-1].source_offset = self._begins_at
-        elif self._open_outside:
+        elif self.torn:
             self.records.append(OffsetRecord(self._partition, self._begins_at))
         self.whole = len(self.records)
-        self._open_outside = False
+        self.torn = False
 
     def heartbeat(self, lsn: int) -> SourceOffset:
-        """Nothing that is read has changed up to this position of the server."""
-        assert self._transaction is None
+        """Nothing that is read has changed up to this position of the server. Not where `torn`; within a transaction,
+        not behind `end`."""
         if lsn > self.end:
+            assert self._transaction is None
             self.end = lsn
-            self._begins_at = between(lsn, self._system, 0, self._last_time_us())
+            self._begins_at = between(lsn, self._origin, 0, self._last_time_us())
         return self._begins_at
 
 

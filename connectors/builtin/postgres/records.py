@@ -81,6 +81,25 @@ class RecordMaker:
                 (f"__debezium.context.{name}", SchemaAndValue(STRING, value)) for name, value in named.items()
             ]
 
+    @property
+    def partition(self) -> dict[str, object]:
+        return self._partition
+
+    @property
+    def headers(self) -> Headers:
+        """Of each change."""
+        return self._headers
+
+    @property
+    def tombstones(self) -> bool:
+        """Whether a delete is followed by one."""
+        return self._settings.tombstones
+
+    @property
+    def counts(self) -> bool:
+        """Whether the changes of a transaction are counted in their records."""
+        return self._settings.metadata
+
     def skips(self, op: str) -> bool:
         """Whether an operation has no records."""
         return op in self._settings.skipped
@@ -151,11 +170,12 @@ class RecordMaker:
     ) -> None:
         block = self._block(out, f"{table.schema_name}.{table.name}", transaction) if self._settings.metadata else None
         now = time.time_ns()
-        source = self._source(table.schema_name, table.name, lsn, transaction)
+        source = self.source(table.schema_name, table.name, lsn, transaction)
         values: list[object] = [before, after, source, block, op, now // 1_000_000, now // 1000, now]
         self._add(out, table.topic, Struct.of(table.envelope, values), table.envelope, key, transaction, headers)
 
-    def _source(self, schema: str, table: str, lsn: int, transaction: SourceTransaction) -> Struct:
+    def source(self, schema: str, table: str, lsn: int, transaction: SourceTransaction) -> Struct:
+        """Where a change comes from."""
         settings, begin = self._settings, transaction.begin
         us = begin.time_us
         sequence = f'[{transaction.before},"{lsn}"]'
@@ -205,7 +225,7 @@ class RecordMaker:
         block = None
         if self._settings.metadata and message.transactional:
             block = self._block(out, "", transaction)
-        source = self._source("", "", message.lsn, transaction)
+        source = self.source("", "", message.lsn, transaction)
         content = Struct.of(MESSAGE_CONTENT, [message.prefix, message.content])
         value = Struct.of(MESSAGE, ["m", time.time_ns() // 1_000_000, source, block, content])
         key = Struct.of(MESSAGE_KEY, [message.prefix])

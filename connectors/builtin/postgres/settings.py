@@ -12,6 +12,7 @@ from ringfence.connectors.api import (
     Range,
     Width,
 )
+from ringfence.connectors.builtin.postgres import field_names
 from ringfence.connectors.builtin.postgres.selection import check_patterns
 from ringfence.connectors.builtin.postgres.setting_checks import (
     check_key_columns,
@@ -46,6 +47,7 @@ SNAPSHOT: Final = "snapshot.mode"
 SIGNALS: Final = "signal.data.collection"
 CHUNK_SIZE: Final = "incremental.snapshot.chunk.size"
 RANGE_ROWS: Final = "snapshot.range.rows"
+FIELD_NAMES: Final = "field.name.adjustment.mode"
 DECIMALS: Final = "decimal.handling.mode"
 TIMES: Final = "time.precision.mode"
 INTERVALS: Final = "interval.handling.mode"
@@ -282,7 +284,18 @@ def _definition() -> ConfigDef:
     )
     text(HEARTBEAT_PREFIX, _STREAM, "First part of the heartbeat topic's name.", "__debezium-heartbeat")
     text(HEARTBEAT_QUERY, _STREAM, "SQL that runs with each heartbeat.")
-    number(BATCH_SIZE, _STREAM, "Records that are handed over at a time.", 10_000, 1)
+    # About what one request holds. While more than that waits for a request that is under way, librdkafka's thread
+    # polls its connection without a pause (`rd_kafka_toppar_producer_serve` in 2.16), and slows the broker beside it.
+    number(BATCH_SIZE, _STREAM, "Records that are handed over at a time.", 2048, 1)
+    choice(
+        FIELD_NAMES,
+        _RECORDS,
+        "What fields are called whose columns have names that Avro does not take. none: as the columns, but as with "
+        "avro where the connector's own converter is an AvroConverter; avro: with underscores; avro_unicode: with the "
+        "numbers of characters, also of underscores, such as _u005f.",
+        *(field_names.NONE, field_names.AVRO, field_names.AVRO_UNICODE),
+        default=field_names.NONE,
+    )
     choice(DECIMALS, _RECORDS, "How numeric and money are written.", "precise", "double", "string", default="precise")
     choice(
         TIMES,

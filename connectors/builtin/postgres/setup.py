@@ -6,6 +6,7 @@ from functools import cached_property
 from ringfence.connectors.api import ParsedConfig
 from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.builtin.postgres.capture import describer, record_settings, selection_of
+from ringfence.connectors.builtin.postgres.field_names import renaming
 from ringfence.connectors.builtin.postgres.reader import Describe
 from ringfence.connectors.builtin.postgres.records import RecordMaker, RecordSettings
 from ringfence.connectors.builtin.postgres.session import Server, Session
@@ -26,6 +27,7 @@ class Setup:
         self.prefix = parsed.string(names.PREFIX)
         self.partition: dict[str, object] = {"server": self.prefix}
         self.selection = selection_of(parsed)
+        self._rename = renaming(parsed.string(names.FIELD_NAMES), config)
         self.batch_size = parsed.integer(names.BATCH_SIZE)
         timeout_ms = int(config.get("producer.override.transaction.timeout.ms", _DEFAULT_TIMEOUT_MS))
         self.longest_seconds = timeout_ms / 2000
@@ -46,7 +48,7 @@ class Setup:
         return RecordMaker(self.records)
 
     def new_describer(self) -> Describe:
-        return describer(self.session, self.parsed, self.selection)
+        return describer(self.session, self.parsed, self.selection, self._rename)
 
     def query_server_version(self) -> int:
         return self.session.connection.info.server_version

@@ -26,7 +26,7 @@ SELECT s.plugin, s.slot_type, s.database, s.active_pid, (s.confirmed_flush_lsn -
 FROM pg_replication_slots s LEFT JOIN pg_stat_activity a ON a.pid = s.active_pid
 WHERE s.slot_name = %s
 """
-_RESET: Final = (
+RESET: Final = (
     "To go on from now on without them, stop the connector, reset its offsets and resume it; read the tables again to "
     "have their rows complete."
 )
@@ -71,7 +71,7 @@ def check_slot(name: str, slot: Slot | None, database: str, offset: int | None) 
     if slot is None:
         raise LostPosition(
             f"The replication slot {name} is gone, so what was changed after {lsn_text(offset or 0)} is lost to this "
-            f"connector. It was dropped, or the server is another one after a failover. {_RESET}"
+            f"connector. It was dropped, or the server is another one after a failover. {RESET}"
         )
     if slot.kind != "logical" or slot.plugin != "pgoutput" or slot.database != database:
         raise ConnectorError(
@@ -83,13 +83,13 @@ def check_slot(name: str, slot: Slot | None, database: str, offset: int | None) 
         raise LostPosition(
             f"The server has invalidated the replication slot {name}, because it held more write-ahead log than "
             "max_slot_wal_keep_size allows: changes are lost to this connector. Raise that limit, and drop the slot: "
-            f"SELECT pg_drop_replication_slot('{name}'). {_RESET}"
+            f"SELECT pg_drop_replication_slot('{name}'). {RESET}"
         )
     if offset is not None and slot.confirmed is not None and slot.confirmed > offset:
         raise LostPosition(
             f"The replication slot {name} stands at {lsn_text(slot.confirmed)}, which is ahead of this connector's "
             f"offset {lsn_text(offset)}: something else has read from the slot, or advanced it, and the changes in "
-            f"between are lost to this connector. Give each connector a slot of its own. {_RESET}"
+            f"between are lost to this connector. Give each connector a slot of its own. {RESET}"
         )
 
 
@@ -103,7 +103,7 @@ def check_position(session: Session, offset: int) -> None:
         raise LostPosition(
             f"The server's write-ahead log ends at {lsn_text(end)}, before this connector's offset {lsn_text(offset)}: "
             "it was restored from a backup, or is another server. What it writes now would be skipped. "
-            f"{_RESET}"
+            f"{RESET}"
         )
 
 

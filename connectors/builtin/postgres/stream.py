@@ -17,6 +17,8 @@ from ringfence.connectors.builtin.postgres.session import Server, one_line
 _STATUS: Final = struct.Struct(">cQQQqB").pack
 _EPOCH_S: Final = 946_684_800
 _STATUS_SECONDS: Final = 5.0
+_LONGEST_SECONDS: Final = 0.5
+"""That `receive` takes messages for, where none of them leads to a record."""
 _DATA: Final = 119  # w
 _KEEPALIVE: Final = 107  # k
 _HEADER: Final = 25
@@ -62,7 +64,8 @@ class Stream:
         self._thread.start()
 
     def receive(self, take: Take, seconds: float) -> bool:
-        """Hand over what has arrived until `take` has enough; waits for at most `seconds` where there is nothing.
+        """Hand over what has arrived until `take` has enough, or for half a second; waits for at most `seconds` where
+        there is nothing.
 
         True where the stream is dry. Raises `RetriableError` where the server has ended the stream.
         """
@@ -76,29 +79,36 @@ class Stream:
                 return True
 
     def _drain(self, take: Take) -> tuple[bool, bool]:
+        """Whether nothing is left, and whether there was a message."""
         pg = self._pg
         taken = False
+        until = time.monotonic() + _LONGEST_SECONDS
         with self._lock:
             try:
-                pg.consume_input()
                 while True:
                     size, data = pg.get_copy_data(1)
-                    if size == 0:
-                        return True, taken
                     if size < 0:
                         raise self._end_error()
-                    kind = data[0]
-                    if kind == _DATA:
+                    if size == 0:
+                        if not select.select([pg.socket], [], [], 0)[0]:
+                            return True, taken
+                        pg.consume_input()  # a part of what has arrived
+                        if time.monotonic() > until:
+                            return False, taken
+                    elif data[0] == _DATA:
                         taken = True
                         if take(int.from_bytes(data[1:9], "big"), bytes(data[_HEADER:])):
                             return False, True
-                    elif kind == _KEEPALIVE:
-                        self.server_end = max(self.server_end, int.from_bytes(data[1:9], "big"))
-                        if data[17]:
-                            self.asked = True
-                            self._send()
+                    elif data[0] == _KEEPALIVE:
+                        self._keepalive(data)
             except psycopg.OperationalError as error:
                 raise RetriableError(f"The replication stream has ended: {one_line(error)}.") from error
+
+    def _keepalive(self, data: memoryview) -> None:
+        self.server_end = max(self.server_end, int.from_bytes(data[1:9], "big"))
+        if data[17]:
+            self.asked = True
+            self._send()
 
     def _end_error(self) -> ConnectorError:
         result = self._pg.get_result()

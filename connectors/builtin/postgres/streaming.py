@@ -19,6 +19,7 @@ from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.builtin.postgres import slots
 from ringfence.connectors.builtin.postgres.incremental.signal_table import SignalTable
 from ringfence.connectors.builtin.postgres.incremental.snapshots import IncrementalSnapshots
+from ringfence.connectors.builtin.postgres.json_records import find_json_records
 from ringfence.connectors.builtin.postgres.lsn import lsn_text
 from ringfence.connectors.builtin.postgres.offsets import LSN
 from ringfence.connectors.builtin.postgres.opening import Opened
@@ -32,8 +33,10 @@ from ringfence.connectors.builtin.postgres.stream import Stream
 logger = logging.getLogger(__name__)
 
 _WAIT_SECONDS: Final = 0.25
-_GROUP_SECONDS: Final = 0.1
+_GROUP_SECONDS: Final = 0.25
 """Source transactions share a Kafka transaction for at most so long while more of them arrive."""
+_PAUSE_SECONDS: Final = 0.03
+"""Between two commits. Each one costs the broker as much as hundreds of rows."""
 _QUIET_SECONDS: Final = 60.0
 """Between commits of the position where `heartbeat.interval.ms` is 0."""
 _ANSWER_SECONDS: Final = 5.0
@@ -72,7 +75,10 @@ class Streaming:
         query = parsed[names.HEARTBEAT_QUERY]
         self._beat_query = str(query) if query is not None else None
         self._beat_at = time.monotonic() + self._beat_seconds
+        self._asked_for_position = False
         self._answered_at = 0.0
+        self._commit_from = 0.0
+        """Before then what came waits for more of it."""
         self._opened_at: float | None = None
         """Since when records are handed over that no commit was asked for."""
         self._torn = False
@@ -85,7 +91,7 @@ class Streaming:
         signals = SignalTable.of(setup.parsed, setup.prefix)
         self._reader = TransactionReader(
             opened.start,
-            opened.system,
+            opened.origin,
             self._maker,
             setup.selection,
             setup.new_describer(),
@@ -93,6 +99,7 @@ class Streaming:
             batch_size=setup.batch_size,
             contained=contained,
             signals=signals,
+            json=find_json_records(context.converters, self._maker),
         )
         self._incremental = IncrementalSnapshots(setup, context, self._reader, signals)
         self._stream = self._new_stream(opened.start.lsn)
@@ -109,7 +116,7 @@ class Streaming:
         try:
             stream = self._stream or self._reconnect(reader)
             snapshots = self._incremental
-            dry = stream.receive(reader.take, 0.0 if snapshots.busy else _WAIT_SECONDS)
+            dry = stream.receive(reader.take, 0.0 if snapshots.busy else self._wait_seconds())
             snapshots.carry_out_requests()
             if dry and snapshots.busy:
                 snapshots.read_chunk(stream)
@@ -122,6 +129,12 @@ class Streaming:
             raise RetriableError(f"The database server does not answer: {one_line(error)}.") from error
         self._progress.read(reader.newest_us, dry=dry)
         return self._batch(reader, stream, dry=dry)
+
+    def _wait_seconds(self) -> float:
+        """How long to wait for changes: no longer than until those that came must be committed."""
+        if self._opened_at is None or self._torn:
+            return _WAIT_SECONDS
+        return max(0.0, min(_WAIT_SECONDS, self._commit_from - time.monotonic()))
 
     def _reconnect(self, reader: TransactionReader) -> Stream:
         """After a lost connection: the stream goes on behind what was read.
@@ -147,16 +160,20 @@ class Streaming:
         now = time.monotonic()
         if not records:
             if self._opened_at is not None and not self._torn and dry:
+                if now < self._commit_from:
+                    return None
                 self._request_commit()
                 return []
-            return self._heartbeat(reader, stream, now) if dry else None
+            return self._heartbeat(reader, stream, now, dry=dry)
         self._beat_at = now + self._beat_seconds
         self._torn = whole < len(records)
         if self._context.transaction_context is None:
             return records
         if self._opened_at is None:
             self._opened_at = now
-        due = (dry and not self._incremental.busy) or now - self._opened_at >= _GROUP_SECONDS
+        due = (
+            dry and now >= self._commit_from and not self._incremental.busy
+        ) or now - self._opened_at >= _GROUP_SECONDS
         if not self._torn:
             if due:
                 self._request_commit()
@@ -185,22 +202,32 @@ class Streaming:
         if self._context.transaction_context is not None:
             self._context.transaction_context.commit_transaction(record)
         self._opened_at = None
+        self._commit_from = time.monotonic() + _PAUSE_SECONDS
 
-    def _heartbeat(self, reader: TransactionReader, stream: Stream, now: float) -> Sequence[SourceRecord] | None:
+    def _heartbeat(
+        self, reader: TransactionReader, stream: Stream, now: float, *, dry: bool
+    ) -> Sequence[SourceRecord] | None:
         """Commit the position where nothing that is read has changed: the server holds its log back until then."""
-        if reader.inside or self._opened_at is not None:
+        if self._opened_at is not None or reader.torn:
             return None
-        if stream.asked and stream.server_end > reader.end and now - self._answered_at >= _ANSWER_SECONDS:
+        end = reader.end if reader.inside else max(reader.end, stream.server_end)
+        if stream.asked and end > self._confirmable and now - self._answered_at >= _ANSWER_SECONDS:
             stream.asked, self._answered_at = False, now
-            return self._commit_position(reader.heartbeat(stream.server_end))
+            return self._commit_position(reader.heartbeat(end))
         if now < self._beat_at:
             return None
+        if dry and not self._asked_for_position:
+            # By itself the server says it every half minute. Its answer comes before the next poll returns.
+            stream.request_position()
+            self._asked_for_position = True
+            return None
+        self._asked_for_position = False
         self._beat_at = now + self._beat_seconds
         if self._beats and self._beat_query is not None:
             self._setup.session.query(self._beat_query)
-        if stream.server_end <= reader.end and not self._beats:
+        if end <= self._confirmable and not self._beats:
             return None
-        return self._commit_position(reader.heartbeat(stream.server_end))
+        return self._commit_position(reader.heartbeat(end))
 
     def _commit_position(self, offset: SourceOffset) -> Sequence[SourceRecord]:
         self._request_commit()

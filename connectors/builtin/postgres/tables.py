@@ -10,6 +10,7 @@ from ringfence.connectors.builtin.postgres.catalog import CatalogColumn, Catalog
 from ringfence.connectors.builtin.postgres.column_types import ColumnType, Read
 from ringfence.connectors.builtin.postgres.defaults import default_of
 from ringfence.connectors.builtin.postgres.envelope_schemas import envelope
+from ringfence.connectors.builtin.postgres.field_names import Rename
 from ringfence.connectors.builtin.postgres.pgoutput import UNCHANGED, Relation, Row
 from ringfence.connectors.builtin.postgres.types import Types
 
@@ -35,20 +36,25 @@ class Table:
         types: Types,
         prefix: str,
         *,
+        rename: Rename,
         captured: Callable[[str], bool],
         key_columns: Sequence[str] | None,
         placeholder: str,
     ) -> None:
-        """captured(column): whether the column goes into records; key_columns: of `message.key.columns`."""
+        """rename: of columns to fields; captured(column): whether the column goes into records; key_columns: of
+        `message.key.columns`."""
         self.schema_name, self.name = relation.schema, relation.name
         self.topic = topic_name(prefix, relation.schema, relation.name)
         known = {column.name: column for column in catalog.columns}
         self.readers: list[Read] = []
+        self.json: object = None
+        """What `JsonRecords` keeps of it. Here, since the server describes a table again whenever it was analysed."""
         self.kept: list[int] | None = []
         """Places in the relation of the columns that records have; None for all."""
         self.left_out: list[str] = []
         fields: dict[str, Schema] = {}
-        self._zeros: list[object] = []
+        self.zeros: list[object] = []
+        """By field of a row: what stands for a value that is not known."""
         self._unavailable: list[object] = []
         for place, (name, _, oid, typmod) in enumerate(relation.columns):
             here = known.get(name)
@@ -63,15 +69,20 @@ class Table:
             self.readers.append(made.read)
             self.kept.append(place)
             fields[name] = _field(made, here)
-            self._zeros.append(made.zero)
+            self.zeros.append(made.zero)
             self._unavailable.append(_unavailable(made, placeholder))
         if len(self.kept) == len(relation.columns):
             self.kept = None
         self._fields = fields
+        self._rename = rename
         wanted = self._key_columns(relation, catalog, key_columns)
-        self._key_places = [list(fields).index(name) for name in wanted]
+        self.key_places = [  # among the fields of a row
+            list(fields).index(name) for name in wanted
+        ]
         self.key_schema = (
-            struct({name: fields[name] for name in wanted}, f"{self.topic}.Key") if self._key_places else None
+            struct(self._rename_fields({name: fields[name] for name in wanted}), f"{self.topic}.Key")
+            if self.key_places
+            else None
         )
         self._shape()
 
@@ -97,13 +108,25 @@ class Table:
         return [name for name in wanted if name in self._fields]
 
     def _shape(self) -> None:
-        self.row_schema = struct(self._fields, f"{self.topic}.Value", optional=True)
+        self.row_schema = struct(self._rename_fields(self._fields), f"{self.topic}.Value", optional=True)
         self.envelope = envelope(self.topic, self.row_schema)
         self._required = [
             place
             for place, schema in enumerate(self._fields.values())
             if not schema.optional and schema.default is None
         ]
+
+    def _rename_fields(self, fields: Mapping[str, Schema]) -> dict[str, Schema]:
+        by_name: dict[str, str] = {}
+        for column in fields:
+            other = by_name.setdefault(self._rename(column), column)
+            if other != column:
+                raise ConnectorError(
+                    f"The columns {other} and {column} of {self.schema_name}.{self.name} would both become the field "
+                    f"{self._rename(column)}. Set field.name.adjustment.mode=avro_unicode, or leave out one of them "
+                    "with column.exclude.list."
+                )
+        return {self._rename(column): schema for column, schema in fields.items()}
 
     def row(self, values: Row, *, torn: bool = False) -> Struct:
         """The struct of a decoded row. torn: it has `UNCHANGED` values, for which the placeholder stands."""
@@ -121,9 +144,7 @@ class Table:
             values = [values[place] for place in self.kept]
         known = list(self._fields.values())
         full = [
-            self._zeros[place]
-            if value is None and not known[place].optional and known[place].default is None
-            else value
+            self.zeros[place] if value is None and not known[place].optional and known[place].default is None else value
             for place, value in enumerate(values)
         ]
         return Struct.of(self.row_schema, full)
@@ -133,7 +154,7 @@ class Table:
         if self.key_schema is None:
             return None
         values = row._values
-        return Struct.of(self.key_schema, [values[place] for place in self._key_places])
+        return Struct.of(self.key_schema, [values[place] for place in self.key_places])
 
     def _allow_nulls(self, values: Row) -> None:
         """A row older than a NOT NULL of its column, or a number that is none: its column is optional from here on."""

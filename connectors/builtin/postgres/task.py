@@ -36,6 +36,7 @@ class PostgresSourceTask(SourceTask):
     """
 
     version: ClassVar[str | None] = VERSION
+    polls_during_commit = True
     _setup: Setup | None = None
     _opened: Opened | None = None
     _snapshot: SnapshotRun | None = None

@@ -56,11 +56,11 @@ _ZERO: Final[Mapping[SchemaType, object]] = {
 }
 
 
-def _text(raw: bytes) -> str:
+def read_text(raw: bytes) -> str:
     return raw.decode()
 
 
-def _bool(raw: bytes) -> bool:
+def read_bool(raw: bytes) -> bool:
     return raw == b"t"
 
 
@@ -77,21 +77,21 @@ def _plain(schema: Schema, read: Read) -> ColumnType:
 
 
 _BY_NAME: Final[Mapping[str, ColumnType]] = {
-    "bool": _plain(BOOLEAN, _bool),
+    "bool": _plain(BOOLEAN, read_bool),
     "int2": _plain(INT16, int),
     "int4": _plain(INT32, int),
     "int8": _plain(INT64, int),
     "oid": ColumnType(INT64, int, 0, defaults=False),
     "float4": _plain(FLOAT32, _single),
     "float8": _plain(FLOAT64, float),
-    "json": ColumnType(JSON, _text, "{}"),
-    "jsonb": ColumnType(JSON, _text, "{}"),
-    "xml": _plain(XML, _text),
-    "uuid": ColumnType(UUID, _text, "00000000-0000-0000-0000-000000000000"),
+    "json": ColumnType(JSON, read_text, "{}"),
+    "jsonb": ColumnType(JSON, read_text, "{}"),
+    "xml": _plain(XML, read_text),
+    "uuid": ColumnType(UUID, read_text, "00000000-0000-0000-0000-000000000000"),
     "date": _plain(DATE, texts.day_of),
     "timetz": ColumnType(ZONED_TIME, texts.zoned_time, "00:00:00Z", defaults=False),
-    "tsvector": _plain(TSVECTOR, _text),
-    "ltree": _plain(LTREE, _text),
+    "tsvector": _plain(TSVECTOR, read_text),
+    "ltree": _plain(LTREE, read_text),
 }
 _TEXTS: Final = frozenset(
     [
@@ -151,11 +151,11 @@ class Types:
             return self._make(self._type(type_.base), inner, dimensions)
         if type_.kind == "e":
             schema = _logical(SchemaType.STRING, "io.debezium.data.Enum", allowed=",".join(type_.labels))
-            return ColumnType(schema, _text, type_.labels[0] if type_.labels else "")
+            return ColumnType(schema, read_text, type_.labels[0] if type_.labels else "")
         if type_.element and type_.name.startswith("_"):
             return self._array(type_, typmod, dimensions)
         if type_.name in _TEXTS:
-            return _plain(STRING, _text)
+            return _plain(STRING, read_text)
         known = _BY_NAME.get(type_.name)
         if known is not None and not (type_.name == "date" and self._settings.times == _CONNECT):
             return known
@@ -197,7 +197,7 @@ class Types:
         if mode == "double":
             return _plain(FLOAT64, float)
         if mode == "string":
-            return _plain(STRING, _text)
+            return _plain(STRING, read_text)
         if typmod < 0:
             return ColumnType(
                 numbers.VARIABLE_SCALE_DECIMAL,

@@ -27,7 +27,6 @@ _NAMES: Final[Mapping[str, str]] = {
     "database.sslfactory": "",
     "database.sslkey": "",
     "database.sslpassword": "",
-    "field.name.adjustment.mode": "none",
     "flush.lsn.source": "true",
     "include.schema.comments": "false",
     "incremental.snapshot.allow.schema.changes": "false",

@@ -7,6 +7,7 @@ from typing import ClassVar, Final
 from ringfence.connectors.api import (
     CatalogEntry,
     Category,
+    Choice,
     ConfigDef,
     ConfigException,
     ConnectorError,
@@ -17,10 +18,11 @@ from ringfence.connectors.api import (
     SourcePartition,
     SourceTask,
 )
-from ringfence.connectors.builtin.files.places import PLACES, open_place, require
+from ringfence.connectors.builtin.files.places import PLACES
 from ringfence.connectors.builtin.files.settings import URL
 from ringfence.connectors.builtin.spark_table import settings as names
-from ringfence.connectors.builtin.spark_table.plan import parse_head, parse_part
+from ringfence.connectors.builtin.spark_table.plan import parse_head
+from ringfence.connectors.builtin.spark_table.tables import open_table, parse_part
 
 CONFIG_DEF: Final = names.define()
 for _place in PLACES.values():
@@ -33,14 +35,14 @@ class SparkTableSourceConnector(SourceConnector):
     version: ClassVar[str] = "1.0.0"
     preview_while_running = True
     catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
-        title="A big table of Parquet files",
-        summary="All rows of a folder of Parquet files, as Spark writes it, divided among many Spark tasks.",
+        title="A big table, once",
+        summary="All rows of a table in a database, a Delta or Iceberg table, or a folder of Parquet files.",
         category=Category.FILES,
         guarantee=Guarantee.EXACTLY_ONCE,
         needs=(
-            "A table that stays as it is while it is read.",
+            "A table that stays as it is while it is read, or that has versions.",
             "pip install 'ringfence[files]' where the tasks run; 'ringfence[gcs]' for Google Cloud, 'ringfence[azure]' "
-            "for Azure.",
+            "for Azure, 'ringfence[sql]' for databases.",
         ),
         sample={"tasks.max": "4", "url": "file:///data/flights", "topic": "flights"},
     )
@@ -61,7 +63,19 @@ class SparkTableSourceConnector(SourceConnector):
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         if self.context.trial:
             return [{**self._config, names.SHARE: "0/1", names.PREVIEW: "true"}]
+        if self._is_read():
+            return []
         return [{**self._config, names.SHARE: f"{index}/{max_tasks}"} for index in range(max_tasks)]
+
+    def _is_read(self) -> bool:
+        """Whether all parts of the plan are read to their ends."""
+        with closing(open_table(CONFIG_DEF.parse(self._config))) as table:
+            partition = {**table.partition}
+        found = self.context.offset_reader.offset(partition)
+        if found is None:
+            return False
+        parts = [{**partition, names.PART_KEY: number} for number in range(parse_head(found).parts)]
+        return all(offset and parse_part(offset).done for offset in self.context.offset_reader.offsets(parts))
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
         try:
@@ -73,12 +87,23 @@ class SparkTableSourceConnector(SourceConnector):
             for setting, problem in kind.find_problems(parsed):
                 errors.setdefault(setting, []).append(problem)
         try:
-            require("pyarrow", "Parquet files")
-            with closing(open_place(parsed.string(URL), parsed)) as place:
-                place.check()
+            with closing(open_table(parsed)) as table:
+                table.check()
         except (ConnectorError, OSError) as error:
-            errors.setdefault(URL, []).append(str(error))
+            told = str(error)
+            # Messages begin with the setting that they are about; others are about the place.
+            setting = next((name for name in names.OF_DATABASE if told.replace(":", " ").split()[:1] == [name]), URL)
+            errors.setdefault(setting, []).append(told)
         return errors
+
+    def list_choices(self, config: Mapping[str, str]) -> Mapping[str, Sequence[Choice]]:
+        """Of a database: its tables, and columns to divide one by."""
+        parsed = CONFIG_DEF.parse(config)
+        if not parsed.string(URL).strip().startswith(names.JDBC):
+            return {}
+        from ringfence.connectors.builtin.spark_table.choices import list_choices
+
+        return list_choices(parsed)
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
         """Supported: parts name rows of a content that is checked each time, and are committed before their rows."""

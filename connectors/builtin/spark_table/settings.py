@@ -2,17 +2,29 @@
 
 from typing import Final
 
-from ringfence.connectors.api import ConfigDef, ConfigType, Importance, NonEmpty, Range, Width
+from ringfence.connectors.api import ConfigDef, ConfigType, Importance, NonEmpty, OneOf, Range, Width
 from ringfence.connectors.builtin.files.settings import URL
+from ringfence.connectors.builtin.sql.settings import BEST_FIT, NONE, NUMERIC, ZONE, check_zone
 
+DBTABLE: Final = "dbtable"
+USER: Final = "user"
+PASSWORD: Final = "password"  # noqa: S105 - the name of a setting
+COLUMN: Final = "partitionColumn"
+LOWER: Final = "lowerBound"
+UPPER: Final = "upperBound"
+COUNT: Final = "numPartitions"
+"""Of a table in a database: the names that Spark's JDBC reader has."""
+OF_DATABASE: Final = (DBTABLE, USER, PASSWORD, COLUMN, LOWER, UPPER, COUNT)
 TOPIC: Final = "topic"
 PART_ROWS: Final = "part.rows"
+VERSION: Final = "table.version"
+METADATA: Final = "iceberg.metadata.file"
 BATCH_SIZE: Final = "batch.size"
 
 SHARE: Final = "table.share"
 """In the configuration of a task: `index/count`, which of the parts are its own."""
 PREVIEW: Final = "table.preview"
-"""In the configuration of a task: `true` where a plan of the first file is enough."""
+"""In the configuration of a task: `true` where a plan of the first part is enough."""
 
 URL_KEY: Final = "url"
 """The key of the plan's source partition: the table's address."""
@@ -29,6 +41,21 @@ END: Final = "end"
 """In a part's source offset: the file, its content, and the rows of it that are the part's, `end` not included."""
 ROW: Final = "row"
 """In a part's source offset: the next row that is to be read."""
+COLUMNS: Final = "columns"
+"""Beside it: columns that are not in the file, with their types and values."""
+KEY: Final = "key"
+"""In the source offset of a part of a table in a database: the columns that its rows are ordered by."""
+START: Final = "start"
+"""Beside it: the first column's least value, with that value; null where there is no least one."""
+STOP: Final = "stop"
+"""Its greatest value, without that value."""
+AFTER: Final = "after"
+"""The key of the last row that was read; null before the first."""
+DONE: Final = "done"
+
+JDBC: Final = "jdbc:"
+"""What the address of a table in a database begins with."""
+_DATABASE: Final = "Database"
 
 
 def define() -> ConfigDef:
@@ -40,9 +67,11 @@ def define() -> ConfigDef:
             ConfigType.STRING,
             validator=NonEmpty(),
             importance=Importance.HIGH,
-            documentation="The table: a folder with Parquet files at any depth, such as file:///data/flights, "
-            "s3://bucket/flights, gs://bucket/flights, abfs://container@account.dfs.core.windows.net/flights or "
-            "sftp://host/flights.",
+            documentation="The table: a folder with Parquet files at any depth, or with a Delta or Iceberg table, such "
+            "as file:///data/flights, s3://bucket/flights, gs://bucket/flights, "
+            "abfs://container@account.dfs.core.windows.net/flights or sftp://host/flights; or a database, such as "
+            "jdbc:postgresql://host:5432/shop, with the table's name in "
+            f"{DBTABLE}.",
             width=Width.LONG,
             display_name="Table",
         )
@@ -64,6 +93,23 @@ def define() -> ConfigDef:
             display_name="Rows in a part",
         )
         .define(
+            VERSION,
+            ConfigType.STRING,
+            None,
+            documentation="The version of a Delta table, or the id of an Iceberg table's snapshot, that is read. "
+            "Default: the newest when the plan is made, which names it. It counts then, and not after.",
+            display_name="Version of the table",
+        )
+        .define(
+            METADATA,
+            ConfigType.STRING,
+            None,
+            importance=Importance.LOW,
+            documentation="Of an Iceberg table with a catalog: the name of its current metadata file, which only the "
+            "catalog knows, such as 00005-7fbec60c-8a49-49a3-b636-f0c48ca8fd3f.metadata.json.",
+            display_name="Metadata file of an Iceberg table",
+        )
+        .define(
             BATCH_SIZE,
             ConfigType.INT,
             5000,
@@ -71,5 +117,74 @@ def define() -> ConfigDef:
             importance=Importance.LOW,
             documentation="The most records handed over at a time: with transaction.boundary=poll, those of one "
             "transaction.",
+        )
+        .define(
+            DBTABLE,
+            ConfigType.STRING,
+            None,
+            group=_DATABASE,
+            documentation="The table in the database, as table or schema.table. It needs a primary key, or a unique "
+            "key of columns that are never null.",
+            display_name="Table in the database",
+        )
+        .define(USER, ConfigType.STRING, None, group=_DATABASE, documentation="The database user to sign in as.")
+        .define(PASSWORD, ConfigType.PASSWORD, None, group=_DATABASE, documentation="The database user's password.")
+        .define(
+            COLUMN,
+            ConfigType.STRING,
+            None,
+            group=_DATABASE,
+            documentation="The column whose ranges are the parts: one of whole numbers, dates or times, never null, "
+            "with an index. Default: the first column of the key.",
+            display_name="Column to divide by",
+        )
+        .define(
+            LOWER,
+            ConfigType.STRING,
+            None,
+            importance=Importance.LOW,
+            group=_DATABASE,
+            documentation="Where the first range ends, about: rows below belong to the first part. Default: the "
+            "column's least value when the plan is made.",
+            display_name="Lower bound",
+        )
+        .define(
+            UPPER,
+            ConfigType.STRING,
+            None,
+            importance=Importance.LOW,
+            group=_DATABASE,
+            documentation="Where the last range begins, about: rows above belong to the last part. Default: the "
+            "column's greatest value when the plan is made.",
+            display_name="Upper bound",
+        )
+        .define(
+            COUNT,
+            ConfigType.INT,
+            100,
+            validator=Range(1, 100_000),
+            group=_DATABASE,
+            documentation="Into how many ranges of equal width the values between the bounds are divided. It counts "
+            "when the plan is made, and not after.",
+            display_name="Number of parts",
+        )
+        .define(
+            NUMERIC,
+            ConfigType.STRING,
+            NONE,
+            validator=OneOf(NONE, BEST_FIT),
+            importance=Importance.LOW,
+            group=_DATABASE,
+            documentation="How NUMERIC columns are written: none as exact decimals; best_fit as integers or doubles "
+            "where their precision allows.",
+        )
+        .define(
+            ZONE,
+            ConfigType.STRING,
+            "UTC",
+            validator=check_zone,
+            importance=Importance.LOW,
+            group=_DATABASE,
+            documentation="The time zone of columns that have none.",
         )
     )

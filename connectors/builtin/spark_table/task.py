@@ -1,8 +1,9 @@
 """Reads the parts of one share, one after another, each from its committed row on."""
 
 import logging
+import time
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar, Final
 
 from ringfence.connectors.api import (
     ConnectorError,
@@ -10,49 +11,52 @@ from ringfence.connectors.api import (
     OffsetRecord,
     RecordBatch,
     RetriableError,
-    Schema,
     SourceRecord,
     SourceTask,
     StructBatch,
 )
-from ringfence.connectors.api import schemas as connect
-from ringfence.connectors.builtin.files.formats.parquet import ParquetReader
-from ringfence.connectors.builtin.files.offsets import FileOffset
-from ringfence.connectors.builtin.files.places import FileChanged, FileInfo, open_place
-from ringfence.connectors.builtin.files.reading import FileReading
-from ringfence.connectors.builtin.files.settings import URL
 from ringfence.connectors.builtin.spark_table import settings as names
 from ringfence.connectors.builtin.spark_table.connector import CONFIG_DEF
-from ringfence.connectors.builtin.spark_table.plan import Head, Part, folder_values, own_parts, parse_head, parse_part
-from ringfence.connectors.builtin.spark_table.planning import Planning
+from ringfence.connectors.builtin.spark_table.plan import Head, Part, Planning, Table, own_parts, parse_head
+from ringfence.connectors.builtin.spark_table.tables import open_table
 
 logger = logging.getLogger(__name__)
 
-_IDLE_SECONDS = 1.0
+_IDLE_SECONDS: Final = 1.0
+_END_SECONDS: Final = 5.0
+"""Between two looks whether all tasks have read their parts."""
 
 
 class SparkTableSourceTask(SourceTask):
-    """The first task makes the plan; every task waits until it is committed, then reads its own parts."""
+    """The first task makes the plan; every task waits until it is committed, then reads its own parts. When all parts
+    are read the first task has all tasks ended.
+    """
 
     version: ClassVar[str | None] = "1.0.0"
-    _reading: FileReading | None = None  # so that stop() can follow a failed start
+    _table: Table[Any] | None = None  # so that stop() can follow a failed start
 
     def start(self, config: Mapping[str, str]) -> None:
         parsed = CONFIG_DEF.parse(config)
-        self._settings = parsed
         index, _, count = config[names.SHARE].partition("/")
         self._index, self._count = int(index), int(count)
         self._preview = config.get(names.PREVIEW) == "true"
         self._topic = parsed.string(names.TOPIC)
-        self._part_rows = parsed.integer(names.PART_ROWS)
         self._batch_size = parsed.integer(names.BATCH_SIZE)
-        self._place = open_place(parsed.string(URL), parsed)
-        self._planning: Planning | None = None
-        self._planned: list[tuple[int, Part]] = []
+        self._table = open_table(parsed)
+        self._planning: Planning[Any] | None = None
+        self._planned: list[tuple[int, Any]] = []
         """Of the plan in the making: the parts that are this task's own."""
-        self._parts: list[tuple[int, Part]] | None = None
+        self._parts: list[tuple[int, Any]] | None = None
         """Own parts that are not read to their ends; None before there is a plan."""
+        self._head: Head | None = None
+        self._look = 0.0
+        """When the first task looks again whether all parts are read."""
         self._find_plan(self.context.offset_reader)
+
+    @property
+    def _of(self) -> Table[Any]:
+        assert self._table is not None, "started"
+        return self._table
 
     def poll(self) -> Sequence[SourceRecord] | RecordBatch | None:
         try:
@@ -60,34 +64,34 @@ class SparkTableSourceTask(SourceTask):
                 return self._plan() if self._index == 0 else self._wait_for_plan()
             if not self._parts:
                 self.context.wait(_IDLE_SECONDS)
+                self._end_tasks()
                 return None
             return self._read(*self._parts[0])
         except OSError as error:
-            self._close()
+            self._of.release()
             self._planning = None
-            raise RetriableError(f"{self._place.address} cannot be read: {error}.") from error
+            raise RetriableError(f"{self._of.address} cannot be read: {error}.") from error
 
     def stop(self) -> None:
-        self._close()
-        if hasattr(self, "_place"):
-            self._place.close()
+        if self._table is not None:
+            self._table.close()
 
     def _plan(self) -> Sequence[SourceRecord]:
         """Parts first and the plan's own offset last: whoever sees that one sees all parts."""
         if self._planning is None:
-            self._planning, self._planned = Planning(self._place, self._part_rows, self._preview), []
+            self._planning, self._planned = Planning(self._of, self._preview), []
         try:
             found = self._planning.take()
         except RetriableError:
-            self._planning = None  # with the files as they are then
+            self._planning = None  # with the table as it is then
             raise
         self._planned += [each for each in found if each[0] % self._count == self._index]
         records = [OffsetRecord(self._partition(number), part.as_json()) for number, part in found]
-        head = self._planning.head
-        if head is not None:
-            records.append(OffsetRecord({names.URL_KEY: self._place.address}, head.as_json()))
+        self._head = self._planning.head
+        if self._head is not None:
+            records.append(OffsetRecord({**self._of.partition}, self._head.as_json()))
             self._parts, self._planned = self._planned, []
-            logger.info("The plan for %s has %d parts", self._place.address, head.parts)
+            logger.info("The plan for %s has %d parts", self._of.address, self._head.parts)
         return [*records]
 
     def _wait_for_plan(self) -> Sequence[SourceRecord]:
@@ -96,84 +100,56 @@ class SparkTableSourceTask(SourceTask):
         return []
 
     def _find_plan(self, offsets: OffsetReader) -> None:
-        found = offsets.offset({names.URL_KEY: self._place.address})
+        found = offsets.offset({**self._of.partition})
         if found is None:
             return
-        head = parse_head(found)
-        numbers = own_parts(head, self._index, self._count)
+        self._head = parse_head(found)
+        numbers = own_parts(self._head, self._index, self._count)
         committed = offsets.offsets([self._partition(number) for number in numbers])
         self._parts = []
         for number, offset in zip(numbers, committed, strict=True):
-            part = self._check(head, number, parse_part(offset) if offset else None)
+            part = self._check(self._head, number, self._of.parse_part(offset) if offset else None)
             if not part.done:
                 self._parts.append((number, part))
         logger.info("%d of %d own parts are to be read", len(self._parts), len(numbers))
 
+    def _end_tasks(self) -> None:
+        """Every task of the connector, when all parts are read to their ends and committed."""
+        if self._index or self._preview or self._head is None or time.monotonic() < self._look:
+            return
+        self._look = time.monotonic() + _END_SECONDS
+        numbers = own_parts(self._head, 0, 1)
+        committed = self.context.read_offsets().offsets([self._partition(number) for number in numbers])
+        if all(offset and self._of.parse_part(offset).done for offset in committed):
+            logger.info("All parts of %s are read", self._of.address)
+            self.context.request_task_reconfiguration()
+
     def _check(self, head: Head, number: int, part: Part | None) -> Part:
         if part is None or part.plan != head.plan:
             raise ConnectorError(
-                f"Part {number} of the plan for {self._place.address} has no source offset any more, or one of "
+                f"Part {number} of the plan for {self._of.address} has no source offset any more, or one of "
                 "another plan, so it is not known how far it was read. Stop the connector, and put back the offset "
                 "that was altered; or reset all offsets to read the whole table again."
             )
         return part
 
-    def _read(self, number: int, part: Part) -> Sequence[SourceRecord] | RecordBatch:
+    def _read(self, number: int, part: Any) -> Sequence[SourceRecord] | RecordBatch:
         assert self._parts is not None
-        try:
-            if self._reading is None:
-                at = FileOffset(part.etag, ParquetReader.unit, part.row, done=False)
-                file = FileInfo(part.file, part.etag, 0.0)
-                self._reading = FileReading(self._place, file, ParquetReader, self._settings, at)
-            found = self._reading.read_columns(min(self._batch_size, part.end - part.row))
-        except FileChanged as error:
-            raise self._change_error(part) from error
-        if found is None:
-            raise self._change_error(part)
-        after = part._replace(row=self._reading.position)
-        self._parts[0] = (number, after)
-        if after.done:
-            self._close()
+        found = self._of.read(part, self._batch_size)
+        self._parts[0] = (number, found.after)
+        if found.after.done:
+            self._of.release()
             self._parts.pop(0)
-        schema, columns = _add_folders(part.file, found.schema, found.values)
-        first = part.row + 1
+        if not found.columns[0]:
+            return [OffsetRecord(self._partition(number), found.after.as_json())]
         return StructBatch(
             self._partition(number),
-            after.as_json(),
+            found.after.as_json(),
             self._topic,
-            schema,
-            columns,
-            lambda place: part._replace(row=first + place).as_json(),
+            found.schema,
+            found.columns,
+            lambda place: found.after_row(place).as_json(),
         )
-
-    def _change_error(self, part: Part) -> ConnectorError:
-        return ConnectorError(
-            f"File {part.file} of {self._place.address} was changed or removed after the plan was made, and rows "
-            f"{part.row} to {part.end} of it are not read: the table is not the one that was planned. Put the former "
-            "file back, with its time, and restart the task; or stop the connector, reset its offsets and resume it: "
-            "the whole table, as it is then, is written again."
-        )
-
-    def _close(self) -> None:
-        if self._reading is not None:
-            self._reading.close()
-            self._reading = None
 
     def _partition(self, number: int) -> dict[str, object]:
-        return {names.URL_KEY: self._place.address, names.PART_KEY: number}
-
-
-def _add_folders(
-    file: str, schema: Schema, columns: Sequence[Sequence[object]]
-) -> tuple[Schema, Sequence[Sequence[object]]]:
-    """The columns that the names of folders tell follow the file's own."""
-    known = {field.name: field.schema for field in schema.fields}
-    told = {name: value for name, value in folder_values(file).items() if name not in known}
-    if not told:
-        return schema, columns
-    text = connect.STRING.but(optional=True)
-    rows = len(columns[0])
-    return (
-        connect.struct({**known, **dict.fromkeys(told, text)}),
-        [*columns, *([value] * rows for value in told.values())],
-    )
+        return {**self._of.partition, names.PART_KEY: number}

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 import sqlalchemy as sa
@@ -24,11 +24,23 @@ _OPTIONS: Final = {"postgresql": {"sslmode"}, "mysql": {"charset"}, "mariadb": {
 _URL: Final = re.compile(r"(?:jdbc:)?(?P<kind>[a-z0-9]+)(?:\+(?P<driver>[a-z0-9_]+))?:(?P<rest>.*)", re.DOTALL)
 
 
+class Login(NamedTuple):
+    """The names of the settings that tell where to connect to, and as whom."""
+
+    url: str = names.URL
+    user: str = names.USER
+    password: str = names.PASSWORD
+
+
+_LOGIN: Final = Login()
+
+
 class Database:
     """Where to connect to, and as whom. Raises `ConnectorError` for what the worker does not allow."""
 
-    def __init__(self, parsed: ParsedConfig) -> None:
-        self._url, self._options = _translate(parsed)
+    def __init__(self, parsed: ParsedConfig, login: Login = _LOGIN) -> None:
+        self._login = login
+        self._url, self._options = _translate(parsed, login)
         self.kind = self._url.get_backend_name()
         self.name = self._url.database or ""
 
@@ -40,7 +52,7 @@ class Database:
             )
         except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ModuleNotFoundError) as error:
             raise ConnectorError(
-                f"{names.URL}: there is no driver for {self.kind} databases here ({error}). Install one on every "
+                f"{self._login.url}: there is no driver for {self.kind} databases here ({error}). Install one on every "
                 "worker: pip install 'ringfence[sql]' brings those for PostgreSQL, MySQL and MariaDB."
             ) from error
         if self.kind in ("mysql", "mariadb"):
@@ -60,31 +72,31 @@ def explain(error: sa.exc.SQLAlchemyError) -> str:
     return " ".join(str(cause).split())[:500]
 
 
-def _translate(parsed: ParsedConfig) -> tuple[URL, dict[str, object]]:
-    text = parsed.string(names.URL).strip()
+def _translate(parsed: ParsedConfig, login: Login) -> tuple[URL, dict[str, object]]:
+    text = parsed.string(login.url).strip()
     found = _URL.fullmatch(text)
     if found is None:
-        raise ConnectorError(f"{names.URL} must have the form jdbc:postgresql://host:5432/database.")
+        raise ConnectorError(f"{login.url} must have the form jdbc:postgresql://host:5432/database.")
     kind = "postgresql" if found["kind"] == "postgres" else found["kind"]
     if kind == "sqlite":
-        return _sqlite(found["rest"])
+        return _sqlite(found["rest"], login)
     if kind not in _DRIVERS:
         raise ConnectorError(
-            f"{names.URL}: databases of the kind {kind!r} are not supported. Supported are postgresql, mysql, mariadb "
+            f"{login.url}: databases of the kind {kind!r} are not supported. Supported are postgresql, mysql, mariadb "
             "and sqlite; other databases through a JDBC plugin in plugin.path."
         )
     parts = urlsplit(f"{kind}:{found['rest']}")
     try:
         host, port = parts.hostname, parts.port or _PORTS[kind]
     except ValueError as error:
-        raise ConnectorError(f"{names.URL}: the port is not a number.") from error
+        raise ConnectorError(f"{login.url}: the port is not a number.") from error
     database = parts.path.strip("/")
     if not host or not database:
-        raise ConnectorError(f"{names.URL} must name a host and a database: jdbc:{kind}://host:{port}/database.")
+        raise ConnectorError(f"{login.url} must name a host and a database: jdbc:{kind}://host:{port}/database.")
     if parts.username or parts.password:
-        raise ConnectorError(f"{names.URL} must not hold a user or password: set {names.USER} and {names.PASSWORD}.")
-    options = _query_options(kind, dict(parse_qsl(parts.query, keep_blank_values=True)))
-    address = _address(host, port)
+        raise ConnectorError(f"{login.url} must not hold a user or password: set {login.user} and {login.password}.")
+    options = _query_options(kind, dict(parse_qsl(parts.query, keep_blank_values=True)), login)
+    address = _address(host, port, login)
     connect: dict[str, object] = {"connect_timeout": CONNECT_SECONDS, **options}
     if kind == "postgresql":
         # libpq connects to the address that was checked, and compares certificates with the name.
@@ -93,11 +105,11 @@ def _translate(parsed: ParsedConfig) -> tuple[URL, dict[str, object]]:
     else:
         host = address
         connect |= {"read_default_file": None, "local_infile": False}
-    password = parsed.get(names.PASSWORD)
+    password = parsed.get(login.password)
     return (
         URL.create(
             _DRIVERS[kind],
-            username=str(parsed.get(names.USER) or "") or None,
+            username=str(parsed.get(login.user) or "") or None,
             password=password.value if isinstance(password, Password) else None,
             host=host,
             port=port,
@@ -107,30 +119,30 @@ def _translate(parsed: ParsedConfig) -> tuple[URL, dict[str, object]]:
     )
 
 
-def _query_options(kind: str, given: Mapping[str, str]) -> dict[str, str]:
+def _query_options(kind: str, given: Mapping[str, str], login: Login) -> dict[str, str]:
     unknown = sorted(given.keys() - _OPTIONS[kind])
     if unknown:
         raise ConnectorError(
-            f"{names.URL}: the parameter {unknown[0]} is not allowed. Allowed: {', '.join(sorted(_OPTIONS[kind]))}."
+            f"{login.url}: the parameter {unknown[0]} is not allowed. Allowed: {', '.join(sorted(_OPTIONS[kind]))}."
         )
     return dict(given)
 
 
-def _address(host: str, port: int) -> str:
+def _address(host: str, port: int, login: Login) -> str:
     try:
         return egress.Policy(worker_limits.current().egress).addresses(host, port)[0]
     except egress.Refused as error:
-        raise ConnectorError(f"{names.URL}: {error}.") from error
+        raise ConnectorError(f"{login.url}: {error}.") from error
     except (OSError, UnicodeError) as error:
-        raise ConnectorError(f"{names.URL}: the host {host} is not known here ({error}).") from error
+        raise ConnectorError(f"{login.url}: the host {host} is not known here ({error}).") from error
 
 
-def _sqlite(rest: str) -> tuple[URL, dict[str, object]]:
+def _sqlite(rest: str, login: Login) -> tuple[URL, dict[str, object]]:
     """`sqlite:////path` as SQLAlchemy writes it, `jdbc:sqlite:/path` as JDBC does. Read only."""
     path = rest.partition("?")[0]
     path = path.removeprefix("//").removeprefix("/") if path.startswith("////") else path.removeprefix("//")
     if not path.startswith("/"):
-        raise ConnectorError(f"{names.URL} must give the whole path: jdbc:sqlite:/path.")
+        raise ConnectorError(f"{login.url} must give the whole path: jdbc:sqlite:/path.")
     os.close(files.open_allowed(path))
     real = os.path.realpath(path)
     quoted = real.replace("%", "%25").replace("?", "%3f").replace("#", "%23")

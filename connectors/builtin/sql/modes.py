@@ -4,6 +4,7 @@ Each batch ends where reading can go on exactly: its offset says which rows were
 committed in.
 """
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
@@ -45,7 +46,8 @@ class Mode(ABC):
         """Raises `ConnectorError` for what cannot be read so."""
         self._database = database
         self._table = table
-        self._limit = parsed.integer(names.BATCH_ROWS)
+        self._suffix = names.limit_of(parsed)
+        self._limit = min(parsed.integer(names.BATCH_ROWS), self._suffix or sys.maxsize)
         self._zone: tzinfo = load_zone(parsed.string(names.ZONE))
         self._delay = timedelta(milliseconds=parsed.integer(names.DELAY))
         self._initial = parsed.get(names.INITIAL)
@@ -67,7 +69,7 @@ class Bulk(Mode):
     exact: ClassVar[bool] = False
 
     def read(self, connection: Connection, offset: SourceOffset | None) -> Batch:
-        rows = self._rows(connection, sa.select(self._table))
+        rows = self._rows(connection, sa.select(self._table).limit(self._suffix))
         return Batch(rows, lambda _: {}, False)
 
 

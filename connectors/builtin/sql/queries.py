@@ -5,11 +5,13 @@ appends its WHERE to the text of the query instead. Wrapped, a query may have a 
 and cannot become a statement of another kind.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql, postgresql
 from sqlalchemy.engine import Connection
+from sqlalchemy.engine.interfaces import ReflectedColumn
 
 from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.builtin.sql import settings as names
@@ -54,12 +56,29 @@ def _text(query: str) -> sa.TextClause:
 def _from_view(connection: Connection, query: str) -> Columns:
     """SQLite tells declared types of a view's columns, and none of a result's."""
     escaped = _text(query).text
-    connection.execute(sa.text(f"CREATE TEMP VIEW {_NAME} AS {escaped}"))
+    found = _inspect(connection, "VIEW", escaped)
+    if not any(isinstance(one["type"], sa.types.NullType) for one in found):
+        return [sa.Column(one["name"], one["type"]) for one in found]
+    # A table has the types that CAST names, too.
+    cast = _inspect(connection, "TABLE", f"SELECT * FROM (\n{escaped}) LIMIT 0")  # noqa: S608 - accepted as a view's
+    return [
+        sa.Column(one["name"], _of_cast(other["type"]) if isinstance(one["type"], sa.types.NullType) else one["type"])
+        for one, other in zip(found, cast, strict=True)
+    ]
+
+
+def _inspect(connection: Connection, kind: str, query: str) -> Sequence[ReflectedColumn]:
+    """The columns of a temporary view or table that has the query's."""
+    connection.execute(sa.text(f"CREATE TEMP {kind} {_NAME} AS {query}"))
     try:
-        found = sa.inspect(connection).get_columns(_NAME, schema="temp")
+        return sa.inspect(connection).get_columns(_NAME, schema="temp")
     finally:
-        connection.execute(sa.text(f"DROP VIEW temp.{_NAME}"))
-    return [sa.Column(one["name"], one["type"]) for one in found]
+        connection.execute(sa.text(f"DROP {kind} temp.{_NAME}"))
+
+
+def _of_cast(type: "sa.types.TypeEngine[Any]") -> "sa.types.TypeEngine[Any]":
+    """Exact for what CAST makes only; a NUMERIC may be anything."""
+    return sa.types.NullType() if isinstance(type, sa.Numeric) and not isinstance(type, sa.Float) else type
 
 
 def _from_description(database: Database, connection: Connection, query: str) -> Columns:

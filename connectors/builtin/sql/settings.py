@@ -26,6 +26,7 @@ TABLES: Final = "table.whitelist"
 TABLES_EXCLUDE: Final = "table.blacklist"
 SCHEMA: Final = "schema.pattern"
 QUERY: Final = "query"
+SUFFIX: Final = "query.suffix"
 PREFIX: Final = "topic.prefix"
 POLL_INTERVAL: Final = "poll.interval.ms"
 TABLE_INTERVAL: Final = "table.poll.interval.ms"
@@ -61,6 +62,20 @@ def check_zone(name: str, value: object) -> None:
         load_zone(str(value))
     except ValueError as error:
         raise ConfigException.invalid(name, value, "Not a time zone, such as UTC or Europe/Berlin") from error
+
+
+_LIMIT: Final = re.compile(r"\s*limit\s+([1-9][0-9]{0,8})[\s;]*", re.IGNORECASE)
+
+
+def check_suffix(name: str, value: object) -> None:
+    """LIMIT and a number."""
+    if value is not None and not _LIMIT.fullmatch(str(value)):
+        raise ConfigException.invalid(
+            name,
+            value,
+            "Only LIMIT with a number can be here: rows that OFFSET or SKIP LOCKED leave out would be missed, and "
+            "other clauses belong into a query",
+        )
 
 
 CONFIG_DEF: Final = (
@@ -112,6 +127,16 @@ CONFIG_DEF: Final = (
         "It is wrapped as a subselect, so it may join, filter and group; the columns of the mode must be in its "
         "result, and rows with a null there are never read.",
         width=Width.LONG,
+    )
+    .define(
+        SUFFIX,
+        ConfigType.STRING,
+        None,
+        validator=check_suffix,
+        importance=Importance.LOW,
+        group=_TABLES,
+        documentation="LIMIT and a number, as JDBC source connectors have it: at most so many rows of one query, like "
+        "batch.max.rows, and in mode bulk, too.",
     )
     .define(
         PREFIX,
@@ -223,3 +248,9 @@ CONFIG_DEF: Final = (
 def query_of(parsed: ParsedConfig) -> str | None:
     """The query that a configuration sets, without a semicolon at its end."""
     return re.sub(r"[\s;]+\Z", "", str(parsed.get(QUERY) or "")).strip() or None
+
+
+def limit_of(parsed: ParsedConfig) -> int | None:
+    """The most rows of one query that `query.suffix` allows."""
+    found = _LIMIT.fullmatch(str(parsed.get(SUFFIX) or ""))
+    return int(found[1]) if found else None

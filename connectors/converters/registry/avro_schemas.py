@@ -168,7 +168,7 @@ def _names(schema: Schema) -> Iterator[str]:
 
 def _check(name: str) -> None:
     if _IDENTIFIER.fullmatch(name) is None:
-        raise ConnectorError(f"{name} is no name in Avro: use letters, digits and _; ReplaceField renames fields.")
+        raise ConnectorError(f"{name} is not a name in Avro: use letters, digits and _. ReplaceField renames fields.")
 
 
 def _metadata(schema: Schema) -> dict[str, Json]:

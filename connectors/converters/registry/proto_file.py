@@ -167,4 +167,6 @@ def _render(field: Descriptor) -> str:
 
 def _check(name: str) -> None:
     if _IDENTIFIER.fullmatch(name) is None:
-        raise ConnectorError(f"{name} is no name in Protobuf: use letters, digits and _; ReplaceField renames fields.")
+        raise ConnectorError(
+            f"{name} is not a name in Protobuf: use letters, digits and _. ReplaceField renames fields."
+        )

@@ -81,7 +81,7 @@ class SchemaReader:
         except unreachable as error:
             return f"The Schema Registry does not answer ({type(error).__name__})."
         except no_token:
-            return "There is no token for the Schema Registry: look at bearer.auth.* and at the issuer."
+            return "No token for the Schema Registry was obtained: check bearer.auth.* and the issuer."
         except egress.Refused as error:
             return f"{error}."
         except ConnectorError as error:
@@ -180,7 +180,7 @@ def _indexes(data: bytes) -> tuple[list[int], int]:
     if count == 0:
         return [0], at
     if not 0 < count <= _DEEPEST:
-        raise ConnectorError("The value is no message of a registry.")
+        raise ConnectorError("The value was not written with a schema registry.")
     path = []
     for _ in range(count):
         index, at = _zigzag(data, at)
@@ -198,4 +198,4 @@ def _zigzag(data: bytes, at: int) -> tuple[int, int]:
             return (value >> 1) ^ -(value & 1), at
         shift += 7
         if shift > 35:
-            raise ConnectorError("The value is no message of a registry.")
+            raise ConnectorError("The value was not written with a schema registry.")

@@ -1,7 +1,7 @@
-"""Ranges of offsets in one state each, and how two lists of them become one. Pure.
+"""Ranges of offsets with one state each, and the ways to combine two lists of them. Pure.
 
-A list is a sorted tuple without overlaps; neighbours that say the same are one. Offsets that no batch covers have not
-been delivered yet, or hold no record.
+A list is a sorted tuple without overlaps; adjacent ranges with the same state are joined. Offsets without a batch have
+not been delivered yet, or hold no record.
 """
 
 from bisect import bisect_left, bisect_right
@@ -20,7 +20,7 @@ class RecordState(IntEnum):
 
     @property
     def terminal(self) -> bool:
-        """No delivery follows."""
+        """Whether no delivery follows."""
         return self >= RecordState.ACKNOWLEDGED
 
 
@@ -28,8 +28,8 @@ class RecordState(IntEnum):
 class Batch:
     """Offsets from `first` to `last`, both included.
 
-    member, locked_until: of acquired records only; the time is that of the clock that the caller goes by, in seconds.
-    aborted: archived as records of an aborted transaction, which is persisted nowhere.
+    member, locked_until: only for acquired records; the time is in seconds of the caller's clock. aborted: archived
+    because their transaction was aborted, which is never persisted.
     """
 
     first: int
@@ -46,11 +46,11 @@ class Batch:
         return self.last - self.first + 1
 
     def cut(self, first: int, last: int) -> "Batch":
-        """The part of it between these offsets."""
+        """Return the part of it between these offsets."""
         return replace(self, first=max(first, self.first), last=min(last, self.last))
 
     def says_same(self, other: "Batch") -> bool:
-        """Whether the two differ in nothing but their offsets."""
+        """Return whether the two differ only in their offsets."""
         return replace(self, first=other.first, last=other.last) == other
 
 
@@ -58,27 +58,27 @@ Batches = tuple[Batch, ...]
 
 
 def overlay(batches: Sequence[Batch], newer: Iterable[Batch]) -> Batches:
-    """The newer one wins."""
+    """Combine two lists; the newer state wins."""
     return _combine(batches, newer, lambda _, new: new)
 
 
 def merge(batches: Sequence[Batch], newer: Iterable[Batch]) -> Batches:
-    """The greater delivery count wins, then the greater state: how Kafka's share coordinator folds an update."""
+    """Combine as Kafka's share coordinator does: the greater delivery count wins, then the greater state."""
     return _combine(batches, newer, lambda old, new: new if _rank(new) >= _rank(old) else old)
 
 
 def prune(batches: Iterable[Batch], start: int) -> Batches:
-    """Without everything before `start`."""
+    """Return the batches without everything before `start`."""
     return tuple(one.cut(start, one.last) for one in batches if one.last >= start)
 
 
 def fill(batches: Sequence[Batch], first: int, last: int) -> Batches:
-    """All offsets between the two; those without a batch are available, and were not delivered yet."""
+    """Return batches for all offsets between the two; those without a batch are available and not delivered yet."""
     return overlay((Batch(first, last),), find(batches, first, last)) if first <= last else ()
 
 
 def find(batches: Iterable[Batch], first: int, last: int) -> Batches:
-    """What covers offsets between the two, cut to them."""
+    """Return the batches between the two offsets, cut to them."""
     return tuple(one.cut(first, last) for one in batches if one.first <= last and one.last >= first)
 
 
@@ -96,7 +96,7 @@ def _combine(batches: Sequence[Batch], newer: Iterable[Batch], choose: Callable[
 
 
 def _settle(met: Sequence[Batch], new: Batch, choose: Callable[[Batch, Batch], Batch]) -> Iterator[Batch]:
-    """What becomes of a new batch and of those that it meets, in the order of their offsets."""
+    """Combine a new batch with those that it overlaps, in the order of their offsets."""
     at = new.first
     for one in met:
         if one.first < new.first:

@@ -1,8 +1,8 @@
-"""SHARE_CHECKPOINT and SHARE_DELTA: a share-partition's state in its own log, as the KIP's text first had it. Pure.
+"""SHARE_CHECKPOINT and SHARE_DELTA: a share-partition's state in its own log, as in the first text of the KIP. Pure.
 
-A checkpoint has all of the state. A delta has the ranges that changed, and points back at the control record before it
-with the same checkpoint epoch. From the newest of them, the chain leads to the checkpoint, and the state is built from
-there on. (Kafka 4.3 keeps the same in `__share_group_state`: `state_topic`.)
+A checkpoint has the whole state. A delta has the ranges that changed, and points back to the previous control record
+of the same checkpoint epoch. To recover, follow the chain from the newest record back to the checkpoint, then apply the
+deltas. (Kafka 4.3 keeps the same data in `__share_group_state`: `state_topic`.)
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ _EPOCHS: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class ShareCheckpoint:
-    """All of the state. start_offset: SPSO. end_offset: SPEO, without first deliveries that are not over."""
+    """The whole state. start_offset: SPSO. end_offset: SPEO, without first deliveries that have not ended."""
 
     group_id: str
     checkpoint_epoch: int
@@ -47,9 +47,9 @@ class BrokenChain(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Recorder:
-    """What the leader remembers of what it has written.
+    """The leader's memory of what it has written.
 
-    back_offset: of its newest control record. end: everything before it has been said.
+    back_offset: of its newest control record. end: everything before it has been written.
     """
 
     group_id: str
@@ -58,7 +58,7 @@ class Recorder:
     end: int = 0
 
     def checkpoint(self, partition: SharePartition, offset: int) -> tuple["Recorder", ShareCheckpoint]:
-        """A new epoch begins, with the record that is written at this offset of the log."""
+        """Return the checkpoint that is written at this offset of the log, and begins a new epoch."""
         epoch = (self.checkpoint_epoch + 1) % _EPOCHS  # a uint16
         states = _drop_first_deliveries(partition.fold())
         end = states[-1].last + 1 if states else partition.start
@@ -66,7 +66,7 @@ class Recorder:
         return Recorder(self.group_id, epoch, offset, end), record
 
     def delta(self, change: Change, offset: int) -> tuple["Recorder", ShareDelta]:
-        """A change, written at this offset. Whatever is before it and was never said is said with it."""
+        """Return a delta, written at this offset, with everything before it that was not written yet."""
         states = change.written
         before = [one for one in states if one.last >= self.end]
         if before:
@@ -77,7 +77,7 @@ class Recorder:
 
 
 def recover(log: Mapping[int, ControlRecord], newest: int, delivery_limit: int = 5) -> SharePartition:
-    """The state, from the control record at offset `newest` backwards. Raises `BrokenChain`."""
+    """Recover the state from the control record at offset `newest` backwards. Raises `BrokenChain`."""
     deltas: list[ShareDelta] = []
     at = newest
     while True:
@@ -99,15 +99,15 @@ def recover(log: Mapping[int, ControlRecord], newest: int, delivery_limit: int =
 
 
 def find_checkpoint(log: Mapping[int, ControlRecord], group_id: str) -> int | None:
-    """The share checkpoint offset (SCO) of a group: that of its newest checkpoint."""
+    """Return the share checkpoint offset (SCO) of a group: that of its newest checkpoint."""
     offsets = (offset for offset, one in log.items() if isinstance(one, ShareCheckpoint) and one.group_id == group_id)
     return max(offsets, default=None)
 
 
 def find_cleanable(log: Mapping[int, ControlRecord], group_ids: Iterable[str]) -> list[int]:
-    """Which control records the log cleaner may remove: all before the earliest share offset (ESO).
+    """Return the control records that the log cleaner may remove: all before the earliest share offset (ESO).
 
-    group_ids: all groups that read the partition. One that has no checkpoint yet holds everything.
+    group_ids: all groups that read the partition. If one has no checkpoint yet, nothing may be removed.
     """
     checkpoints = [find_checkpoint(log, group_id) for group_id in group_ids]
     if not checkpoints or None in checkpoints:
@@ -117,7 +117,7 @@ def find_cleanable(log: Mapping[int, ControlRecord], group_ids: Iterable[str]) -
 
 
 def _drop_first_deliveries(states: Batches) -> Batches:
-    """Without what is behind the last record of which there is something to say: it may just be delivered again."""
+    """Drop trailing first deliveries: there is nothing to persist about them, and they may be delivered again."""
     kept: list[Batch] = list(states)
     while kept and kept[-1] == Batch(kept[-1].first, kept[-1].last):
         kept.pop()

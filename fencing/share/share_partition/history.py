@@ -1,7 +1,7 @@
-"""What `__share_group_state` tells, read in its order: the state of every share-partition, now and at each step. Pure.
+"""Folds `__share_group_state`, read in order, to the state of every share-partition, now and after each record. Pure.
 
-The share coordinator's part is here, too: what it writes when a leader tells it of a change, and when it takes a
-snapshot. `StateTable` folds a whole topic; `replay` is the timeline of one share-partition.
+It also has the share coordinator's part: what it writes when a leader sends a change, and when it takes a snapshot.
+`StateTable` folds a whole topic; `replay` is the timeline of one share-partition.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,7 +26,7 @@ UPDATES_PER_SNAPSHOT: Final = 500
 class PersistedState:
     """A share-partition as the share coordinator knows it.
 
-    start_offset: -1 until its leader has read it for the first time (`share.auto.offset.reset` says where it begins).
+    start_offset: -1 until its leader has read it for the first time (`share.auto.offset.reset` decides where to start).
     updates: since the newest snapshot.
     """
 
@@ -40,30 +40,30 @@ class PersistedState:
 
     @property
     def partition(self) -> SharePartition:
-        """What a leader makes of it: the start goes past what is over, gaps are available."""
+        """Return what a leader recovers from it: the start moves past finished records, and gaps are available."""
         return SharePartition.recover(self.start_offset, self.batches)
 
     @property
     def end_offset(self) -> int:
-        """One past the last offset of which something is said: the SPEO, as far as it is persisted."""
+        """One past the last offset with a state: the SPEO, as far as it is persisted."""
         return max(self.start_offset, self.batches[-1].last + 1 if self.batches else 0)
 
     def strip(self, until: int | None = None) -> Batches:
-        """Every offset from the start to the end (or `until`, not included) in its state."""
+        """Return the state of every offset from the start to the end (or `until`, exclusive)."""
         if self.start_offset < 0:
             return ()
         end = max(self.end_offset, self.start_offset if until is None else until)
         return fill(self.batches, self.start_offset, end - 1)
 
     def find_archived(self, delivery_limit: int) -> Batches:
-        """What was archived as it was delivered too often; a rejected record of the last delivery looks the same."""
+        """Return what was archived after too many deliveries. A record rejected in its last delivery looks the same."""
         return tuple(
             one for one in self.batches if one.state is RecordState.ARCHIVED and one.delivery_count >= delivery_limit
         )
 
 
 def apply(state: PersistedState | None, record: StateRecord | None) -> PersistedState | None:
-    """The state behind a record. None: there is none, or it was deleted."""
+    """Return the state after a record. None: there is none, or it was deleted."""
     if record is None:
         return None
     if isinstance(record, ShareSnapshot):
@@ -91,7 +91,7 @@ def apply(state: PersistedState | None, record: StateRecord | None) -> Persisted
 def write(
     state: PersistedState, change: Change, leader_epoch: int, now_ms: int = -1, limit: int = UPDATES_PER_SNAPSHOT
 ) -> StateRecord:
-    """What the share coordinator writes of a leader's change: an update, or a snapshot after `limit` of them."""
+    """Return what the share coordinator writes for a leader's change: an update, or a snapshot after `limit`."""
     update = ShareUpdate(
         state.snapshot_epoch,
         leader_epoch,
@@ -117,7 +117,7 @@ def write(
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A record of the topic at its place. record: None for a tombstone."""
+    """A record of the topic, with its offset. record: None for a tombstone."""
 
     offset: int
     timestamp_ms: int
@@ -126,18 +126,18 @@ class Entry:
 
     @property
     def changed(self) -> Batches:
-        """The ranges that it is about; all of them, where it is a snapshot."""
+        """The ranges that it has; for a snapshot, all of them."""
         return () if self.record is None else self.record.batches
 
 
 def read(offset: int, timestamp_ms: int, key: bytes | None, value: bytes | None) -> Entry | None:
-    """None for a record of a kind that is not known. Raises ValueError for one that cannot be read."""
+    """Parse a record; None for an unknown kind. Raises ValueError for one that cannot be read."""
     decoded = None if key is None else decode(key, value)
     return None if decoded is None else Entry(offset, timestamp_ms, *decoded)
 
 
 def replay(entries: Iterable[Entry]) -> Iterator[tuple[Entry, PersistedState | None]]:
-    """The timeline of one share-partition: each of its records with the state behind it."""
+    """Yield the timeline of one share-partition: each of its records with the state after it."""
     state: PersistedState | None = None
     for entry in entries:
         state = apply(state, entry.record)
@@ -146,12 +146,12 @@ def replay(entries: Iterable[Entry]) -> Iterator[tuple[Entry, PersistedState | N
 
 @dataclass(slots=True)
 class StateTable:
-    """All share-partitions of the records that it was given; for each partition of the topic, in their order."""
+    """The states of all share-partitions. Give it the records of each partition of the topic in order."""
 
     states: dict[StateKey, PersistedState] = field(default_factory=dict)
 
     def take(self, entry: Entry) -> PersistedState | None:
-        """The next record. Returns the state behind it."""
+        """Apply the next record. Return the state after it."""
         state = apply(self.states.get(entry.key), entry.record)
         if state is None:
             self.states.pop(entry.key, None)
@@ -160,15 +160,15 @@ class StateTable:
         return state
 
     def of_group(self, group_id: str) -> dict[StateKey, PersistedState]:
-        """The share-partitions of one group."""
+        """Return the share-partitions of one group."""
         return {key: state for key, state in self.states.items() if key.group_id == group_id}
 
 
 def find_first_needed(entries: Iterable[Entry]) -> int | None:
-    """The first offset of one partition of the topic that is still needed: all before it may be removed.
+    """Return the first offset of a partition of the topic that is still needed; earlier records may be removed.
 
-    It is the earliest among the newest snapshots of every share-partition that is not deleted (the cleaning that the
-    brokers do with DeleteRecords). None: nothing is needed.
+    It is the earliest of the newest snapshots of all share-partitions that are not deleted (brokers delete what is
+    before it with DeleteRecords). None: nothing is needed.
     """
     newest: dict[StateKey, int] = {}
     for entry in entries:

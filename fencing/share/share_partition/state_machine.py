@@ -1,13 +1,13 @@
-"""What the leader of a share-partition does with its records (KIP-932, "In-flight records"). Pure.
+"""The state machine of a share-partition's leader (KIP-932, "In-flight records"). Pure.
 
-A record is Available until somebody acquires it, which counts a delivery and locks it; then it is acknowledged,
-released, rejected, or its lock expires. Released or expired as often as the limit allows, it is archived. The
-share-partition start offset (SPSO) goes past what is acknowledged or archived; the end offset (SPEO) is the first one
+A record is Available until a member acquires it, which counts a delivery and locks it. Then it is acknowledged,
+released or rejected, or its lock expires. It is archived when its last permitted delivery is released or expires. The
+share-partition start offset (SPSO) moves past acknowledged and archived records; the end offset (SPEO) is the first one
 that was never acquired.
 
 Offsets without a record (transaction markers, compacted records) are acquired like the others, and the member answers
-GAP for them. Records of an aborted transaction are archived as they are acquired where the group reads read_committed:
-no member hears of them, and nothing is persisted of it (Kafka 4.3).
+GAP for them. In a read_committed group, records of an aborted transaction are archived when they are acquired: no
+member gets them, and their state is not persisted (Kafka 4.3).
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ from ringfence.fencing.share.share_partition.batches import Batch, Batches, Reco
 
 
 class Acknowledgement(IntEnum):
-    """What a member says of an offset it has acquired, under Kafka's numbers. GAP: there is no record."""
+    """A member's answer for an offset that it has acquired, with Kafka's numbers. GAP: there is no record."""
 
     GAP = 0
     ACCEPT = 1
@@ -28,7 +28,7 @@ class Acknowledgement(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Of all offsets from `first` to `last`, both included."""
+    """One acknowledgement for all offsets from `first` to `last`, both included."""
 
     first: int
     last: int
@@ -36,16 +36,16 @@ class Answer:
 
 
 class InvalidTransition(ValueError):
-    """The records are not in the state for it, or another member's. Nothing changes."""
+    """The records are in the wrong state, or another member has them. Nothing changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What an operation did, and what is persisted of it.
+    """The effect of an operation, and the part of it that is persisted.
 
-    written: the ranges that changed, none of them acquired. start_offset: the SPSO *before* it went on, as the leader
-    persists first. delivery_complete_count: acknowledged and archived records at or above that (KIP-1226), those of
-    aborted transactions, too.
+    written: the ranges that changed, none of them acquired. start_offset: the SPSO *before* it moved, since the leader
+    persists first. delivery_complete_count: acknowledged and archived records from there on (KIP-1226), including those
+    of aborted transactions.
     """
 
     partition: "SharePartition"
@@ -56,11 +56,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class SharePartition:
-    """start: SPSO. end: SPEO. batches: all of what is known between them. lock_s: how long a record stays acquired.
+    """start: SPSO. end: SPEO. batches: all known states between them. lock_s: how long a record stays acquired.
 
-    gap: a leader that has recovered, and found offsets of which nothing was persisted, does not move the start past
-    this one. It begins at the first of them, follows the last offset that is acquired, and ends as soon as something at
-    or after the recovered end is (Kafka 4.3). None: there is no such limit.
+    gap: after a recovery that found offsets without a persisted state, the leader does not move the start past this
+    offset. It begins at the first of them, follows the last acquired offset, and is removed when an offset at or after
+    the recovered end is acquired (Kafka 4.3). None: there is no such limit.
     """
 
     start: int
@@ -72,14 +72,14 @@ class SharePartition:
 
     @classmethod
     def begin(cls, offset: int, delivery_limit: int = 5, lock_s: float = 30.0) -> "SharePartition":
-        """One of which nothing was delivered yet."""
+        """Return a share-partition without deliveries."""
         return cls(offset, offset, (), delivery_limit, lock_s)
 
     @classmethod
     def recover(
         cls, start: int, persisted: Iterable[Batch], delivery_limit: int = 5, lock_s: float = 30.0
     ) -> "SharePartition":
-        """From what was persisted. Offsets before the last batch of which nothing is said are available."""
+        """Recover it from its persisted state. Offsets without a state before the last batch are available."""
         batches = prune(overlay((), persisted), start)
         end = batches[-1].last + 1 if batches else start
         at = start
@@ -90,10 +90,10 @@ class SharePartition:
         gap = at if at < end else None
         return cls(start, end, fill(batches, start, end - 1), delivery_limit, lock_s, gap)._advance()
 
-    # What members do.
+    # Operations of members.
 
     def find_available(self, limit: int, log_end: int) -> list[tuple[int, int]]:
-        """The ranges that a fetch of exactly `limit` offsets acquires: the earliest ones, before `log_end`."""
+        """Return the ranges that a fetch of exactly `limit` offsets acquires: the earliest ones, before `log_end`."""
         found: list[tuple[int, int]] = []
         for one in fill(self.batches, self.start, log_end - 1):
             if limit > 0 and one.state is RecordState.AVAILABLE:
@@ -105,10 +105,10 @@ class SharePartition:
     def acquire(
         self, first: int, last: int, member: str, now: float = 0.0, aborted: Iterable[tuple[int, int]] = ()
     ) -> "SharePartition":
-        """Lock available records, or the next ones. Nothing is persisted of it.
+        """Lock available records, or the next ones. This is not persisted.
 
-        Offsets between the end and `first` hold no record. aborted: first and last offsets of records that no reader
-        shall see, which are archived; the start stays until the next change. Raises `InvalidTransition`.
+        Offsets between the end and `first` hold no record. aborted: first and last offsets of records that no member
+        may get; they are archived, but the start only moves with the next change. Raises `InvalidTransition`.
         """
         found = find(self.batches, first, last)
         if first < self.start or first > last:
@@ -141,7 +141,7 @@ class SharePartition:
         )
 
     def acknowledge(self, member: str, answers: Sequence[Answer]) -> Change:
-        """All of them or none. Raises `InvalidTransition`."""
+        """Apply all answers, or none of them. Raises `InvalidTransition`."""
         changed: list[Batch] = []
         for answer in answers:
             found = find(self.batches, answer.first, answer.last)
@@ -152,7 +152,7 @@ class SharePartition:
         return self._change(changed)
 
     def renew(self, member: str, first: int, last: int, now: float) -> "SharePartition":
-        """Lock them for as long again. Raises `InvalidTransition`."""
+        """Restart the lock of these records. Raises `InvalidTransition`."""
         found = find(self.batches, first, last)
         if not found or any(one.state is not RecordState.ACQUIRED or one.member != member for one in found):
             raise InvalidTransition(f"{first}-{last} is not acquired by {member!r}: {found}")
@@ -160,32 +160,32 @@ class SharePartition:
         return replace(self, batches=overlay(self.batches, renewed))
 
     def leave(self, member: str) -> Change:
-        """The member's connection is closed, or its session is over: what it holds is released."""
+        """Release what the member holds: its connection is closed, or its session has ended."""
         held = [one for one in self.batches if one.state is RecordState.ACQUIRED and one.member == member]
         return self._change([self._end(one, Acknowledgement.RELEASE) for one in held])
 
     def expire(self, now: float) -> Change:
-        """Locks that are over."""
+        """Release the records whose locks have expired."""
         held = [one for one in self.batches if one.state is RecordState.ACQUIRED and one.locked_until <= now]
         return self._change([self._end(one, Acknowledgement.RELEASE) for one in held])
 
-    # What the broker and administrators do.
+    # Operations of the broker and of administrators.
 
     def truncate(self, log_start: int) -> "SharePartition":
-        """The log begins later now: what is before it is nobody's."""
+        """Forget everything before the new start of the log."""
         start = max(self.start, log_start)
         return replace(self, start=start, end=max(self.end, start), batches=prune(self.batches, start))._advance()
 
     def fold(self) -> Batches:
-        """All of it as it may be persisted: neither a delivery that is not over, nor records that were aborted."""
+        """Return the whole state as it may be persisted: without unfinished deliveries and aborted records."""
         return overlay((), (_fold(one) for one in self.batches))
 
     def missing(self, first: int, last: int) -> Batches:
-        """What has to be said of these offsets where nothing was persisted of them yet."""
+        """Return what must be persisted of those of these offsets that have no persisted state yet."""
         return fill(find(self.fold(), first, last), first, last)
 
     def count(self, state: RecordState) -> int:
-        """How many records are in a state."""
+        """Return how many records are in a state."""
         return sum(one.size for one in self.batches if one.state is state)
 
     def _end(self, batch: Batch, kind: Acknowledgement) -> Batch:
@@ -201,7 +201,7 @@ class SharePartition:
         return Change(after._advance(), overlay((), changed), self.start, complete)
 
     def _advance(self) -> "SharePartition":
-        """Past everything at the start that is over."""
+        """Move the start past all finished records."""
         left = next((at for at, one in enumerate(self.batches) if not one.state.terminal), len(self.batches))
         if left == 0:
             return self
@@ -220,7 +220,7 @@ _AFTER = {
 
 
 def _fold(batch: Batch) -> Batch:
-    if batch.aborted:  # a leader that recovers reads them again, and archives them again
+    if batch.aborted:  # a leader that recovers reads and archives them again
         return Batch(batch.first, batch.last)
     if batch.state is not RecordState.ACQUIRED:
         return batch

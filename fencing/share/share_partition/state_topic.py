@@ -1,4 +1,4 @@
-"""The records of `__share_group_state` as Kafka 4.3 writes them: keys and values, from bytes and to bytes. Pure.
+"""Encodes and decodes the keys and values of `__share_group_state` as Kafka 4.3 writes them. Pure.
 
 Keys: int16 kind (0 ShareSnapshot, 1 ShareUpdate), then the group as a string with an int16 length, the topic id (16
 bytes) and an int32 partition. Values: int16 version 0, then the fields of `ShareSnapshot` and `ShareUpdate` in the
@@ -26,7 +26,7 @@ _COMPLETE_TAG: Final = 0
 
 
 class StateKey(NamedTuple):
-    """Whose state it is. topic_id: as Kafka's tools print it (22 characters, base64)."""
+    """The share-partition of a state. topic_id: as Kafka's tools print it (22 characters, base64)."""
 
     group_id: str
     topic_id: str
@@ -35,7 +35,7 @@ class StateKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShareSnapshot:
-    """All of a share-partition's state. Times in ms since the epoch; -1: unknown."""
+    """The whole state of a share-partition. Times in ms since the epoch; -1: unknown."""
 
     snapshot_epoch: int
     state_epoch: int
@@ -49,7 +49,7 @@ class ShareSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ShareUpdate:
-    """The ranges that changed. start_offset, leader_epoch: -1 where they stay as they are."""
+    """The ranges that changed. start_offset, leader_epoch: -1 if they are unchanged."""
 
     snapshot_epoch: int
     leader_epoch: int
@@ -62,8 +62,8 @@ StateRecord = ShareSnapshot | ShareUpdate
 
 
 def decode(key: bytes, value: bytes | None) -> tuple[StateKey, StateRecord | None] | None:
-    """Whose state, and what it says; None for the latter: it was deleted. None for a record of another kind, which a
-    newer broker may write. Raises ValueError for one that cannot be read.
+    """Return the key and the state; the state is None if it was deleted. Return None for an unknown kind of record,
+    which a newer broker may write. Raises ValueError for one that cannot be read.
     """
     try:
         (kind,) = _SHORT.unpack_from(key, 0)
@@ -81,7 +81,7 @@ def decode(key: bytes, value: bytes | None) -> tuple[StateKey, StateRecord | Non
 
 
 def encode(key: StateKey, record: StateRecord | None) -> tuple[bytes, bytes | None]:
-    """As the broker writes it."""
+    """Encode a record as the broker does."""
     kind = _UPDATE if isinstance(record, ShareUpdate) else _SNAPSHOT
     group = key.group_id.encode()
     encoded = _SHORT.pack(kind) + _SHORT.pack(len(group)) + group + _id_bytes(key.topic_id) + _INT.pack(key.partition)
@@ -102,7 +102,7 @@ def encode(key: StateKey, record: StateRecord | None) -> tuple[bytes, bytes | No
 
 
 def topic_id_of(raw: bytes) -> str:
-    """16 bytes as Kafka prints them."""
+    """Return the id, 16 bytes, as Kafka prints it."""
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 

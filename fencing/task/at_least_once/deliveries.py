@@ -113,7 +113,7 @@ class Deliveries:
         if failure is not None:
             raise Fatal(
                 f"{failure}. The task stops here, and no source offset from this record on is written, so that it is "
-                "read again: mend the cause, then restart the task",
+                "read again: fix the cause, then restart the task",
                 failure.code,
             )
 

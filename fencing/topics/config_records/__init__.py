@@ -73,7 +73,7 @@ _BY_PREFIX: Final = {prefix: cls for cls in RECORD_TYPES for prefix in cls.PREFI
 
 
 def _split(key: str) -> tuple[type[ConfigRecord], str, str] | None:
-    """The type, the prefix and the rest of a key. No prefix is the beginning of another."""
+    """Split a key into type, prefix and rest; None for an unknown key. No prefix is the beginning of another."""
     for prefix, cls in _BY_PREFIX.items():
         if key.startswith(prefix):
             return cls, prefix, key[len(prefix) :]
@@ -81,7 +81,7 @@ def _split(key: str) -> tuple[type[ConfigRecord], str, str] | None:
 
 
 def connector_of(key: bytes) -> ConnectorName | None:
-    """The connector that a config-topic key belongs to; None where the key names none."""
+    """Return the connector that a config topic key belongs to; None if it belongs to none."""
     try:
         found = _split(key.decode())
     except UnicodeDecodeError:
@@ -90,7 +90,7 @@ def connector_of(key: bytes) -> ConnectorName | None:
 
 
 def decode(key: bytes | None, value: bytes | None) -> ConfigRecord:
-    """One config-topic record. Raises `Unreadable` for a known key whose value cannot be read."""
+    """Decode a config topic record. Raises `Unreadable` if the value under a known key cannot be read."""
     try:
         text = (key or b"").decode()
     except UnicodeDecodeError:
@@ -107,5 +107,5 @@ def decode(key: bytes | None, value: bytes | None) -> ConfigRecord:
 
 
 def encode(record: ConfigRecord) -> tuple[bytes, bytes | None]:
-    """Key and value of a config-topic record. Raises ValueError for `UnknownKey`."""
+    """Return key and value of a config topic record. Raises ValueError for `UnknownKey`."""
     return record.encode()

@@ -1,4 +1,4 @@
-"""`commit-<c>`: the task records before it are complete; its offset names the generation."""
+"""`commit-<c>`: the connector's task records before it are complete. Its offset is the generation's number."""
 
 from dataclasses import dataclass, replace
 
@@ -10,7 +10,7 @@ from ringfence.fencing.topics.connector_state import Commit, ConnectorState
 
 @dataclass(frozen=True, slots=True)
 class CommitRecord(ConnectorScopedRecord):
-    """`tasks`: how many task records belong to it."""
+    """tasks: the number of task records that belong to it."""
 
     connector: ConnectorName
     tasks: int

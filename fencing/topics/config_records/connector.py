@@ -11,7 +11,7 @@ from ringfence.fencing.topics.connector_state import ConnectorState
 
 @dataclass(frozen=True, slots=True)
 class ConnectorRecord(ConnectorScopedRecord):
-    """`config` None is a tombstone: the connector is deleted. sealed, of: see `config_value`."""
+    """config: None is a tombstone, which deletes the connector. sealed, of: see `config_value`."""
 
     connector: ConnectorName
     config: Mapping[str, str] | None
@@ -41,7 +41,7 @@ class ConnectorRecord(ConnectorScopedRecord):
 
     def apply_to(self, state: ConnectorState, offset: int) -> ConnectorState:
         if self.config is None:
-            # A deleted connector keeps its count and its commit: what may still be alive must be fenced (KIP-618).
+            # A deleted connector keeps its count and its commit: tasks that may be alive must be fenced (KIP-618).
             return replace(state, config=None, config_offset=offset, tasks={}, pending={}, unreadable=None)
         since = ConfigValue(self.config, of=self.of).stands_at(offset)
         return replace(state, config=self.config, config_offset=since, unreadable=None)

@@ -1,4 +1,4 @@
-"""`drain-worker-<id>`: a worker gets no tasks."""
+"""`drain-worker-<id>`: a worker is drained, so it gets no tasks."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DrainRecord(ConfigRecord):
-    """This incarnation of the worker gets no tasks; None is a tombstone, which ends it."""
+    """incarnation: the one that gets no tasks; None is a tombstone, which ends the drain."""
 
     worker: WorkerId
     incarnation: Incarnation | None

@@ -43,6 +43,6 @@ class ForgottenRecord(ConnectorScopedRecord):
         if self.what is Forgotten.COMMIT:
             return replace(state, commit=None, tasks={}, pending={}, placements={}, task_keys=0)
         ours = state.count is not None and state.count.generation is not None
-        if self.what is Forgotten.FENCING and ours:  # Kafka Connect's form is forgotten, and ours counts
+        if self.what is Forgotten.FENCING and ours:  # only Kafka Connect's form is removed, and ours stays valid
             return state
         return replace(state, count=None)

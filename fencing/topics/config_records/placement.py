@@ -19,10 +19,8 @@ from ringfence.fencing.topics.connector_state import ConnectorState, Placement
 
 @dataclass(frozen=True, slots=True)
 class PlacementRecord(TaskScopedRecord):
-    """`worker` None is a tombstone.
-
-    mode: the worker's, by which the attempt runs; after: the attempt that must have ended before this one may start,
-    0 where it may at once.
+    """worker: None is a tombstone. mode: the worker's, in which the attempt runs. after: the attempt that must end
+    before this one may start; 0 if it may start at once.
     """
 
     task: TaskId

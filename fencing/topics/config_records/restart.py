@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RestartRecord(ConfigRecord):
-    """`include_tasks`: the tasks, too; `only_failed`: only what has failed."""
+    """include_tasks: restart the tasks, too; only_failed: restart only the instances that have failed."""
 
     connector: ConnectorName
     include_tasks: bool

@@ -1,4 +1,4 @@
-"""`session-key`: what the cluster's internal requests are signed with (KIP-507)."""
+"""`session-key`: the key that signs the cluster's internal requests (KIP-507)."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final

@@ -1,4 +1,4 @@
-"""`target-state-<c>`: whether a connector is to run."""
+"""`target-state-<c>`: the state that the user wants for a connector."""
 
 from dataclasses import dataclass, replace
 
@@ -9,7 +9,7 @@ from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 
 @dataclass(frozen=True, slots=True)
 class TargetStateRecord(ConnectorScopedRecord):
-    """`state` None is a tombstone, which means RUNNING for a connector that is created again."""
+    """state: None is a tombstone, which means RUNNING if the connector is created again."""
 
     connector: ConnectorName
     state: TargetState | None

@@ -1,4 +1,4 @@
-"""`task-<c>-<n>`: one task's configuration. It counts from the next commit record on."""
+"""`task-<c>-<n>`: one task's configuration. The next commit record puts it into effect."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -48,6 +48,6 @@ class TaskRecord(TaskScopedRecord):
         keys = max(state.task_keys, number + 1)
         if state.commit is None or task.offset > state.commit.generation:
             return replace(state, pending={**state.pending, number: task}, task_keys=keys)
-        # Written again behind its own commit record, under another key: it belongs to that generation.
+        # Written again, encrypted with another key, after its commit record: it belongs to that generation.
         tasks = {**state.tasks, number: task} if number < state.commit.tasks else state.tasks
         return replace(state, tasks=tasks, task_keys=keys)

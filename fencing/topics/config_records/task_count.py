@@ -1,4 +1,4 @@
-"""`tasks-count-<c>` (ours) or `tasks-fencing-<c>` (Kafka Connect's): all generations before are fenced (KIP-618)."""
+"""`tasks-count-<c>` (ours) or `tasks-fencing-<c>` (Kafka Connect's): all earlier generations are fenced (KIP-618)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -17,12 +17,12 @@ from ringfence.fencing.topics.connector_state import ConnectorState, TaskCount
 
 @dataclass(frozen=True, slots=True)
 class TaskCountRecord(ConnectorScopedRecord):
-    """`generation` is None in Kafka Connect's form.
+    """generation: None in Kafka Connect's form.
 
-    target: the client settings under which that generation's tasks produce, empty for the worker's own cluster.
-    elsewhere: whether any generation of this name had its offsets outside of the worker's topic; None: nobody knows.
-    sealed: the settings of `target` that are encrypted; the number of tasks is readable without a key, so that whoever
-    lacks the key still knows what is to be fenced.
+    target: the client settings with which that generation's tasks produce; empty for the worker's own cluster.
+    elsewhere: whether any generation of this name kept its offsets outside of the worker's topic; None: unknown.
+    sealed: the encrypted settings of `target`. The number of tasks is never encrypted, so that a reader without the
+    key knows what is to be fenced.
     """
 
     connector: ConnectorName

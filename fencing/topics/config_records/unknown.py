@@ -1,4 +1,4 @@
-"""Keys that neither Ringfence nor Kafka Connect 4.3 is known to write: kept, and warned about."""
+"""Records with keys that neither Ringfence nor Kafka Connect 4.3 writes. They are kept, with a warning in the log."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class UnknownKey(ConfigRecord):
-    """Such a record; it is never written."""
+    """A record with an unknown key. It is never written."""
 
     key: str
 

@@ -1,7 +1,7 @@
 """The status topic's records, in Kafka Connect's format with our extra fields: `decode`, `encode` and `apply`.
 
 Keys: `status-connector-<c>`, `status-task-<c>-<n>`, `status-topic-<t>:connector-<c>` (Connect's), `worker-<id>`,
-`leader` and `topic-ids` (ours; Connect passes them over). A tombstone removes the entry.
+`leader` and `topic-ids` (ours; Connect ignores them). A tombstone removes the entry.
 """
 
 import json
@@ -76,21 +76,21 @@ RECORD_TYPES: Final[tuple[type[StatusEntry], ...]] = (
 
 
 def _split(key: str) -> tuple[type[StatusEntry], str] | None:
-    """The type and the rest of a key. No prefix is the beginning of another."""
+    """Split a key into type and rest; None for an unknown key. No prefix is the beginning of another."""
     return next(((cls, key[len(cls.PREFIX) :]) for cls in RECORD_TYPES if key.startswith(cls.PREFIX)), None)
 
 
 def encode(record: StatusRecord) -> tuple[bytes, bytes | None]:
-    """Key and value of a status-topic record."""
+    """Return key and value of a status topic record."""
     if isinstance(record, Removed):
         return record.key.encode(), None
     return record.to_key().encode(), dump(record.to_value())
 
 
 def decode(key: bytes | None, value: bytes | None) -> StatusRecord | None:
-    """One status-topic record; None for one that is not ours to understand.
+    """Decode a status topic record; None for an unknown key or an unreadable value.
 
-    Statuses are reports, not instructions: an unreadable one is passed over, as Kafka Connect does.
+    No decision depends on a status, so an unreadable one is ignored, as in Kafka Connect.
     """
     try:
         text = (key or b"").decode()
@@ -107,7 +107,7 @@ def decode(key: bytes | None, value: bytes | None) -> StatusRecord | None:
 
 
 def apply(state: StatusState, record: StatusRecord | None) -> StatusState:
-    """The state after one more record."""
+    """Return the state after one more record; unchanged for None."""
     match record:
         case None:
             return state

@@ -9,7 +9,7 @@ from ringfence.fencing.topics.status_state import State, StatusState
 
 @dataclass(frozen=True, slots=True)
 class ConnectorStatus(StatusEntry):
-    """`generation`: a config-topic offset, -1 where it is not known; `version`: the plugin's."""
+    """generation: -1 if it is unknown; version: the plugin's."""
 
     connector: ConnectorName
     state: State

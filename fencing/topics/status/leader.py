@@ -1,4 +1,4 @@
-"""`leader`: who leads, for people to see. Nothing is ever decided by it."""
+"""`leader`: which worker is the leader, for people to see. No decision depends on it."""
 
 from dataclasses import dataclass, replace
 
@@ -9,7 +9,7 @@ from ringfence.fencing.topics.status_state import StatusState
 
 @dataclass(frozen=True, slots=True)
 class LeaderRecord(StatusEntry):
-    """`group_generation`: of the workers' group; `topic_tracking`: whether active topics are kept (KIP-558)."""
+    """group_generation: of the workers' group; topic_tracking: whether active topics are tracked (KIP-558)."""
 
     worker: WorkerId
     incarnation: Incarnation

@@ -1,4 +1,4 @@
-"""`status-task-<c>-<n>`: the state of a task, as one attempt of it reports it."""
+"""`status-task-<c>-<n>`: the state of a task, reported by one of its attempts."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -19,19 +19,19 @@ LOST: Final = "lost"
 FAILED: Final = "failed"
 MISCONFIGURED: Final = "misconfigured"
 NO_SLOT: Final = "no-slot"
-"""Not placed yet in its generation: no worker has a free slot. Said by the leader, as attempt 0."""
+"""No worker has a free slot, so the task has no placement in this generation yet. The leader reports it as attempt 0.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus(StatusEntry):
-    """(generation, attempt) tell which placement it speaks of.
+    """generation, attempt: the placement that it reports on. All times are wall clock, in milliseconds.
 
-    ended: the attempt is over (it never produces again); why: a short machine word for the end or the wait
-    (the constants above); since_ms: wall clock of the change; restarts: automatic ones in a row, this attempt
-    included; next_ms: wall clock of the next one, 0 where none is to come; version: the plugin's; left_open: it ended,
-    and a transaction of its transactional id may still be open; failure: the record that failed it; endpoint:
-    where it listens while it runs; reconfigure_ms: wall clock of its last request for new task configurations, 0 for
-    none.
+    ended: the attempt is over and never produces again; why: the reason of the end or of the wait, one of the
+    constants above; since_ms: when the state changed; restarts: automatic restarts in a row, including this attempt;
+    next_ms: when the next one is due, 0 for none; version: the plugin's; left_open: it has ended, and a transaction of
+    its transactional id may still be open; failure: the record on which it failed; endpoint: where it listens while it
+    runs; reconfigure_ms: when it last requested new task configurations, 0 for never.
     """
 
     task: TaskId
@@ -56,12 +56,12 @@ class TaskStatus(StatusEntry):
 
     @property
     def key(self) -> Attempt:
-        """Which attempt speaks."""
+        """The attempt that reports."""
         return self.task, self.generation, self.attempt
 
     @property
     def at_work(self) -> bool:
-        """It has begun, and may have a transaction open."""
+        """Whether it has begun and not ended, so it may have an open transaction."""
         return self.state in (State.RUNNING, State.PAUSED) and not self.ended
 
     @classmethod
@@ -137,9 +137,9 @@ def _read_endpoint(value: object) -> Endpoint | None:
 
 
 def replaces(record: TaskStatus, held: TaskStatus | None) -> bool:
-    """Whether a report replaces the one that is held: reports of zombies and of older attempts come late.
+    """Return whether a report replaces the known one. Reports of zombies and of older attempts may arrive late.
 
-    Every reader of the topic must ask: the newest record under a key may be a zombie's.
+    Every reader of the topic must check this: the newest record under a key may be a zombie's.
     """
     same = held is not None and (record.generation, record.attempt) == (held.generation, held.attempt)
     if record.why == SUPERSEDED:
@@ -148,18 +148,20 @@ def replaces(record: TaskStatus, held: TaskStatus | None) -> bool:
         return True
     announced = record.why in (PLACED, RESTARTED, NO_SLOT)
     if record.generation == held.generation:
-        # Announced before the attempt runs, but it may be delivered after the attempt's first own report.
+        # The leader announces an attempt before it runs, but its record may follow the attempt's own first report.
         return record.attempt > held.attempt or (same and not announced)
     return announced or record.since_ms >= held.since_ms
 
 
 def _leaving(state: StatusState, record: TaskStatus) -> Mapping[Attempt, TaskStatus]:
-    """Who is leaving after this report: its own attempt not, and nobody of a task whose newest attempt is at work."""
+    """Return the attempts that are leaving after this report. Its own attempt is not one of them; if the task's
+    newest attempt is at work, none of that task's is.
+    """
     held = state.tasks.get(record.task)
     left = {key: found for key, found in state.leaving.items() if key != record.key}
     if not replaces(record, held):
         return left
-    if record.at_work:  # it has fenced all attempts before it
+    if record.at_work:  # it has fenced all earlier attempts
         return {key: found for key, found in left.items() if found.task != record.task}
     if held is not None and held.at_work and held.key != record.key:
         left[held.key] = held

@@ -1,4 +1,4 @@
-"""`worker-<id>`: a member's own description, joined with the group's members by its incarnation."""
+"""`worker-<id>`: a worker's description of itself. Its incarnation identifies it among the members of the group."""
 
 from dataclasses import dataclass, replace
 
@@ -9,7 +9,7 @@ from ringfence.fencing.topics.status_state import StatusState
 
 @dataclass(frozen=True, slots=True)
 class WorkerRecord(StatusEntry):
-    """away_until_ms: until then it counts as live outside of the group, which it left to hand the leadership over."""
+    """away_until_ms: until then it counts as alive although it left the group, to hand over the leadership."""
 
     worker: WorkerId
     incarnation: Incarnation

@@ -18,9 +18,9 @@ View = TypeVar("View", bound=Callable[..., Any])
 class Reach(Enum):
     """Who may call a method, and where the verbs must be allowed for it."""
 
-    PUBLIC = "for anybody, without a login"
+    PUBLIC = "for everybody, without a login"
     SIGNED = "for whoever signs the request: the leader checks it, and the view leaves the audit entry"
-    ANYONE = "for anybody who is logged in"
+    ANYONE = "for everybody who is logged in"
     SOMEWHERE = "on some connector: the view shows and touches only those where they are allowed"
     CONNECTOR = "on the connector that the path names"
     EVERYWHERE = "on every connector"

@@ -1,15 +1,13 @@
 """What each kind of rule looks for, and what follows from it: pure functions from what is seen to incidents."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
 
 from ringfence.connectors.plural_forms import write_count
+from ringfence.error_class import split_class
 from ringfence.fencing.name_patterns import matches
-
-_CLASS: Final = re.compile(r"^(?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*: (?=\S)", re.ASCII)
+from ringfence.fencing.topics import record_failures
 
 
 class Kind(StrEnum):
@@ -38,7 +36,7 @@ _MEANINGS = {
     Kind.SOURCE_METRIC: "a source is behind, or holds too much back: one of its metrics is above its limit",
     Kind.FENCING_FAILED: "a fencing round has failed, and its tasks wait",
     Kind.TOPIC_LOST: "a topic that holds the cluster's state is gone or was replaced: nothing runs",
-    Kind.FOREIGN_RECORD: "somebody else than a leader of this cluster has written to the config topic",
+    Kind.FOREIGN_RECORD: "a process other than a leader of this cluster has written to the config topic",
     Kind.NO_LEADER: "no worker leads: nothing is placed, fenced or changed",
 }
 
@@ -182,10 +180,14 @@ def _lasts(rule: Asked, seen: ClusterSnapshot, since_ms: int) -> bool:
     return since_ms > 0 and seen.now_ms - since_ms >= rule.seconds * 1000
 
 
-def first_line(trace: str) -> str:
-    """What went wrong: the last line of a Python trace, without the class of an error that says so in words."""
-    lines = [line.strip() for line in trace.strip().splitlines() if line.strip()]
-    return _CLASS.sub("", lines[-1]) if lines else ""
+def last_error(trace: str) -> str:
+    """Return the last error in a Python trace; "" for an empty trace.
+
+    A class with a package is left out. One of Python's own stays: `KeyError: 'id'` says more than `'id'`.
+    """
+    error = record_failures.error_of(trace)
+    name, message = split_class(error)
+    return message if "." in name else error
 
 
 def _find_failed(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:

@@ -179,5 +179,5 @@ def _check_recipients(value: object) -> list[str]:
         try:
             validate_email(each)
         except ValidationError:
-            raise ValueError(f"{each!r} is no mail address") from None
+            raise ValueError(f"{each!r} is not a mail address") from None
     return [str(each) for each in given]

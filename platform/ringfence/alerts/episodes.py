@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ringfence.alerts.conditions import ClusterSnapshot, ConnectorSnapshot, Episode, TaskSnapshot, first_line
+from ringfence.alerts.conditions import ClusterSnapshot, ConnectorSnapshot, Episode, TaskSnapshot, last_error
 
 STABLE_MS: Final = 600_000
 """Who has run for so long without failing has recovered, though its source may have had nothing to read."""
@@ -71,12 +71,12 @@ def _recovered_ms(task: TaskSnapshot) -> int:
 
 
 def _of_connector(one: ConnectorSnapshot, flowing_ms: int) -> _Subject:
-    summary = f"Connector {one.name} has failed. {first_line(one.message)}"
+    summary = f"Connector {one.name} has failed. {last_error(one.message)}"
     recovered_ms = flowing_ms if one.state == "RUNNING" else 0
     return _Subject(f"connector {one.name}", one.name, one.state == "FAILED", one.since_ms, recovered_ms, summary)
 
 
 def _of_task(one: TaskSnapshot) -> _Subject:
-    summary = f"Task {one.number} of {one.connector} has failed. {first_line(one.trace)}"
+    summary = f"Task {one.number} of {one.connector} has failed. {last_error(one.trace)}"
     name = f"task {one.connector}-{one.number}"
     return _Subject(name, one.connector, one.state == "FAILED", one.since_ms, _recovered_ms(one), summary)

@@ -101,7 +101,7 @@ def _read_state(row: Connector) -> tuple[IncrementalState, int]:
 
 def _find_refusal(row: Connector) -> str:
     if row.settings.get("snapshot.mode") == "initial_only":
-        return "With snapshot.mode=initial_only there is no stream beside which tables could be read."
+        return "With snapshot.mode=initial_only the connector does not stream, so it cannot read tables while it runs."
     if row.target != "RUNNING":
         return f"Connector {row.name} is not running. Resume it first."
     return ""

@@ -33,7 +33,7 @@ def begin(plugin: str, user: str, *, size: int = 0, sha256: str = "") -> PluginI
     if sha256 and not is_file_name(plugin):
         raise bad_request(f"{plugin!r} is not a plugin: {FILE_RULE}.")
     if not sha256 and not (are_coordinates(plugin) or is_package(plugin)):
-        raise bad_request(f"{plugin!r} is no plugin: {NAME_RULE}.")
+        raise bad_request(f"{plugin!r} is not a plugin: {NAME_RULE}.")
     if not takers():
         raise ConnectError(409, f"No worker installs plugins. {_REMEDY}.")
     now_ms = int(time.time() * 1000)
@@ -53,7 +53,7 @@ def add_piece(row: PluginInstallation, start: int, data: bytes) -> PluginInstall
     one that was announced: it is forgotten then.
     """
     if row.ready:
-        raise ConnectError(409, "All of its bytes are there.")
+        raise ConnectError(409, "The upload is complete.")
     if start != row.received:
         raise ConnectError(409, f"The bytes from {row.received} on come next, not those from {start} on.")
     if not data or len(data) > MOST_PIECE or start + len(data) > row.size:
@@ -87,7 +87,7 @@ def find(number: int) -> PluginInstallation:
     """Raises `ConnectError` with 404."""
     row = PluginInstallation.objects.filter(pk=number).first()
     if row is None:
-        raise not_found(f"There is no installation {number}: it may have been taken back.")
+        raise not_found(f"There is no installation {number}: it may have been cancelled.")
     return row
 
 

@@ -58,7 +58,7 @@ def _create(name: str, user: str) -> ProofRun:
                     connector=name, number=number, user=user, started_ms=now_ms, beat_ms=now_ms
                 )
         except IntegrityError:
-            raise ConnectError(409, f"Another proof of {name} has just begun: look at that one.") from None
+            raise ConnectError(409, f"Another proof of {name} has just started: see that one.") from None
         rows.filter(number__lte=number - KEPT).delete()
     return run
 

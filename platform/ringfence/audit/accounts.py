@@ -45,7 +45,7 @@ def create(
     """None for a password: nobody can log in as this account. ValueError or ValidationError say what is wrong."""
     with transaction.atomic():
         if not name.strip() or User.objects.filter(username__iexact=name).exists():
-            raise ValueError(f"There is an account {name!r} already, or that is no name: choose another")
+            raise ValueError(f"There is an account {name!r} already, or that is not a valid name: choose another")
         user = User(username=name)
         _put_password(user, password)
         user.full_clean(exclude=["password"])

@@ -7,7 +7,7 @@ from django.db import models
 
 
 class Outcome(StrEnum):
-    """How a write ended. UNKNOWN: it was asked for, and nobody could tell what came of it (or not yet)."""
+    """How a write ended. UNKNOWN: it was asked for, and its outcome is unknown (or not yet)."""
 
     DONE = "done"
     REFUSED = "refused"

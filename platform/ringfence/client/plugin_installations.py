@@ -1,4 +1,4 @@
-"""Install a plugin on all workers over the API: a file is sent in pieces, and what comes of it is waited for."""
+"""Installs a plugin on all workers over the API: uploads a file in parts, and waits for the result."""
 
 import base64
 import hashlib
@@ -16,9 +16,10 @@ _LOOK_SECONDS: Final = 1.0
 
 
 def install(rest: Rest, plugin: str, seconds: float) -> dict[str, Any]:
-    """Maven coordinates, or a file's path; the installation as the API describes it, when each worker has it.
+    """Return the API's description of the installation as soon as each worker has the plugin.
 
-    Raises ClientError where a worker could not install it, and after `seconds`: the workers go on by themselves.
+    plugin: Maven coordinates, or the path of a file. Raises ClientError if a worker cannot install it, or after
+    `seconds`; then the workers continue in the background.
     """
     file = Path(plugin)
     begun = _send(rest, file) if file.is_file() else rest.call("POST", _ROUTE, {"plugin": plugin})
@@ -30,7 +31,7 @@ def install(rest: Rest, plugin: str, seconds: float) -> dict[str, Any]:
         if time.monotonic() > end:
             waiting = ", ".join(each["worker"] for each in found["workers"] if each["state"] in ("waiting", "running"))
             raise ClientError(
-                Exit.WAITED, f"Not installed on {waiting} within {seconds:g} s: the workers go on. See /ui/plugins"
+                Exit.WAITED, f"Not installed on {waiting} within {seconds:g} s: the workers continue. See /ui/plugins"
             )
         time.sleep(_LOOK_SECONDS)
 

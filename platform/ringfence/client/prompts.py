@@ -12,6 +12,6 @@ def confirm(name: str, purpose: str, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise ClientError(Exit.USAGE, "Nobody is there to ask: add --yes")
+        raise ClientError(Exit.USAGE, "There is no terminal to ask for confirmation: add --yes")
     if input(f"Type {name} to {purpose}: ") != name:
         raise ClientError(Exit.LOCAL, "The name does not match: nothing was changed")

@@ -42,12 +42,12 @@ def _prove(rest: Rest, args: argparse.Namespace) -> int:
 
 
 def _await(rest: Rest, path: str, begun: Any, seconds: float) -> Any:
-    """Progress on standard error, a line for each step."""
+    """Return the finished proof. Prints each step as a line on standard error. Raises WAITED after `seconds`."""
     until, told = monotonic() + seconds, ""
     found = begun
     while found["state"] in ("waiting", "running"):
         if monotonic() > until:
-            raise ClientError(Exit.WAITED, f"proof {found['number']} goes on: look again with --last")
+            raise ClientError(Exit.WAITED, f"proof {found['number']} is still running: look again with --last")
         line = found["doing"] or "waiting for a worker"
         if found["total"]:
             line += f": {100 * found['done'] // found['total']} %"

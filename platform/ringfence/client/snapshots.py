@@ -1,4 +1,4 @@
-"""`offsets snapshot`, `snapshots`, `preview` and `undo`: source offsets that the server has kept."""
+"""`offsets snapshot`, `snapshots`, `preview` and `undo`: saved source offsets."""
 
 import argparse
 import json

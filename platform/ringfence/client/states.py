@@ -1,6 +1,6 @@
-"""How connectors are, in the words of the pages: health, its reason, and what was committed.
+"""Prints the state of connectors in the words of the pages: health, its reason, and the committed records.
 
-A Kafka Connect has no such words; there its states are all.
+For Kafka Connect, which has no health, it prints states only.
 """
 
 import argparse
@@ -20,7 +20,7 @@ _BAD = {
 
 
 def of_all(rest: Rest) -> dict[str, Any]:
-    """What our own API says of each connector, by name; {} for a Kafka Connect."""
+    """Return the native API's description of each connector by name; {} for Kafka Connect."""
     try:
         return {row["name"]: row for row in rest.get_rows("/api/v1/connectors", _MOST)}
     except ClientError as error:
@@ -30,7 +30,7 @@ def of_all(rest: Rest) -> dict[str, Any]:
 
 
 def table(found: dict[str, Any], own: dict[str, Any]) -> None:
-    """One line for each connector. found: Kafka Connect's status and info, by name."""
+    """Print a line for each connector. found: Kafka Connect's status and info, by name; own: see `of_all`."""
     rows = []
     for name, parts in sorted(found.items()):
         tasks = parts["status"]["tasks"]
@@ -44,7 +44,7 @@ def table(found: dict[str, Any], own: dict[str, Any]) -> None:
 
 
 def status(rest: Rest, args: argparse.Namespace) -> int:
-    """`connectors status`."""
+    """Run `connectors status`."""
     path = f"/connectors/{segment(args.name)}"
     told, own = rest.call("GET", f"{path}/status"), rest.find(f"/api/v1{path}")
     tasks = rest.get_rows(f"/api/v1{path}/tasks") if own is not None else []
@@ -54,7 +54,7 @@ def status(rest: Rest, args: argparse.Namespace) -> int:
     if own is not None:
         reason = f": {own['reason']}" if own["reason"] else ""
         print(f"{own['name']} is {own['health']}{reason}")
-        print(f"State:      {waiting.describe(told)}; it shall be {own['target']}")
+        print(f"State:      {waiting.describe(told)}; target state {own['target']}")
         print(f"Generation: {own['generation_number']} (at offset {own['generation']} of the config topic)")
         print(f"Records:    {_records(own)}; last commit {output.time_of(own['last_commit_ms'])}")
     else:

@@ -1,4 +1,4 @@
-"""`connectors versions`, `diff` and `rollback`: every configuration that a connector has had."""
+"""`connectors versions`, `diff` and `rollback`: all configurations that a connector has had."""
 
 import argparse
 from typing import Any
@@ -64,7 +64,7 @@ def _list(rest: Rest, args: argparse.Namespace) -> int:
 
 
 def _lines(found: Any) -> list[str]:
-    """As `apply` shows them: + added, - removed, ~ changed; secrets are masks."""
+    """Return the differences in the format of `apply`: + added, - removed, ~ changed; secrets are masked."""
     lines = {key: f"+ {key} = {value}" for key, value in found["added"].items()}
     lines |= {key: f"- {key} = {value}" for key, value in found["removed"].items()}
     for key, change in found["changed"].items():
@@ -86,7 +86,7 @@ def _diff(rest: Rest, args: argparse.Namespace) -> int:
 
 
 def _again(rest: Rest, args: argparse.Namespace) -> int:
-    """A deleted connector, created again from one of its versions."""
+    """Create a deleted connector again from one of its versions."""
     rest.call("GET", f"{_path(args.name)}/versions/{args.version}")  # which says where there is none
     state = (args.state or "running").upper()
     if args.dry_run:
@@ -105,7 +105,7 @@ def _rollback(rest: Rest, args: argparse.Namespace) -> int:
         return _again(rest, args)
     if args.state is not None:
         raise ClientError(Exit.USAGE, f"{args.name} is there: --state is for a deleted connector")
-    # The ETag of what was compared: a change in between is a conflict, and not overwritten.
+    # The ETag is of the version that was compared, so a change in between is a conflict and is not overwritten.
     _, tag = rest.get_with_etag(f"{_path(args.name)}/config")
     (newest,) = rest.get_rows(f"{_path(args.name)}/versions", 1)
     found = rest.call("GET", f"{_path(args.name)}/versions/{newest['number']}/diff", to=str(args.version))

@@ -1,7 +1,7 @@
-"""`--wait`: look at the connector until it is as wished, and say in the meantime how it is.
+"""`--wait`: polls a connector until it is in the requested state, and prints its progress.
 
-Our own API tells the tasks of a new configuration or of a restart from those before: by generation and attempt. A real
-Kafka Connect does not, and there the status alone counts.
+By generation and attempt, the native API distinguishes the tasks of a new configuration or of a restart from earlier
+ones. Kafka Connect does not: with it, only the status counts.
 """
 
 import sys
@@ -15,7 +15,7 @@ from ringfence.client.rest import Rest, segment
 
 PAUSE_SECONDS = 0.3
 _RECORD_NOTE = "Failed on a record: "
-"""So begins the line that workers put behind a trace to name the record."""
+"""The beginning of the line after a trace that names the record."""
 
 Attempts = Mapping[int, tuple[int, int]]
 """(generation, attempt) of each task."""
@@ -23,7 +23,7 @@ Attempts = Mapping[int, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class ConnectorSnapshot:
-    """A connector at one moment. status: Kafka Connect's; own, tasks: those of our own API, None elsewhere."""
+    """A connector at one moment. status, info: from Kafka Connect's API; own, tasks: from the native API, else None."""
 
     status: Any
     info: Any
@@ -36,16 +36,16 @@ class ConnectorSnapshot:
 
     @property
     def moving(self) -> str:
-        """What stands between the newest configuration and its tasks; "" for nothing that can be seen."""
+        """Why the tasks of the newest configuration are not there yet, as a message; "" if that is not known."""
         if self.own is None or self.own["target"] == "STOPPED":
             return ""
         if self.own["generation"] <= self.own["config_offset"]:
-            return "the tasks of the new configuration are being made"
-        return "the tasks before are being fenced" if self.own["fencing"] else ""
+            return "the tasks of the new configuration are being created"
+        return "the earlier tasks are being fenced" if self.own["fencing"] else ""
 
 
 def look(rest: Rest, name: str) -> ConnectorSnapshot:
-    """How the connector is now."""
+    """Fetch the connector."""
     path = f"/connectors/{segment(name)}"
     own = rest.find(f"/api/v1{path}")
     tasks = rest.find(f"/api/v1{path}/tasks?limit=1000") if own is not None else None
@@ -53,12 +53,12 @@ def look(rest: Rest, name: str) -> ConnectorSnapshot:
 
 
 def attempts(rest: Rest, name: str) -> dict[int, tuple[int, int]]:
-    """To be asked before what makes new ones; {} where the server does not tell."""
+    """Return the tasks' attempts, to pass to `until` after a change; {} if the server does not report attempts."""
     return look(rest, name).attempts
 
 
 def target(rest: Rest, name: str) -> str:
-    """The state that it is meant to have: a paused or stopped connector stays so when it is changed."""
+    """Return the state that the connector should have: a change leaves a paused or stopped connector in its state."""
     seen = look(rest, name)
     if seen.own is not None:
         return str(seen.own["target"])
@@ -67,11 +67,10 @@ def target(rest: Rest, name: str) -> str:
 
 
 def until(rest: Rest, name: str, wanted: str, seconds: float, newer: Attempts | None = None, since: int = 0) -> None:
-    """Until connector and tasks are `wanted`: RUNNING, PAUSED, STOPPED or DELETED. Raises WAITED after `seconds`.
+    """Wait until connector and tasks are in a state: RUNNING, PAUSED, STOPPED or DELETED.
 
-    newer: tasks that must have another attempt than this; since: the generation that must be reached.
+    newer: each of these tasks must have another attempt; since: the generation to reach. Raises WAITED after `seconds`.
     """
-
     before = newer or {}
     deadline, told = monotonic() + seconds, ""
     while True:
@@ -87,7 +86,7 @@ def until(rest: Rest, name: str, wanted: str, seconds: float, newer: Attempts | 
         if monotonic() > deadline:
             why = "".join(f"\n  {cause}" for cause in causes(seen.status))
             message = (
-                f"{name} is not {wanted} after {seconds:g} s: {line}. It goes on by itself: look again with "
+                f"{name} is not {wanted} after {seconds:g} s: {line}. It continues in the background: look again with "
                 f"`ringfence connectors get`, or wait longer with --wait-seconds{why}"
             )
             raise ClientError(Exit.WAITED, message)
@@ -95,7 +94,7 @@ def until(rest: Rest, name: str, wanted: str, seconds: float, newer: Attempts | 
 
 
 def has_reached(seen: ConnectorSnapshot, wanted: str) -> bool:
-    """Whether all is as wished; a running connector has every task that it should have, of its newest generation."""
+    """Return whether connector and tasks are in this state. RUNNING needs every task of the newest generation."""
     if seen.status is None or wanted == "DELETED":
         return seen.status is None and wanted == "DELETED"
     states = [str(task["state"]) for task in seen.status["tasks"]]
@@ -106,7 +105,7 @@ def has_reached(seen: ConnectorSnapshot, wanted: str) -> bool:
     if wanted == "RUNNING" and (seen.info is None or len(seen.info["tasks"]) != len(states)):
         return False
     if wanted == "RUNNING" and not states and seen.own is None:
-        return False  # a Kafka Connect that has not made them yet looks like one that has none to make
+        return False  # Kafka Connect does not say whether it has no tasks, or none yet
     generations = {generation for generation, _ in seen.attempts.values()}
     if seen.own is not None and generations - {seen.own["generation"]}:
         return False
@@ -114,7 +113,7 @@ def has_reached(seen: ConnectorSnapshot, wanted: str) -> bool:
 
 
 def describe(status: Any) -> str:
-    """One line: the connector's state and how many tasks are in which."""
+    """Return the connector's state and the number of tasks in each state, in one line."""
     if status is None:
         return "no status yet, or deleted"
     counts: dict[str, int] = {}
@@ -125,7 +124,7 @@ def describe(status: Any) -> str:
 
 
 def causes(status: Any) -> Iterable[str]:
-    """Of what has failed: the line of each trace that says why."""
+    """Yield a line for the connector and each task that has failed: the error from its trace."""
     if status is None:
         return
     named = [("connector", status["connector"]), *((f"task {task['id']}", task) for task in status["tasks"])]
@@ -133,11 +132,11 @@ def causes(status: Any) -> Iterable[str]:
 
 
 def cause(state: Any) -> str:
-    """The line of a trace that says why."""
+    """Return the error from the trace of a connector or task; "" without a trace."""
     return _read_error(str(state.get("trace") or ""))
 
 
 def _read_error(trace: str) -> str:
-    """The line of a trace that says what went wrong, "" for an empty one."""
+    """Return the last line of a trace that does not name the record; "" for an empty trace."""
     lines = [line.strip() for line in trace.strip().splitlines() if not line.startswith(_RECORD_NOTE)]
     return lines[-1] if lines else ""

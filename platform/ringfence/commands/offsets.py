@@ -35,7 +35,7 @@ def _object(text: str) -> Any:
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{text!r} is no JSON: {error}") from error
     if value is not None and not isinstance(value, dict):
-        raise argparse.ArgumentTypeError(f"{text!r} is no JSON object")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a JSON object")
     return value
 
 

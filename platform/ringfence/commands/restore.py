@@ -25,8 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resume",
         action="store_true",
-        help="where the offsets topic was lost: let connectors go on from the copy's offsets at once. What they wrote "
-        "after the copy was made is written again. Without it they are restored as STOPPED",
+        help="after the loss of the offsets topic, let connectors continue from the copy's offsets at once. Records "
+        "that they wrote after the copy are written again. Without it, connectors are restored as STOPPED",
     )
     parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     cluster_settings.add_arguments(parser)
@@ -65,7 +65,7 @@ def ask_agreement(question: str) -> bool:
     try:
         return input(question).strip().lower() in ("y", "yes")
     except EOFError:
-        raise LocalError("Nobody is there to say yes: add --yes") from None
+        raise LocalError("There is no terminal to ask for confirmation: add --yes") from None
 
 
 def read_known_topics(args: argparse.Namespace) -> "TopicIds | None":
@@ -95,4 +95,4 @@ def _copy(args: argparse.Namespace, group_id: str) -> "Copy":
     except OSError as error:
         raise LocalError(f"{args.file} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise LocalError(f"{args.file} is no backup of Ringfence: it is not UTF-8") from error
+        raise LocalError(f"{args.file} is not a backup of Ringfence: it is not UTF-8") from error

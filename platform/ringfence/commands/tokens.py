@@ -20,7 +20,7 @@ def seconds(text: str) -> float:
         return 0
     match = re.fullmatch(r"([1-9]\d{0,4})([hdw])", text)
     if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time: use 12h, 90d, 4w or never")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time: use 12h, 90d, 4w or never")
     return int(match[1]) * _UNITS[match[2]]
 
 

@@ -7,6 +7,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from types import FrameType
@@ -149,13 +150,13 @@ class _Signals:
 
 
 def _start(args: argparse.Namespace, instance: Instance, supervisor: Supervisor) -> Running:
-    """Everything up to the ready line."""
+    """Start all processes and wait until the pages answer. Raises LocalError."""
     given = environment.read_environment(args.config)
     http = _http(args.http or given.get("RINGFENCE_HTTP"), instance)
     door = Door.of(given, text(http), instance, no_login=args.no_login, login=args.login)
     say(f"data, logs and process ids: {instance.root}")
     if os.geteuid() == 0:
-        say("Running as root: connectors and their plugins read whatever root reads. Use a user of its own for this.")
+        say("Running as root: connectors and their plugins can read all that root can. Use a separate user.")
 
     bootstrap = given.get("CONNECT_BOOTSTRAP_SERVERS")
     if bootstrap and args.kafka:
@@ -168,19 +169,8 @@ def _start(args: argparse.Namespace, instance: Instance, supervisor: Supervisor)
             resolve("kafka", KAFKA_SERVER)
     began = time.monotonic()
     if kafka is not None:
-        supervisor.launch(KafkaRole(kafka))  # takes seconds: let it, while the rest is prepared
-    redis_url = given.get("RINGFENCE_REDIS_URL")
-    if not redis_url:
-        valkey = EmbeddedValkey(
-            instance.root / "redis",
-            _redis_port(instance),
-            instance.log("redis"),
-            pid_file=instance.pid_file("redis"),
-            password=instance.redis_password(),
-        )
-        with stage(f"starting Valkey on port {valkey.port}"):
-            supervisor.launch(ValkeyRole(valkey))
-        redis_url = valkey.url
+        supervisor.launch(KafkaRole(kafka))  # takes seconds, in which the rest is prepared
+    redis_url = given.get("RINGFENCE_REDIS_URL") or _launch_valkey(instance, supervisor)
     env = environment.complete(
         given,
         instance,
@@ -195,6 +185,35 @@ def _start(args: argparse.Namespace, instance: Instance, supervisor: Supervisor)
         with stage(f"starting Kafka on port {kafka.port}", since=began):
             kafka.wait_ready()
         instance.remember("kafka", str(kafka.port))
+    _launch_processes(args, instance, supervisor, env, http, door)
+    instance.remember("http", text(http))
+    say(f"Kafka is at {env['CONNECT_BOOTSTRAP_SERVERS']}; `ringfence topics tail TOPIC` reads a topic")
+    return Running(_url(http), env["CONNECT_BOOTSTRAP_SERVERS"], instance, door)
+
+
+def _launch_valkey(instance: Instance, supervisor: Supervisor) -> str:
+    """Start Valkey and return its URL."""
+    valkey = EmbeddedValkey(
+        instance.root / "redis",
+        _redis_port(instance),
+        instance.log("redis"),
+        pid_file=instance.pid_file("redis"),
+        password=instance.redis_password(),
+    )
+    with stage(f"starting Valkey on port {valkey.port}"):
+        supervisor.launch(ValkeyRole(valkey))
+    return valkey.url
+
+
+def _launch_processes(
+    args: argparse.Namespace,
+    instance: Instance,
+    supervisor: Supervisor,
+    env: Mapping[str, str],
+    http: Address,
+    door: Door,
+) -> None:
+    """Start web and workers, and wait until they are healthy. Raises LocalError."""
     with stage("starting web" + "".join(f", worker-{n}" for n in range(1, args.workers + 1))):
         served = ["web", "--http", text(http), *door.arguments()]
         of_web = environment.for_demo(env, instance) if args.demo else env
@@ -206,9 +225,6 @@ def _start(args: argparse.Namespace, instance: Instance, supervisor: Supervisor)
         health = _Health(http)
         if not supervisor.tend_until(health.is_good, READY_SECONDS):
             raise LocalError(f"Not ready within {READY_SECONDS:.0f} s ({health.answer}): see {instance.root / 'logs'}")
-    instance.remember("http", text(http))
-    say(f"Kafka is at {env['CONNECT_BOOTSTRAP_SERVERS']}; `ringfence topics tail TOPIC` reads a topic")
-    return Running(_url(http), env["CONNECT_BOOTSTRAP_SERVERS"], instance, door)
 
 
 def _http(wanted: Address | str | None, instance: Instance) -> Address:

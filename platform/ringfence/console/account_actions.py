@@ -155,7 +155,7 @@ create = _ADMINISTERS(_both(_create))
 @sensitive_post_parameters("password", "again")
 def _password(request: HttpRequest, name: str) -> HttpResponse:
     user = find_account(name)
-    says = ["Its open sessions end. Its tokens go on: revoke those apart."]
+    says = ["Its open sessions end. Its tokens stay valid: revoke them separately."]
     sheet = ConfirmPage(f"Set the password of {name}", "Set the password", _ACCOUNTS, says, form=PasswordForm)
 
     def act(values: dict[str, Any]) -> ActionResult:

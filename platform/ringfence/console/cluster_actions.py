@@ -36,12 +36,12 @@ def hand_over(request: HttpRequest) -> HttpResponse:
             "other workers that may take over, as they introduced themselves",
             "the group chooses, nobody else",
         ),
-        Impact(str(rounds), "fencing rounds under way; the next leader goes on with them"),
+        Impact(str(rounds), "fencing rounds under way; the next leader continues them"),
         Impact("some seconds", "in which commands (create, pause, stop …) wait, and nothing new is placed"),
     ]
     says = [
-        f"{cluster.leader} ends what it writes, leaves its seat in the group and takes one again once another leads. "
-        "Where no other live worker is there, it refuses and goes on leading.",
+        f"{cluster.leader} finishes its writes, leaves the group, and joins it again when another worker leads. "
+        "If there is no other live worker, it refuses and stays the leader.",
     ]
     sheet = ConfirmPage(
         "Hand over the leadership", f"Have {cluster.leader} resign", "/console/workers/", says, effects, cluster.leader
@@ -91,7 +91,7 @@ def drain(request: HttpRequest, name: str) -> HttpResponse:
             "tasks that move: each commits what it has, and starts on another worker",
             f"{write_count(free, 'free slot')} elsewhere",
         ),
-        Impact(str(tasks - moving), "tasks that go on here, since no other worker has room for them"),
+        Impact(str(tasks - moving), "tasks that stay here, since no other worker has room for them"),
     ]
     says = [
         f"{name} takes no new tasks until it is undrained or started again. It may lead on: hand that over apart.",

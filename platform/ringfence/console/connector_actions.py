@@ -68,7 +68,7 @@ def fence(request: HttpRequest, name: str) -> HttpResponse:
     found = open_now(row, ids)
     effects = [
         Impact(str(row.tasks_running), "running tasks stopped, and started again as a new generation"),
-        Impact(str(ids), "transactional ids fenced: whoever holds one of them can commit nothing more"),
+        Impact(str(ids), "transactional ids fenced: producers that hold one of them can commit nothing more"),
         *_open_effects(found),
     ]
     says = [
@@ -119,7 +119,7 @@ def fence_id(request: HttpRequest, name: str, task: int) -> HttpResponse:
     says = [
         f"{one['id']} is {one['state'] or 'not known to its coordinator'}; producer {one['producer_id']}, "
         f"epoch {one['epoch']}.",
-        "Ending a transaction by hand means to fence its id: Kafka aborts what is open, and whoever held it, a zombie "
+        "Ending a transaction manually means to fence its id: Kafka aborts what is open, and whoever held it, a zombie "
         "too, can commit nothing more. What was in it is read again from the source.",
     ]
     sheet = ConfirmPage(

@@ -165,7 +165,7 @@ def process(request: HttpRequest, name: str) -> HttpResponse:
 
     def carry_out(values: dict[str, Any]) -> ActionResult:
         asked = archived.process_now(request, readers, name, values["reason"])
-        return ActionResult(f"Asked for: {asked.waiting:,} offsets. The group's page shows what is left.")
+        return ActionResult(f"Requested: {asked.waiting:,} offsets. The group's page shows what is left.")
 
     return run(request, sheet, carry_out)
 

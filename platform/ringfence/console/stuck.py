@@ -62,7 +62,7 @@ def _rounds(who: Principal, now: int) -> Iterator[Stuck]:
     newest = {row.connector: row for row in rows}
     for name, row in newest.items():
         if row.committed_ms and now - row.committed_ms > ROUND_MS:
-            why = row.message or {"pending": "no leader has begun it: does anybody lead?"}.get(row.stage, row.stage)
+            why = row.message or {"pending": "no leader has started it: is there a leader?"}.get(row.stage, row.stage)
             ways = [(_path(name, "round"), "Try again now"), (_path(name, "fence"), "Fence again")]
             yield Stuck(
                 f"Fencing round of generation {row.generation}", name, row.committed_ms, why, ways, more=FAILURES
@@ -76,7 +76,7 @@ def _connectors(who: Principal, now: int) -> Iterator[Stuck]:
         why = (
             "its tasks are not made yet: the plugin has not answered"
             if row.stale
-            else "some of its tasks are not there yet"
+            else "some of its tasks do not exist yet"
         )
         ways = [(_path(row.name, "restart"), "Restart")]
         yield Stuck(f"Connector is {row.health.lower()}", row.name, row.since_ms, row.unreadable or why, ways)
@@ -91,7 +91,7 @@ def _tasks(who: Principal, now: int) -> Iterator[Stuck]:
     for row in waits.filter(since_ms__gt=0, since_ms__lt=now - MOTION_MS).order_by("since_ms")[:MOST]:
         why = {
             "placed": f"placed on {row.worker}, which has not started it: is it alive?",
-            "restarted": f"its restart on {row.worker} has not begun",
+            "restarted": f"its restart on {row.worker} has not started",
             "no-slot": slots.waits,
             "lost": "its attempt was lost, and no worker has a free slot",
         }.get(row.why, "no worker has a free slot for it")

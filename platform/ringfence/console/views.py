@@ -265,7 +265,7 @@ def take_back_page(request: HttpRequest, number: str) -> HttpResponse:
         raise Http404("This command does not wait any more: a leader has taken it, or its time has run out")
     about = f"{one.kind.replace('_', ' ')} {one.connector}".strip() if one else "the command"
     says = [
-        "It is taken out of the queue before a leader takes it; whoever waits for it is told that nothing was changed."
+        "It is taken out of the queue before a leader takes it; its sender gets the answer that nothing was changed."
     ]
     sheet = ConfirmPage(f"Take back: {about}", "Take it back", "/console/stuck/", says)
 

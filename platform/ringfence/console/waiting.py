@@ -12,9 +12,7 @@ from ringfence.dispatch import Refused
 
 _QUEUE = "leader"
 _MOST = 500
-_AWAY = (
-    "Redis does not answer ({error}), so nobody can tell what waits there. Check that it runs at RINGFENCE_REDIS_URL"
-)
+_AWAY = "Redis does not answer ({error}), so it is unknown what waits there. Check that it runs at RINGFENCE_REDIS_URL"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Bytes that may be missing, as the JSON of requests and plugin calls carries them."""
+"""Encodes bytes, or None, for the JSON of requests and plugin calls."""
 
 import base64
 

@@ -1,10 +1,10 @@
-"""Celery inside the worker process, in lanes that cannot hold each other up.
+"""Runs Celery inside the worker process, in three lanes that cannot block each other.
 
-- housekeeping: `default`, this worker's own queue, and `health`, which the current leader alone consumes;
-- commands: `leader`, consumed by the current leader only;
-- questions: `plugins`, which wait for plugins, brokers and other people's servers, each for as long as its deadline.
+- housekeeping: consumes `default`, this worker's own queue, and on the leader `health`;
+- commands: consumes `leader`, on the leader only;
+- questions: consumes `plugins`. Its tasks wait for plugins, brokers and other servers until their deadlines.
 
-Each lane is a Celery worker with its own connection and threads: what one has fetched and cannot begin yet waits there.
+Each lane is a Celery worker with its own connection and threads, so a task waits only for tasks of its own lane.
 """
 
 import logging
@@ -15,7 +15,7 @@ from typing import Any, Final
 from redis.exceptions import RedisError
 
 from ringfence import redis_clock
-from ringfence.celery import app, application
+from ringfence.celery import application
 from ringfence.fencing.topics.status import WorkerRecord
 
 log = logging.getLogger(__name__)
@@ -27,18 +27,18 @@ _END_SECONDS = 10.0
 
 
 class CeleryHost:
-    """Runs the lane of housekeeping in the main thread, where its signal handlers are, and the others beside it."""
+    """Runs the housekeeping lane in the main thread, which handles signals, and the other lanes in threads."""
 
     def __init__(self, worker: WorkerRecord, leads: Callable[[], bool]) -> None:
-        """leads: whether commands are for this worker now. A leader that stands still leaves them to the next one."""
+        """leads: returns whether this worker takes commands now. A leader that is stuck leaves them to the next one."""
         self._worker = worker
         self._leads = leads
 
     def run(self, stop: threading.Event) -> None:
-        """Until SIGTERM or SIGINT. Redis away: Celery connects again by itself, the rest of the worker goes on."""
+        """Run until SIGTERM or SIGINT. Without Redis, Celery reconnects, and the rest of the worker continues."""
         own = f"worker.{self._worker.worker}.{self._worker.incarnation}"
         housekeeping = self._lane("", _HOUSEKEEPING, ["default", own])
-        # A lane has to begin with some queue; `leader` comes and goes.
+        # A lane needs a queue to start with; `leader` is added and removed.
         commands = self._lane("commands.", COMMAND_THREADS, [f"{own}.commands"], beside=True)
         questions = self._lane("questions.", _QUESTIONS, ["plugins"], beside=True)
         lanes = [threading.Thread(target=lane.start, name=name, daemon=True) for name, lane in
@@ -50,12 +50,12 @@ class CeleryHost:
             threading.Thread(target=self._follow, args=(celery, queue, stop), name=named, daemon=True).start()
         threading.Thread(target=self._tell_clock, args=(stop,), name="clock", daemon=True).start()
         housekeeping.start()
-        for lane in lanes:  # the same signal ends them
+        for lane in lanes:  # the same signal has ended them
             lane.join(_END_SECONDS)
 
     def _lane(self, prefix: str, threads: int, queues: list[str], *, beside: bool = False) -> Any:
-        """`beside`: in a thread of its own. The event loop of kombu is one for the process, so it has none."""
-        return application(app.tasks).Worker(
+        """Create a lane. beside: it runs in its own thread, without kombu's event loop: a process has only one."""
+        return application().Worker(
             hostname=f"{prefix}{self._worker.worker}@{self._worker.incarnation}",
             pool="threads",
             concurrency=threads,
@@ -69,7 +69,7 @@ class CeleryHost:
         )
 
     def _follow(self, celery: Any, queue: str, stop: threading.Event) -> None:
-        """Level-triggered: compare what is consumed with whether this worker leads, also after Redis was away."""
+        """Consume the queue while this worker leads. It compares states, so it also recovers after a loss of Redis."""
         while not stop.wait(_CHECK_SECONDS):
             consumer = getattr(celery, "consumer", None)
             tasks = getattr(consumer, "task_consumer", None)

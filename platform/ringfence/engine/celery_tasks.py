@@ -1,6 +1,6 @@
-"""The Celery tasks: commands for the leader, questions for any worker. Never a source task's body.
+"""The Celery tasks: commands for the leader, and questions for any worker. Source tasks never run in Celery.
 
-The one place where a request's deadline is looked at.
+This is the only place that converts a request's deadline.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ _services: list[Services] = []
 
 
 def provide(services: Services) -> None:
-    """Called once, before Celery takes its first task."""
+    """Set the services of this process. Call it once, before Celery takes its first task."""
     _services[:] = [services]
 
 
@@ -55,16 +55,16 @@ for _kind in QUESTIONS:
 
 
 def _limit(deadline: float) -> Deadline:
-    """What is left of a deadline on Redis' clock. Raises `Refused` where Redis cannot be asked."""
+    """Return the rest of a deadline on Redis' clock. Raises `Refused` if Redis does not answer."""
     try:
         return Deadline.after(deadline - redis_clock.now())
     except RedisError as error:
-        words = f"Redis does not answer ({type(error).__name__}), so that nobody knows whether this is wanted still"
+        words = f"Redis does not answer ({type(error).__name__}), so the time left for this request is unknown"
         raise Refused(503, f"{words}: nothing was changed. Send it again", passing=True) from error
 
 
 def _in_time(deadline: float) -> Deadline:
-    """The same for what is worth nothing once its sender has stopped waiting."""
+    """As `_limit`, for requests that are useless after their deadline. Raises `Refused` if it has passed."""
     limit = _limit(deadline)
     if limit.expired:
         raise Refused(500, "Request timed out before a worker got to it: nothing was done. Send it again")

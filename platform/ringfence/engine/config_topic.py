@@ -1,4 +1,4 @@
-"""The platform's way to read the config topic: with the keys that its configurations may be encrypted with."""
+"""Opens the config topic with the keys that decrypt its configurations."""
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.settings import Connection
@@ -7,5 +7,5 @@ from ringfence.worker_config import WorkerConfig
 
 
 def open_config_log(config: WorkerConfig, connection: Connection, limit: Deadline) -> ConfigLog:
-    """Closed by the caller. Raises `FencingError`."""
+    """Open the config topic; the caller closes it. Raises `FencingError`."""
     return ConfigLog(connection, config.config_topic, limit, vault=config.vault)

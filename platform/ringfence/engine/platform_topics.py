@@ -1,9 +1,8 @@
-"""The worker's own topics: created where missing, checked where present, never made again where they were lost.
+"""Creates and checks the worker's topics. A lost config or offsets topic is never created again.
 
-At a worker's start: 1 the topics' ids are asked for, 2 what is remembered of them is read
-(`fencing.topics.topic_ids`), 3 a
-config or offsets topic that is gone or has another id raises `TopicLost`, 4 what is missing is created. A status or
-events topic that was lost is created again: tasks and workers make their reports again.
+At a worker's start: 1 the ids of the topics are requested; 2 the stored ids are read (`fencing.topics.topic_ids`); 3 a
+config or offsets topic that is gone, or has another id, raises `TopicLost`; 4 missing topics are created. A lost status
+or events topic is created again, since tasks and workers repeat their reports.
 """
 
 import logging
@@ -44,14 +43,14 @@ Remembered = Callable[[], TopicIds | None]
 
 
 def topics_of(config: WorkerConfig, ids: TopicIds | None = None) -> Topics:
-    """The names, and the ids of those that an attempt must not outlive."""
+    """Return the names of the topics, and the ids of those without which an attempt must end."""
     known = {role: one.id for role, one in (ids.topics if ids else {}).items()}
     names = (config.config_topic, config.offsets_topic, config.status_topic, config.events_topic)
     return Topics(*names, known.get(CONFIG, ""), known.get(OFFSETS, ""))
 
 
 def names_of(config: WorkerConfig) -> dict[str, str]:
-    """The topics' names by role."""
+    """Return the topics' names by role."""
     return {
         CONFIG: config.config_topic,
         OFFSETS: config.offsets_topic,
@@ -61,9 +60,9 @@ def names_of(config: WorkerConfig) -> dict[str, str]:
 
 
 def specs(config: WorkerConfig) -> dict[str, TopicSpec]:
-    """The topics as they are created, with Kafka Connect's partitions and cleanup policies, by role.
+    """Return the topics to create by role, with Kafka Connect's partitions and cleanup policies.
 
-    The offsets topic also gets the settings that `offset.storage.*` names, compaction excepted: that is forced.
+    The offsets topic also gets the settings of `offset.storage.*`, except that it is always compacted.
     """
     return {
         CONFIG: TopicSpec(config.config_topic, 1, config.number("config.storage.replication.factor"), _COMPACTED),
@@ -86,9 +85,9 @@ def specs(config: WorkerConfig) -> dict[str, TopicSpec]:
 def ensure_topics(
     connection: Connection, config: WorkerConfig, deadline: Deadline, remembered: Remembered = lambda: None
 ) -> TopicIds:
-    """The four topics, there for certain. `remembered`: what the database knows, None where it knows no connector.
+    """Make sure that the four topics exist, and return their ids. Raises `TopicLost`; then nothing is created.
 
-    Raises `TopicLost`, and then nothing was created.
+    remembered: returns the ids in the database, None if it has no connectors.
     """
     found = present(connection, config, deadline)  # 1
     known = recall(connection, config, deadline, remembered())  # 2
@@ -96,14 +95,14 @@ def ensure_topics(
     if precious := [one for one in lost if one.role in PRECIOUS]:  # 3
         raise TopicLost(explanation(precious))
     for one in lost:
-        log.error("Of the cluster's topics, %s: it goes on with a new one, and reports are made again", one)
+        log.error("Of the cluster's topics, %s: the cluster continues with a new one, and reports are repeated", one)
     if missing := [spec for role, spec in specs(config).items() if found[role] is None]:
         create_topics(connection, missing, deadline)  # 4
     return (known or TopicIds()).after(_await_topics(connection, config, deadline))
 
 
 def present(connection: Connection, config: WorkerConfig, deadline: Deadline) -> dict[str, Topic | None]:
-    """The topics that the settings name, by role; None for one that is not there."""
+    """Return the topics that the settings name, by role; None for a missing one."""
     names = names_of(config)
     found = topic_ids(connection, list(names.values()), deadline)
     return {role: Topic(name, id_) if (id_ := found[name]) is not None else None for role, name in names.items()}
@@ -117,9 +116,9 @@ def _await_topics(connection: Connection, config: WorkerConfig, deadline: Deadli
 def recall(
     connection: Connection, config: WorkerConfig, deadline: Deadline, remembered: TopicIds | None
 ) -> TopicIds | None:
-    """What the topics themselves remember, and the database does (`remembered`); None where nobody does.
+    """Return the newest ids stored in the topics or in the database (`remembered`); None if there are none.
 
-    The small topics are asked first, the offsets topic only where they say nothing.
+    The small topics are read first, the offsets topic only if they have none.
     """
     found = present(connection, config, deadline)
     told: list[TopicIds] = []
@@ -134,7 +133,7 @@ def recall(
 
 
 def _records(connection: Connection, topic: str, key: bytes, deadline: Deadline) -> list[bytes | None]:
-    """The values under a key, oldest first. Only its own partition is read: the offsets topic may hold millions."""
+    """Return the values of a key, oldest first. Only its partition is read, since the offsets topic may be large."""
     _, partitions = topic_identity(connection, topic, deadline)
     ends = end_offsets(connection, topic, partitions, deadline)
     start = {**ends, partition_of(key, len(partitions)): 0}

@@ -1,4 +1,6 @@
-"""Which worker projects the topics into the database: the owner of a seat in `${group.id}-projection`."""
+"""Chooses the worker that projects the topics into the database: the owner of the partition in the group
+`${group.id}-projection`.
+"""
 
 import threading
 
@@ -11,7 +13,7 @@ from ringfence.worker_config import WorkerConfig
 
 
 class ProjectionMembership:
-    """Runs the projector on the worker that the group has chosen. Two at once would race for the rows, harmlessly."""
+    """Runs the projector on the worker that the group has chosen. If two run at once, they do no harm."""
 
     def __init__(self, config: WorkerConfig, worker: WorkerRecord, ids: TopicIds | None = None) -> None:
         self._config = config
@@ -21,7 +23,7 @@ class ProjectionMembership:
         self._thread: threading.Thread | None = None
 
     def run(self, stop: threading.Event) -> None:
-        """Until `stop`."""
+        """Run until `stop`."""
         django_apps.load()
         membership = GroupMembership(
             self._config.connection(self._client_id),

@@ -1,4 +1,4 @@
-"""How a worker answers each question of a web process (`requests.questions`)."""
+"""Answers the questions of web processes (`requests.questions`) on a worker."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ from ringfence.worker_config import WorkerConfig
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What commands and questions use of this worker process."""
+    """The parts of this worker process that commands and questions use."""
 
     commands: CommandService
     plugins: PluginHost
@@ -56,7 +56,7 @@ _ANSWERS: Final[dict[type[Question[Any]], Callable[[Any, Services, Deadline], ob
 
 
 def answer_to(question: Question[Any], services: Services, limit: Deadline) -> object:
-    """A JSON value. Raises `Refused` and `PluginError`."""
+    """Return the answer as a JSON value. Raises `Refused` and `PluginError`."""
     return _ANSWERS[type(question)](question, services, limit)
 
 
@@ -98,7 +98,7 @@ def _validate(asked: questions.Validate, services: Services, limit: Deadline) ->
 
 @_answers(questions.ReadOffsets)
 def _read_offsets(asked: questions.ReadOffsets, services: Services, limit: Deadline) -> object:
-    """Of a connector that may keep them in a topic of its own: both topics, merged."""
+    """Read a connector's offsets. If it has its own offsets topic, both topics are read and merged."""
     try:
         found = services.offsets.view(ConnectorName(asked.connector), asked.config, limit)
     except FencingError as error:
@@ -152,7 +152,7 @@ def _list_share_groups(asked: questions.ListShareGroups, services: Services, lim
 
 @_answers(questions.DescribeShareGroup)
 def _describe_share_group(asked: questions.DescribeShareGroup, services: Services, limit: Deadline) -> object:
-    """With what is persisted of its records, or what an act on it would do."""
+    """Describe a share group, with the stored state of its records, or with the effect of a requested change."""
     if asked.act is not None:
         return share_groups.foresee(services.config, asked.group, asked.act, limit)
     found = share_groups.describe(services.config, asked.group, limit)

@@ -1,10 +1,13 @@
-"""A leader that Redis does not reach hands over: commands come through Redis, so it could carry out none of them.
+"""Hands over the leadership if the leader does not reach Redis: commands come through Redis, so it would get none.
 
-Workers say in their heartbeats what they reach, and the database is where all of them read it: it is the one witness
-that needs neither Redis nor another worker. The leader resigns only where another live member reports that it reaches
-Redis; where all are cut off, or the database is away as well, nothing changes. Who leads next is the group's decision,
-so a member that is cut off, too, may come first and resign in its turn. Each member waits longer after each time that
-it has handed over, so members whose connections come and go do not throw the lead at each other.
+Workers report in their heartbeats what they reach. All of them read it from the database, which needs neither Redis nor
+another worker. The leader resigns only if another live member reports that it reaches Redis. If all members are cut
+off, or if the database does not answer, nothing changes. The group chooses the next leader, so another member that is
+cut off may lead first, and resign in turn. After each hand-over, a member waits longer before the next one, so members
+with unstable connections do not pass the leadership back and forth.
+
+The same pause follows a hand-over that nobody took: while it waited for a successor, the cluster had no leader for
+up to 20 s, so trying again at once would leave it without one most of the time.
 """
 
 import logging
@@ -23,14 +26,14 @@ log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 1.0
 _PATIENCE_SECONDS = 5.0
-"""So long it is cut off without a break before it resigns: a Redis that is started again is away for a moment."""
+"""How long it must be cut off, without interruption, before it resigns: a restart of Redis takes a moment."""
 _HAND_OVER_SECONDS = 30.0
 _BACKOFF = Backoff(60.0, 3600.0)
 _FORGIVEN_SECONDS = 3600.0
 
 
 def reaches_redis(beats: Iterable[Beat], members: Iterable[Member], incarnation: str) -> list[str]:
-    """The other live members that could carry out commands, where this one could not; else none."""
+    """Return the other live members that reach Redis if this one does not; otherwise none."""
     live = {beat.incarnation: beat for beat in beats if beat.live}
     if incarnation not in live or not live[incarnation].redis_error:
         return []
@@ -39,12 +42,12 @@ def reaches_redis(beats: Iterable[Beat], members: Iterable[Member], incarnation:
 
 
 class RedisWatch:
-    """Of one worker. `run` is its thread."""
+    """The watch of one worker. `run` is the body of its thread."""
 
     def __init__(
         self, leader: Leader, incarnation: str, read: Callable[[], Sequence[Beat]], backoff: Backoff = _BACKOFF
     ) -> None:
-        """`read`: the heartbeats; [] where the database does not answer."""
+        """read: returns the heartbeats; [] if the database does not answer."""
         self._leader = leader
         self._incarnation = incarnation
         self._read = read
@@ -55,12 +58,12 @@ class RedisWatch:
         self._not_before = 0.0
 
     def run(self, stop: threading.Event) -> None:
-        """Until `stop`."""
+        """Run until `stop`."""
         while not stop.wait(_LOOK_SECONDS):
             self.look(time.monotonic())
 
     def look(self, now: float) -> None:
-        """Resign where that is due; returns when another leads, or nobody took the lead."""
+        """Resign if that is due; return when another member leads, or when none has taken over."""
         able: list[str] = []
         if self._leader.leads_now():
             able = reaches_redis(self._read(), self._leader.members, self._incarnation)

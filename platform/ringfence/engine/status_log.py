@@ -1,4 +1,4 @@
-"""The status topic, followed and folded."""
+"""Follows the status topic, and keeps its state."""
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.consumer import LogRecord
@@ -8,10 +8,10 @@ from ringfence.fencing.topics.topic_log import Isolation, TopicLog
 
 
 class StatusLog:
-    """Polled by one thread; `state` may be read by any.
+    """One thread polls it; any thread may read `state`.
 
-    Nobody writes this topic in transactions. Read as uncommitted, a transaction that a stranger leaves open on it does
-    not hide what tasks report (Kafka Connect reads it the same way).
+    The topic is not written in transactions. It is read as uncommitted, like in Kafka Connect, so that an open
+    transaction of another client cannot hide what tasks report.
     """
 
     def __init__(self, connection: Connection, topic: str) -> None:
@@ -19,12 +19,12 @@ class StatusLog:
         self._log = TopicLog(connection, topic, isolation=Isolation.UNCOMMITTED)
 
     def poll(self) -> None:
-        """Take in what is there, without waiting."""
+        """Take in the available records, without waiting."""
         for record in self._log.poll(0):
             self._take(record)
 
     def refresh(self, deadline: Deadline) -> None:
-        """Take in everything up to the end as it is now."""
+        """Take in everything up to the current end."""
         for record in self._log.read_to_end(deadline):
             self._take(record)
 

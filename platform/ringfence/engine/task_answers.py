@@ -1,4 +1,4 @@
-"""What a Celery task answers where a request is refused: in words, and with a status, never with a trace."""
+"""Converts the refusal of a request to a Celery task's answer: a message and a status, never a trace."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from ringfence.requests.request import Malformed
 
 
 def catch_refusals(call: Callable[[], dict[str, object]]) -> dict[str, object]:
-    """What the call returns, or the refusal that it raises as an answer. Other errors come out."""
+    """Return the result of the call, or its refusal as an answer. Other errors are raised."""
     try:
         return call()
     except Refused as refused:

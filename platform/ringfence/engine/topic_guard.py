@@ -1,8 +1,8 @@
-"""A worker's guard over the cluster's topics: it opens them at the start, and watches them from then on.
+"""Guards the cluster's topics: opens them when the worker starts, and then watches them.
 
-Fail closed: where the config or offsets topic is gone, or another one stands under its name, the worker ends its tasks
-and itself; started again, it waits, outside of the group and without tasks, until the topic is back or a person has
-accepted or restored another. In the meantime it says why in its log, in the database and by the alerts.
+It fails closed. If the config or offsets topic is gone, or was replaced, the worker ends its tasks and itself. After
+its restart it waits, outside of the group and without tasks, until the topic is back, or until an operator has accepted
+or restored another one. While it waits, its log, the database and the alerts show the reason.
 """
 
 import logging
@@ -33,7 +33,7 @@ _TICK_SECONDS = 0.25
 
 
 class TopicGuard:
-    """`open` is called on the main thread, `watch` on one of its own."""
+    """`open` is called on the main thread; `watch` is the body of a thread."""
 
     def __init__(self, config: WorkerConfig, connection: Connection, incarnation: str) -> None:
         self._config = config
@@ -41,9 +41,9 @@ class TopicGuard:
         self._incarnation = incarnation
 
     def open(self, stop: threading.Event) -> TopicIds:
-        """The topics, when they are there for certain. While one is lost: says so and waits, until SIGTERM.
+        """Return the topics as soon as all of them exist for certain. While one is lost, report it and wait.
 
-        Raises `Retriable` where Kafka does not answer for three minutes.
+        SIGTERM ends the wait. Raises `Retriable` if Kafka does not answer for three minutes.
         """
         over, alerts, patience = threading.Event(), None, Deadline.after(_PATIENCE_SECONDS)
         try:
@@ -58,7 +58,7 @@ class TopicGuard:
                         alerts.start()
                     _tell(str(lost))
                 except Retriable as error:
-                    # To end and be started again takes longer than to wait for a broker that is being started.
+                    # A restart takes longer than waiting for a broker that is starting.
                     if alerts is None and patience.expired:
                         raise
                     log.info("The worker waits for its topics: %s", error)
@@ -67,7 +67,7 @@ class TopicGuard:
             over.set()
 
     def _recall(self) -> TopicIds | None:
-        """What the database knows. Tasks must be able to start without it: then what Kafka remembers has to do."""
+        """Return the ids in the database. Tasks must be able to start without it; then the ids in Kafka must do."""
         from django.db import Error as DatabaseError
 
         _set_up()
@@ -76,18 +76,18 @@ class TopicGuard:
         try:
             return topic_memory.recall()
         except DatabaseError as error:
-            log.warning("The database does not answer, what it knows of the topics is not asked for: %s", error)
+            log.warning("The database does not answer, so its ids of the topics are not compared: %s", error)
             return None
 
     def watch(self, ids: TopicIds, stop: threading.Event, end: Callable[[], None]) -> None:
-        """Until `stop`. `end` is called where this worker must not go on. An events topic is created again."""
+        """Watch until `stop`. Call `end` if this worker must not continue. A lost events topic is created again."""
         by_name = {one.name: (role, one) for role, one in ids.topics.items()}
         topics = TopicWatch(self._connection, {one.name: one.id for one in ids.topics.values()})
         while not stop.wait(_TICK_SECONDS):
             try:
                 odd = topics.look(time.monotonic())
             except FencingError as error:
-                log.info("The topics cannot be looked at: %s", error)
+                log.info("The topics cannot be checked: %s", error)
                 continue
             lost = [Loss(by_name[name][0], name, by_name[name][1].id, found) for name, found in odd.items()]
             if not lost:
@@ -107,7 +107,7 @@ class TopicGuard:
             return
 
     def _renew_events(self, loss: Loss) -> None:
-        log.error("Of the cluster's topics, %s: it goes on with a new one", loss)
+        log.error("Of the cluster's topics, %s: the cluster continues with a new one", loss)
         if loss.found is None:
             create_topics(self._connection, [specs(self._config)[EVENTS]], Deadline.after(_KAFKA_SECONDS))
 
@@ -117,7 +117,7 @@ def _set_up() -> None:
 
 
 def _tell(reason: str) -> None:
-    """Best effort: the database may be away, too, and the log says it anyway."""
+    """Store the reason in the database. Best effort: it may not answer, and the log has the reason anyway."""
     from django.db import Error as DatabaseError
     from django.db import close_old_connections
 

@@ -1,4 +1,4 @@
-"""A worker's own heartbeat, and what its leader does about Redis: what they ask, of whom. Both need Django set up."""
+"""The threads for a worker's heartbeat and for the leader's connection to Redis. Both need Django set up."""
 
 import threading
 from collections.abc import Callable
@@ -18,7 +18,7 @@ _KAFKA_SECONDS = 2.0
 def run_heartbeat(
     worker: WorkerRecord, connection: Connection, leads: Callable[[], bool], stop: threading.Event
 ) -> None:
-    """The thread: until `stop`."""
+    """Send heartbeats until `stop`. It is the body of a thread."""
     django_apps.load()
     from ringfence.heartbeats.beating import Beating, Probing
     from ringfence.heartbeats.look import probe_redis
@@ -34,7 +34,9 @@ def run_heartbeat(
 
 
 def watch_redis(worker: WorkerRecord, leader: Leader, stop: threading.Event) -> None:
-    """The thread: until `stop`, hand over where another member reaches Redis and this leader does not."""
+    """Until `stop`, hand over the leadership if this leader does not reach Redis and another member does. It is the
+    body of a thread.
+    """
     django_apps.load()
     from django.db import Error as DatabaseError
     from django.db import close_old_connections
@@ -46,7 +48,7 @@ def watch_redis(worker: WorkerRecord, leader: Leader, stop: threading.Event) -> 
         try:
             return read()[0]
         except DatabaseError:
-            return []  # nobody tells who reaches Redis: the leader stays
+            return []  # it is unknown who reaches Redis: the leader stays
         finally:
             close_old_connections()
 

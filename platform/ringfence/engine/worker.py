@@ -20,6 +20,7 @@ from ringfence.connectors import worker_limits
 from ringfence.connectors.config_providers import PROVIDERS, ConfigProviders
 from ringfence.connectors.java import runtime as java_runtime
 from ringfence.connectors.java.runtime import JavaRuntime
+from ringfence.connectors.worker_limits import WorkerLimits
 from ringfence.engine import clock_watch
 from ringfence.engine.celery_host import CeleryHost
 from ringfence.engine.celery_tasks import provide
@@ -41,6 +42,7 @@ from ringfence.engine.spark.child_environment import let_go
 from ringfence.engine.spark.connector_limits import limits_of
 from ringfence.engine.spark.driver import SparkHost
 from ringfence.engine.spark.launcher import Launcher
+from ringfence.engine.thread_ends import END_SECONDS, LOST_SECONDS, join_all
 from ringfence.engine.topic_guard import TopicGuard
 from ringfence.engine.vital_signs import run_heartbeat, watch_redis
 from ringfence.engine.worker_id import await_free_id
@@ -52,6 +54,7 @@ from ringfence.fencing.offsets.view import OffsetsView
 from ringfence.fencing.topics.connector_logs import LogPublisher, about
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import WorkerRecord
+from ringfence.fencing.topics.topic_ids import TopicIds
 from ringfence.history import keeping
 from ringfence.worker_config import WorkerConfig
 
@@ -63,23 +66,25 @@ _SWITCH_SECONDS = 0.0005
 
 
 def main(worker_id: str, slots: int, java: JavaRuntime | None = None, installer: Installer | None = None) -> int:
-    """Work until SIGTERM or SIGINT; the process's exit code. java: what runs Java connectors, where some may run;
-    installer: what installs plugins, where people may."""
+    """Work until SIGTERM or SIGINT; return the process's exit code.
+
+    java: runs Java connectors, None if none may run; installer: installs plugins, None if users may not.
+    """
     logging.basicConfig(
         level=os.environ.get("RINGFENCE_LOG_LEVEL", "INFO"), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    # Celery logs arguments and results of each task at INFO: configurations, with what secrets they hold.
+    # Celery logs arguments and results of each task at INFO: configurations with their secrets.
     for name in ("py4j", "celery.app.trace", "celery.worker.strategy"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    # kafka-python tells of each connection, and of each try while a broker is away; the calls say what they suffered.
+    # kafka-python logs each connection, and each attempt while a broker is away. Failed calls are reported anyway.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
-    # A thread that waits for an answer gets its turn sooner beside those that read topics: each waits that long for the
-    # interpreter, several dozen times in a connector's start.
+    # A thread that waits for an answer gets the interpreter sooner, beside threads that read topics. Starting a
+    # connector waits for it several dozen times.
     sys.setswitchinterval(_SWITCH_SECONDS)
     try:
         config = WorkerConfig.from_environment()
         encryption.require_key()
-        django_apps.load()  # reads the environment, and configures logging: before anything listens to it
+        django_apps.load()  # reads the environment and configures logging, before log handlers are added
         environment = dict(os.environ)
         let_go(os.environ)  # before Spark and plugin processes inherit it
         keeping.check()
@@ -90,7 +95,7 @@ def main(worker_id: str, slots: int, java: JavaRuntime | None = None, installer:
 
 
 class Worker:
-    """Wires the parts together, and ends them in order."""
+    """Creates and connects the parts of a worker, and ends them in order."""
 
     def __init__(
         self,
@@ -101,7 +106,7 @@ class Worker:
         java: JavaRuntime | None = None,
         installer: Installer | None = None,
     ) -> None:
-        """environment: what this process was started with, where that is not its environment any more."""
+        """environment: with which the process was started, if it has changed since."""
         if "@" in worker_id or not worker_id:
             raise Invalid(f"{worker_id!r} cannot be a worker id: use letters, digits, dots and dashes")
         self._config = config
@@ -114,13 +119,14 @@ class Worker:
         self._connection = config.connection(f"ringfence-{worker_id}")
         self._stop = threading.Event()
         self._exit_code = 0
+        self._patience = END_SECONDS
         self._threads: list[threading.Thread] = []
 
     def run(self) -> int:
-        """Until a signal ends Celery's worker; the process's exit code, 1 where the Spark driver died."""
+        """Run until a signal ends Celery's worker. Return the process's exit code, 1 if the Spark driver died."""
         config = self._config
         self._thread("clock", lambda: clock_watch.watch(self._stop, _end_at_once))
-        # Spark needs seconds to start, and so may the wait for a dead namesake's session: both at once.
+        # Spark takes seconds to start, and so may the wait until the session of a dead worker with this id expires.
         starting = ThreadPoolExecutor(1, thread_name_prefix="spark")
         spark_to_be = starting.submit(self._start_spark)
         try:
@@ -152,26 +158,14 @@ class Worker:
         record = identity(self._id, self._incarnation, config, self._slots, __version__, reporter.now_ms())
         leader: list[Leader] = []
         limits = limits_of(config, cluster_id(self._connection, Deadline.after(_KAFKA_SECONDS)), self._environment)
-        worker_limits.declare(limits)  # for preflight and the leader, which go where configurations say
+        worker_limits.declare(limits)  # for preflight and the leader, which connect to addresses in configurations
         launchers: list[Launcher] = []
         topics = TopicRules(
             config,
             lambda: launchers[0].state() if launchers else None,
             lambda: leader[0].statuses().topics,
         )
-        plugins = PluginHost(
-            lambda name: leader[0].reconfigure(name),
-            lambda name, error: leader[0].note_error(name, error.trace or error.message),
-            on_warning=_warn,
-            offsets_topics=topics.offsets_topics,
-            folders=config.plugin_folders,
-            call_seconds=CALL_SECONDS if self._java is None else JAVA_CALL_SECONDS,
-            environment={
-                PROVIDERS: json.dumps(ConfigProviders.settings_of(config.settings)),
-                worker_limits.ENVIRONMENT: json.dumps(limits.as_settings()),
-                **({} if self._java is None else {java_runtime.ENVIRONMENT: json.dumps(self._java.as_settings())}),
-            },
-        )
+        plugins = self._plugin_host(config, lambda: leader[0], topics, limits)
         view = OffsetsView(
             config.connection(f"ringfence-{self._id}-offsets"),
             config.offsets_topic,
@@ -190,22 +184,13 @@ class Worker:
         offsets = ConnectorOffsets(config, "ringfence-offsets-view", view)
         proofs = Proofs(plugins, config, topics, offsets, self._id)
         provide(Services(commands, plugins, config, refusals, modes, previews, letters, topics, offsets, proofs))
-        self._thread("heartbeat", lambda: run_heartbeat(record, self._connection, leader[0].leads_now, self._stop))
-        self._thread("redis", lambda: watch_redis(record, leader[0], self._stop))
-        self._thread("offsets", lambda: view.run(self._stop))
-        self._thread("leader", lambda: leader[0].run(self._stop))
-        self._thread("grants", lambda: _follow_grants(leader[0], self._stop))
-        installations = PluginInstallations(self._id, self._incarnation, plugins, self._installer)
-        self._thread("installations", lambda: installations.run(self._stop))
-        self._thread("alerts", lambda: watch(self._incarnation, leader[0].ready, self._stop))
-        self._thread("projection", lambda: ProjectionMembership(config, record, ids).run(self._stop))
-        guard = TopicGuard(config, self._connection, self._incarnation)
-        self._thread("topics", lambda: guard.watch(ids, self._stop, self._end_for_good))
+        self._start_threads(config, record, leader[0], view, ids, plugins)
         spark: SparkHost | None = None
         try:
             spark = host = spark_to_be.result()
-            # Not earlier: tasks are placed on workers that have introduced themselves, and here they could not start.
-            self._introduce(reporter, record)
+            # Not earlier: tasks are placed on workers that have a status record, and without Spark they cannot start.
+            reporter.status(record)
+            reporter.flush(10)
             spark.watch(self._end_for_good)
             self._thread("encrypted-rows", self._renew_rows)
             self._thread("launcher", lambda: launcher.run(host, self._stop))
@@ -215,12 +200,47 @@ class Worker:
             self._end(spark, plugins, reporter)
         return self._exit_code
 
-    def _introduce(self, reporter: Reporter, record: WorkerRecord) -> None:
-        reporter.status(record)
-        reporter.flush(10)
+    def _plugin_host(
+        self, config: WorkerConfig, leader: Callable[[], Leader], topics: TopicRules, limits: WorkerLimits
+    ) -> PluginHost:
+        return PluginHost(
+            lambda name: leader().reconfigure(name),
+            lambda name, error: leader().note_error(name, error.trace or error.message),
+            on_warning=_warn,
+            offsets_topics=topics.offsets_topics,
+            folders=config.plugin_folders,
+            call_seconds=CALL_SECONDS if self._java is None else JAVA_CALL_SECONDS,
+            environment={
+                PROVIDERS: json.dumps(ConfigProviders.settings_of(config.settings)),
+                worker_limits.ENVIRONMENT: json.dumps(limits.as_settings()),
+                **({} if self._java is None else {java_runtime.ENVIRONMENT: json.dumps(self._java.as_settings())}),
+            },
+        )
+
+    def _start_threads(
+        self,
+        config: WorkerConfig,
+        record: WorkerRecord,
+        leader: Leader,
+        view: OffsetsView,
+        ids: TopicIds,
+        plugins: PluginHost,
+    ) -> None:
+        """Start the threads that need no Spark."""
+        self._thread("heartbeat", lambda: run_heartbeat(record, self._connection, leader.leads_now, self._stop))
+        self._thread("redis", lambda: watch_redis(record, leader, self._stop))
+        self._thread("offsets", lambda: view.run(self._stop))
+        self._thread("leader", lambda: leader.run(self._stop))
+        self._thread("grants", lambda: _follow_grants(leader, self._stop))
+        installations = PluginInstallations(self._id, self._incarnation, plugins, self._installer)
+        self._thread("installations", lambda: installations.run(self._stop))
+        self._thread("alerts", lambda: watch(self._incarnation, leader.ready, self._stop))
+        self._thread("projection", lambda: ProjectionMembership(config, record, ids).run(self._stop))
+        guard = TopicGuard(config, self._connection, self._incarnation)
+        self._thread("topics", lambda: guard.watch(ids, self._stop, lambda: self._end_for_good(LOST_SECONDS)))
 
     def _renew_rows(self) -> None:
-        """Once: what is still clear, or under an older key."""
+        """Encrypt, once, stored values that are in plain text or under an older key."""
         django_apps.load()
         from ringfence.encrypted_rows import renew
 
@@ -228,9 +248,9 @@ class Worker:
             log.info("%d stored values are now under the newest encryption key", count)
         self._stop.wait()
 
-    def _end_for_good(self) -> None:
-        """The Spark driver died, or a topic is lost: end all tasks and this process, which others start again."""
-        self._exit_code = 1
+    def _end_for_good(self, patience: float = END_SECONDS) -> None:
+        """End all tasks and this process: the Spark driver died, or a topic is lost. The supervisor restarts it."""
+        self._exit_code, self._patience = 1, patience
         os.kill(os.getpid(), signal.SIGTERM)
 
     def _thread(self, name: str, body: Callable[[], None]) -> None:
@@ -239,7 +259,7 @@ class Worker:
                 try:
                     body()
                 except Exception:
-                    # The root of the thread. What runs goes on; this duty is taken up again, or by another worker.
+                    # The root of the thread. Everything else continues; this duty starts again here, or elsewhere.
                     log.exception("The %s thread failed; it starts again in %g s", name, _AGAIN_SECONDS)
                     self._stop.wait(_AGAIN_SECONDS)
 
@@ -249,8 +269,7 @@ class Worker:
 
     def _end(self, spark: SparkHost | None, plugins: PluginHost, reporter: Reporter) -> None:
         self._stop.set()
-        for thread in self._threads:
-            thread.join(10)
+        join_all(self._threads, self._patience)
         graceful = self._config.number("task.shutdown.graceful.timeout.ms") / 1000
         if spark is not None:
             spark.end_tasks()
@@ -262,7 +281,7 @@ class Worker:
 
 
 def _end_at_once() -> None:
-    """Without a word to threads that may stand still; Spark, tasks and plugin processes end with their parent."""
+    """End without waiting for threads that may hang. Spark, tasks and plugin processes end with their parent."""
     os._exit(1)
 
 
@@ -274,6 +293,6 @@ def _follow_grants(leader: Leader, stop: threading.Event) -> None:
 
 
 def _warn(connector: str, text: str) -> None:
-    """What a connector's instance tells people; also on its page (`LogPublisher`)."""
+    """Log a warning of a connector's instance. Its page shows it, too (`LogPublisher`)."""
     with about(connector):
         log.warning("Connector %s: %s", connector, text)

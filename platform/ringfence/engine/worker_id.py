@@ -1,4 +1,4 @@
-"""A worker's id is held by one live worker: a second one refuses to start, and one that died is waited for."""
+"""Makes sure that only one live worker has an id: a second one refuses to start, or waits for the end of a dead one."""
 
 import logging
 import threading
@@ -19,7 +19,7 @@ _GRACE_SECONDS: Final = 5.0
 
 
 class Member(Protocol):
-    """Of the workers' group."""
+    """A member of the workers' group."""
 
     @property
     def client_id(self) -> str: ...
@@ -37,10 +37,10 @@ def await_free_id(
     stop: threading.Event,
     clock: Clock = SYSTEM_CLOCK,
 ) -> None:
-    """Return once no member of the group has the id. Raises `Invalid` where a live one has it.
+    """Return as soon as no member of the group has the id. Raises `Invalid` if a live worker has it.
 
-    One that died is listed until its session runs out. A broker that comes back begins all sessions again, so that the
-    wait begins again, too. Raises `Retriable` where the group cannot be described for three minutes.
+    A dead worker is listed until its session expires. A broker that restarts begins all sessions again, and then this
+    wait begins again, too. Raises `Retriable` if the group cannot be described for three minutes.
     """
     patience, failures = Deadline.after(PATIENCE_SECONDS, clock), 0
     held_until: Deadline | None = None
@@ -72,8 +72,8 @@ def _check(members: Iterable[Member], group: str, config_topic: str) -> None:
     strangers = [member.client_id for member in members if parse_member_client_id(member.client_id) is None]
     if strangers:
         raise Invalid(
-            f"Group {group} has members that are no Ringfence workers ({strangers[0]}): give this cluster a group.id "
-            "of its own, or stop them first"
+            f"Group {group} has members that are not Ringfence workers ({strangers[0]}): give this cluster another "
+            "group.id, or stop them first"
         )
     elsewhere = {topic for member in members for topic in member.topics} - {config_topic}
     if elsewhere:

@@ -25,7 +25,7 @@ class Ends(Protocol):
 
 
 class FreshnessWatch:
-    """One thread calls `look`, often. `ask`: begins to ask for the ends, and never waits."""
+    """One thread calls `look`, often. `ask`: begins to ask for the ends, within a second. It may raise FencingError."""
 
     def __init__(self, ask: Callable[[], Ends], clock: Callable[[], float] = time.monotonic) -> None:
         self._ask = ask
@@ -42,7 +42,11 @@ class FreshnessWatch:
         if self._asked is None:
             if now >= self._next:
                 self._asked_at, self._next = now, now + EVERY_SECONDS
-                self._asked, self._ends, self._seen = self._ask(), None, dict(positions)
+                try:
+                    asked = self._ask()
+                except FencingError:
+                    return  # no broker answers, so nobody can tell how far the topics go
+                self._asked, self._ends, self._seen = asked, None, dict(positions)
             return
         if self._ends is None:
             if not self._asked.is_answered():

@@ -12,7 +12,7 @@ def limit_of(name: str) -> int:
     """A setting's value. Raises `Invalid`."""
     given = os.environ.get(name, "").strip() or str(DEFAULTS[name])
     if not (given.isascii() and given.isdigit() and len(given) < 7):
-        raise Invalid(f"{name}={given}: an integer from 0 (for ever) on is expected")
+        raise Invalid(f"{name}={given}: a non-negative integer is expected, 0 for no limit")
     return int(given)
 
 

@@ -17,17 +17,17 @@ from ringfence.heartbeats.look import look
 RETRY_AFTER_SECONDS = "1"
 
 _AWAY = (
-    "The database does not answer ({error}). Connectors go on running. Check RINGFENCE_DATABASE_URL and that the "
-    "database is up, then try again."
+    "The database does not answer ({error}). Running connectors are not affected. Check RINGFENCE_DATABASE_URL and "
+    "that the database is up, then try again."
 )
 _FULL = (
-    "The database cannot write: its disk is full. Nothing was changed, and connectors go on running. Make room on that "
-    "disk, then try again."
+    "The database cannot write: its disk is full. Nothing was changed, and running connectors are not affected. Make "
+    "room on that disk, then try again."
 )
 _LOCKED = (
     "{doubt}The database is locked: another process has not finished a write, and may be frozen in it. Nothing was "
-    "changed, and connectors go on running. Try again; if it stays so, look for a worker that does not report, and end "
-    "or wake it."
+    "changed, and running connectors are not affected. Try again; if it happens again, look for a worker that does not "
+    "report, and end or wake it."
 )
 _LOCKED_WORDS = "database is locked"
 _FULL_SQLSTATE = "53100"
@@ -98,7 +98,7 @@ def handle(error: Exception, context: dict[str, object]) -> Response | None:
             return Response(body(503, message), status=503, headers={"Retry-After": RETRY_AFTER_SECONDS})
         case NoKey():
             log.error("%s", error)
-            return Response(body(503, f"{error}. Connectors go on running."), status=503)
+            return Response(body(503, f"{error}. Running connectors are not affected."), status=503)
         case APIException():
             code = error.status_code
             headers = {"Allow": ", ".join(_allowed_methods(context))} if code == 405 else {}

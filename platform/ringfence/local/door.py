@@ -50,10 +50,10 @@ class Door:
         link = f"A link that logs a browser in, once: {url}/ui/login?link={self.code}"
         match self.no_login:
             case NoLogin.MACHINE:
-                return ["No login is asked of anybody on this machine."]
+                return ["Nobody on this machine needs to log in."]
             case NoLogin.SAME_USER:
                 others = f"Everybody else needs an account or {token}."
-                return [f"No login is asked of {_user()} on this machine. {others}", link]
+                return [f"No login is needed by {_user()} on this machine. {others}", link]
             case _:
                 return [f"Everybody logs in: with an account or {token}.", link]
 

@@ -77,7 +77,7 @@ def make(folder: Path, cache: Path) -> Path:
         shutil.copyfile(PACKAGED, target)
         return target
     if not SOURCES.is_dir():
-        raise LocalError(f"{PACKAGED} is not there: this installation of Ringfence is damaged. Install it again")
+        raise LocalError(f"{PACKAGED} is missing: this installation of Ringfence is damaged. Install it again")
     with tempfile.TemporaryDirectory(prefix="ringfence-java-") as scratch:
         _compile(Path(scratch), list(_class_path(cache)), compiler(cache))
         _pack(Path(scratch), target)

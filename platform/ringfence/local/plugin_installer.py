@@ -60,7 +60,7 @@ def install(plugin: str, folder: Path, mirror: str = "") -> Path:
     if is_package(plugin):
         return install_package(plugin, folder)
     if not are_coordinates(plugin):
-        raise LocalError(f"{plugin!r} is no plugin: {NAME_RULE}")
+        raise LocalError(f"{plugin!r} is not a plugin: {NAME_RULE}")
     return plugins.install(plugins.parse(plugin), folder, mirror)
 
 

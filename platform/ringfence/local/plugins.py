@@ -15,7 +15,7 @@ def parse(text: str) -> Coordinate:
     """Of `group:artifact:version`. Raises LocalError."""
     wanted = text.strip()
     if not are_coordinates(wanted):
-        raise LocalError(f"{text!r} is no Maven coordinate: {COORDINATES_RULE}")
+        raise LocalError(f"{text!r} is not a Maven coordinate: {COORDINATES_RULE}")
     return Coordinate(*wanted.split(":"))
 
 

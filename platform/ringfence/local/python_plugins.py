@@ -39,7 +39,7 @@ def install_package(package: str, folder: Path) -> Path:
     """The environment of `name==version` below `folder`; as it was where it is there already. Raises LocalError."""
     wanted = package.strip()
     if not is_package(wanted):
-        raise LocalError(f"{package!r} is no Python package: {PACKAGE_RULE}")
+        raise LocalError(f"{package!r} is not a Python package: {PACKAGE_RULE}")
     name, _, version = re.sub(r"\[.*\]", "", wanted).partition("==")
     target = folder / f"{canonicalize_name(name)}-{version}"
     return target if target.is_dir() else _install(wanted, wanted, target, {})

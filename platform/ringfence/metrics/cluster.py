@@ -23,31 +23,13 @@ Families = list[tuple[Family, list[Sample]]]
 
 
 def connectors(rows: Sequence[Connector], tasks: Iterable[Task], known: KnownHealth) -> Families:
-    """Of each connector, and of its tasks' states."""
+    """Return the families of the connectors, and of the states of their tasks."""
     labelled = {row.name: labels({"connector": row.name}) for row in rows}
-    states = [
-        (labels({"connector": row.name, "status": ("failed" if row.unreadable else row.state.lower())}), 1.0)
-        for row in rows
-        if row.state or row.unreadable
-    ]
-    info = [
-        (
-            labels(
-                {
-                    "connector": row.name,
-                    "connector_class": row.class_name,
-                    "connector_type": row.type,
-                    "connector_version": row.version or "unknown",
-                }
-            ),
-            1.0,
-        )
-        for row in rows
-    ]
     count: Counter[tuple[str, str]] = Counter((task.connector, task.state or "UNASSIGNED") for task in tasks)
 
-    def each(value: Callable[[Connector], float]) -> list[Sample]:
-        return [(labelled[row.name], value(row)) for row in rows]
+    def column(name: str, kind: Kind, meaning: str, bad: str, field: str) -> tuple[Family, list[Sample]]:
+        value = attrgetter(field)
+        return Family(name, kind, meaning, bad), [(labelled[row.name], value(row)) for row in rows]
 
     def in_state(state: str) -> tuple[Family, list[Sample]]:
         word = state.lower()
@@ -57,124 +39,123 @@ def connectors(rows: Sequence[Connector], tasks: Iterable[Task], known: KnownHea
         return family, [(labelled[row.name], count[row.name, state]) for row in rows]
 
     return [
-        (
-            Family(_CONNECTOR + "status", _G, "1 for the connector's state, in the label `status`.", "it is failed"),
-            states,
-        ),
-        (
-            Family(
-                _CONNECTOR + "info",
-                _G,
-                "1; the labels tell the connector's class, type and running version.",
-                "",
-            ),
-            info,
-        ),
-        (
-            Family(
-                "ringfence_connector_health",
-                _G,
-                "1 for the connector's health, in the label `health`; unknown where nobody can tell now.",
-                "it is unhealthy, degraded, stalled or unknown",
-            ),
-            [(labels({"connector": row.name, "health": known.health_of(row).lower()}), 1.0) for row in rows],
-        ),
-        (
-            Family(
-                f"{_WORKER}connector_total_task_count",
-                _G,
-                "Tasks of the connector's newest generation.",
-                "it is 0 for a running connector",
-            ),
-            each(lambda row: row.task_count),
-        ),
+        *_descriptions(rows, known),
+        column(*_TASK_COUNT),
         *(in_state(state) for state in _SHOWN_STATES),
-        *(
-            (Family(f"ringfence_connector_{name}", kind, meaning, bad), each(attrgetter(column)))
-            for name, kind, meaning, bad, column in _RECORDS
-        ),
-        (
-            Family(
-                "ringfence_connector_generation",
-                _G,
-                "The connector's generation: an offset in the config topic, -1 before the first.",
-                "it changes again and again: something reconfigures the connector",
-            ),
-            each(lambda row: row.generation),
-        ),
-        (
-            Family(
-                "ringfence_connector_fencing",
-                _G,
-                "1 while the newest generation waits until all older tasks are fenced.",
-                "it stays 1 for more than some seconds: fencing fails, the connector's page says why",
-            ),
-            each(lambda row: row.fencing),
-        ),
-        (
-            Family(
-                "ringfence_connector_fencing_rounds_total",
-                _C,
-                "Fencing rounds that were finished, one for each new generation.",
-                "it grows again and again by itself",
-            ),
-            each(lambda row: row.rounds_total),
-        ),
-        (
-            Family(
-                "ringfence_connector_fencings_total",
-                _C,
-                "Transactional ids that fencing rounds have fenced.",
-                "it grows again and again by itself",
-            ),
-            each(lambda row: row.fenced_total),
-        ),
-        (
-            Family(
-                "ringfence_connector_hanging_transactions_ended_total",
-                _C,
-                "Transactions open on a partition and unknown to their coordinator (KIP-664) that were ended.",
-                "it grows: requests arrive late, look at the brokers and the network",
-            ),
-            each(lambda row: row.hanging_ended_total),
-        ),
+        *(column(*each) for each in _COLUMNS),
     ]
 
 
-_RECORDS: Final = (
+def _descriptions(rows: Sequence[Connector], known: KnownHealth) -> Families:
+    """Return the families of each connector's state, class and health, which are labels."""
+    states = {row.name: "failed" if row.unreadable else row.state.lower() for row in rows}
+    health = Family(
+        "ringfence_connector_health",
+        _G,
+        "1 for the connector's health, in the label `health`; unknown if it cannot be determined now.",
+        "it is unhealthy, degraded, stalled or unknown",
+    )
+    return [
+        (
+            Family(_CONNECTOR + "status", _G, "1 for the connector's state, in the label `status`.", "it is failed"),
+            [(labels({"connector": name, "status": state}), 1.0) for name, state in states.items() if state],
+        ),
+        (
+            Family(_CONNECTOR + "info", _G, "1; the labels are the connector's class, type and running version.", ""),
+            [(_info(row), 1.0) for row in rows],
+        ),
+        (health, [(labels({"connector": row.name, "health": known.health_of(row).lower()}), 1.0) for row in rows]),
+    ]
+
+
+def _info(row: Connector) -> str:
+    return labels(
+        {
+            "connector": row.name,
+            "connector_class": row.class_name,
+            "connector_type": row.type,
+            "connector_version": row.version or "unknown",
+        }
+    )
+
+
+_TASK_COUNT: Final = (
+    f"{_WORKER}connector_total_task_count",
+    _G,
+    "Tasks of the connector's newest generation.",
+    "it is 0 for a running connector",
+    "task_count",
+)
+_COLUMNS: Final = (
     (
-        "records_total",
+        "ringfence_connector_records_total",
         _C,
-        "Records committed to their topics, over all tasks and attempts; nothing but the connector's end resets it.",
-        "it stands still while the source has news",
+        "Records committed to their topics, over all tasks and attempts; only deleting the connector resets it.",
+        "it does not grow although the source has new data",
         "records_total",
     ),
     (
-        "dead_letters_total",
+        "ringfence_connector_dead_letters_total",
         _C,
         "Records that went to the dead letter queue.",
         "it grows",
         "dead_letters_total",
     ),
     (
-        "skipped_records_total",
+        "ringfence_connector_skipped_records_total",
         _C,
-        "Records that could not be processed and went nowhere (errors.tolerance=all without a dead letter queue).",
+        "Records that could not be processed and were dropped (errors.tolerance=all without a dead letter queue).",
         "it grows",
         "skipped_total",
     ),
     (
-        "aborted_records_total",
+        "ringfence_connector_aborted_records_total",
         _C,
-        "Records of aborted transactions, at least: what a killed task sent after its last report is missing.",
+        "Records of aborted transactions, at least: those that a killed task sent after its last report are missing.",
         "it grows steadily",
         "aborted_records_total",
     ),
+    (
+        "ringfence_connector_generation",
+        _G,
+        "The connector's generation: an offset in the config topic, -1 before the first.",
+        "it changes again and again: something reconfigures the connector",
+        "generation",
+    ),
+    (
+        "ringfence_connector_fencing",
+        _G,
+        "1 while the newest generation waits until all older tasks are fenced.",
+        "it stays 1 for more than some seconds: fencing fails, the connector's page says why",
+        "fencing",
+    ),
+    (
+        "ringfence_connector_fencing_rounds_total",
+        _C,
+        "Fencing rounds that were finished, one for each new generation.",
+        "it grows again and again by itself",
+        "rounds_total",
+    ),
+    (
+        "ringfence_connector_fencings_total",
+        _C,
+        "Transactional ids that fencing rounds have fenced.",
+        "it grows again and again by itself",
+        "fenced_total",
+    ),
+    (
+        "ringfence_connector_hanging_transactions_ended_total",
+        _C,
+        "Transactions open on a partition and unknown to their coordinator (KIP-664) that were ended.",
+        "it grows: requests arrive late, check the brokers and the network",
+        "hanging_ended_total",
+    ),
 )
+"""Name, kind, meaning, when it is bad, and the column."""
 _BAD = {
     "FAILED": "it is above 0",
     "UNASSIGNED": "it stays above 0: slots are missing, or fencing fails",
-    "PAUSED": "somebody forgot to resume",
+    "PAUSED": "it was paused and not resumed",
     "RESTARTING": "it stays above 0",
     "RUNNING": "it is below connector_total_task_count for long",
 }
@@ -183,7 +164,7 @@ _BAD = {
 def workers(
     rows: Sequence[Worker], startups: Iterable[Startups], shown: Iterable[Connector], tasks: Iterable[Task]
 ) -> Families:
-    """Of each worker that is a member; startups also of those that have left."""
+    """Return the families of the workers that are members, and the startups of those that have left, too."""
     held = Counter(row.worker for row in shown if row.state in ("RUNNING", "PAUSED", "FAILED"))
     placed = Counter(task.worker for task in tasks if task.state in ("RUNNING", "PAUSED", "RESTARTING"))
     known = {row.worker: row for row in startups} | {

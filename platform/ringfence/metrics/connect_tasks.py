@@ -23,7 +23,7 @@ _add(
     _SOURCE + "source_record_poll_total",
     _C,
     "Records that the task has read from its source, before transforms.",
-    "it stands still although the source has news",
+    "it does not grow although the source has new data",
     lambda v: v.total("polled"),
 )
 _add(
@@ -37,7 +37,7 @@ _add(
     _SOURCE + "source_record_write_total",
     _C,
     "Records that the task has committed, after transforms, over all of its attempts.",
-    "it stands still while source_record_poll_total grows",
+    "it does not grow while source_record_poll_total does",
     lambda v: v.recorded.records,
 )
 _add(
@@ -108,14 +108,14 @@ _add(
     _TASK + "running_ratio",
     _G,
     "The share of the attempt's life in which it was running, 0 to 1.",
-    "it falls while nobody pauses the connector",
+    "it falls while the connector is not paused",
     lambda v: v.ratio("RUNNING", "running_ms"),
 )
 _add(
     _TASK + "pause_ratio",
     _G,
     "The share of the attempt's life in which it was paused, 0 to 1.",
-    "somebody forgot to resume",
+    "it was paused and not resumed",
     lambda v: v.ratio("PAUSED", "paused_ms"),
 )
 _add(

@@ -38,7 +38,7 @@ _add(
     _OURS + "committed_transactions_total",
     _C,
     "Transactions that the task has committed.",
-    "it stands still while records are polled",
+    "it does not grow while records are polled",
     lambda v: v.total("transactions"),
 )
 _add(
@@ -81,6 +81,6 @@ _add(
     _OURS + "next_restart_timestamp_seconds",
     _G,
     "When the failed task is restarted by itself, seconds since the epoch; 0 where no restart is due.",
-    "it is 0 while the task is failed: somebody has to look",
+    "it is 0 while the task is failed: it needs your attention",
     lambda v: v.task.next_restart_ms / 1000,
 )

@@ -1,1 +1,1 @@
-"""The projection: Kafka's topics as database rows, for pages and lists. Nothing is ever decided by it."""
+"""The projection: Kafka's topics as database rows, for pages and lists. Nothing is decided from it."""

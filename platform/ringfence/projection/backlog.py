@@ -1,8 +1,8 @@
-"""A long offsets topic, folded before any of it becomes rows. Pure.
+"""Folds a long backlog of the offsets topic before it is written as rows. Pure.
 
-A worker that has much to read would otherwise write the row of each source partition again and again, in the process
-that validates and starts connectors. Of each key the newest record counts, and of each minute of an attempt the newest
-header that tells what was committed: `offset_rows` makes the same rows of these.
+Otherwise, a worker with much to read would write the row of each source partition again and again, in the process that
+validates and starts connectors. Only the newest record of each key counts, and the newest header with an attempt's
+committed records for each minute: `offset_rows` makes the same rows from these.
 """
 
 from collections.abc import Iterable
@@ -12,14 +12,14 @@ from ringfence.fencing.offsets.record_counts import HEADER
 from ringfence.projection.records import Record
 
 AT_ONCE: Final = 2_000
-"""Records of one reading, between which other threads of the process get their turn."""
+"""How many records to read at a time, so that other threads of the process can run in between."""
 _MOST: Final = 50_000
 _SECONDS: Final = 10.0
 _COUNTS: Final = b',"records"'
 
 
 class Backlog:
-    """Of records that came one after another and are not written yet. The caller keeps the position before them."""
+    """Consecutive records that are not written yet. The caller keeps the position before them."""
 
     def __init__(self) -> None:
         self._newest: dict[bytes | None, tuple[int, Record]] = {}
@@ -31,7 +31,7 @@ class Backlog:
         return bool(self._newest)
 
     def add(self, records: Iterable[Record], now: float) -> None:
-        """The next records; `now` in seconds of a clock that only goes forward."""
+        """Add the next records. now: monotonic, in seconds."""
         if not self._newest:
             self._since = now
         newest, told, number = self._newest, self._told, self._count - 1
@@ -47,11 +47,11 @@ class Backlog:
         self._count = number + 1
 
     def is_due(self, now: float) -> bool:
-        """Whether it has grown, or waited, long enough."""
+        """Return whether it is large or old enough to be written."""
         return len(self._newest) + len(self._told) >= _MOST or (bool(self) and now - self._since >= _SECONDS)
 
     def take(self) -> list[Record]:
-        """What counts, in the order in which it came; it is empty afterwards."""
+        """Remove and return the records that count, in order."""
         kept = dict([*self._told.values(), *self._newest.values()])
         self._newest, self._told = {}, {}
         return [kept[number] for number in sorted(kept)]

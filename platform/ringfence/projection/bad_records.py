@@ -1,4 +1,4 @@
-"""Records of the last hour that a connector skipped or sent to its dead letter queue: they count in its health."""
+"""Counts the records of the last hour that a connector skipped or sent to its dead letter queue, for its health."""
 
 from collections.abc import Collection
 
@@ -14,7 +14,7 @@ RECENT = Q(recent_skipped__gt=0) | Q(recent_dead_letters__gt=0)
 
 
 def look(now_ms: int, names: Collection[str] = ()) -> set[str]:
-    """Count again for these connectors, and for those that had some in the last hour. Returns who changed."""
+    """Update the counts of these connectors, and of those with some in the last hour. Return those that changed."""
     rows = list(Connector.objects.filter(RECENT | Q(name__in=names)))
     if not rows:
         return set()

@@ -1,4 +1,4 @@
-"""Tiny "these connectors changed" notices over Redis, for the event streams of open pages."""
+"""Publishes the names of changed connectors over Redis, for the event streams of open pages."""
 
 import json
 import logging
@@ -15,8 +15,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What a batch of records changed. `changed`: connectors whose configuration, state or health is another one;
-    `moved`: those of which only numbers are new; `other`: something that is no connector (workers, leader)."""
+    """The effect of a batch of records. changed: connectors with a new configuration, state or health; moved: those
+    with only new numbers; other: whether anything else changed (workers, leader)."""
 
     changed: tuple[str, ...] = ()
     moved: tuple[str, ...] = ()
@@ -30,7 +30,7 @@ ANYTHING = Notice(other=True)
 
 
 def decode(data: bytes | str) -> Notice:
-    """A published notice; for anything else the one that says nothing but "look again"."""
+    """Parse a published notice; anything else becomes the notice that only says "look again"."""
     try:
         loaded = json.loads(data)
     except ValueError:
@@ -45,14 +45,14 @@ def decode(data: bytes | str) -> Notice:
 
 
 class RedisNotices:
-    """Publishes on `ringfence:changes`. Redis away costs half a second every five, and no more."""
+    """Publishes on `ringfence:changes`. Without Redis, it costs at most half a second in five."""
 
     def __init__(self, url: str) -> None:
         self._client = redis.Redis.from_url(url, socket_timeout=0.5, socket_connect_timeout=0.5)
         self._silent_until = 0.0
 
     def __call__(self, notice: Notice) -> None:
-        """Tell the web processes."""
+        """Notify the web processes."""
         if time.monotonic() < self._silent_until:
             return
         try:

@@ -1,15 +1,15 @@
-"""Strings from topics, made fit for a database: anybody may have written those records."""
+"""Removes characters from topics' strings that a database refuses: any client may have written the records."""
 
 import json
 
 
 def clean(text: str) -> str:
-    """Without NUL, which PostgreSQL refuses, and without half surrogate pairs, which are no UTF-8."""
+    """Remove NUL, which PostgreSQL refuses, and lone surrogates, which UTF-8 cannot encode."""
     return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
 
 
 def loads_clean(packed: str) -> dict[str, str]:
-    """A packed object of strings; half surrogate pairs, which JSON can carry, become question marks."""
+    """Parse a packed object of strings. Lone surrogates, which JSON may contain, become question marks."""
     loaded: dict[str, str] = json.loads(packed)
     if "\\ud" not in packed:
         return loaded

@@ -1,4 +1,4 @@
-"""The config topic as rows: connectors, tasks, generations."""
+"""Writes the config topic as rows: connectors, tasks, generations."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ _GENERATION_FIELDS = ("tasks", "config_offset", "committed_ms", "stage")
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """What a run of config records changes: the state after them, and what only shows while folding."""
+    """The effect of consecutive config records: the state after them, and what only folding them shows."""
 
     state: ClusterState
     touched: frozenset[str] = frozenset()
@@ -51,7 +51,7 @@ class ConfigChange:
 
 
 def fold(state: ClusterState, records: Iterable[Record], topic: str = "the config topic") -> ConfigChange:  # noqa: C901 - a case for each record type
-    """Fold records into the state. Nothing is skipped in silence: the unreadable is marked or warned about."""
+    """Fold records into the state. None is skipped silently: unreadable ones are marked or logged."""
     touched: set[str] = set()
     folding = Fold(state)
     generations: list[GenerationRow] = []
@@ -99,7 +99,7 @@ def fold(state: ClusterState, records: Iterable[Record], topic: str = "the confi
 
 
 def write(change: ConfigChange) -> set[str]:
-    """Write the rows of a change and return the connectors to tell about. Inside the projector's transaction."""
+    """Write the rows of a change and return the connectors that changed. Inside the projector's transaction."""
     states = [change.state.connector(ConnectorName(name)) for name in change.touched]
     Connector.objects.bulk_create(
         [_connector_row(state) for state in states],
@@ -140,7 +140,7 @@ def write(change: ConfigChange) -> set[str]:
 
 def _write_generations(change: ConfigChange) -> None:
     for row in change.generations:
-        # The older ones' rounds, had they any left to do, are part of the new one's.
+        # If rounds of older generations were unfinished, the new one's round includes them.
         GenerationRow.objects.filter(connector=row.connector, ended_ms=0).exclude(generation=row.generation).update(
             stage="superseded", ended_ms=row.committed_ms
         )
@@ -156,7 +156,7 @@ def _write_generations(change: ConfigChange) -> None:
 
 
 def _count_generation(row: GenerationRow) -> None:
-    """Its number for people: one more than the one before it. It keeps the number that it has."""
+    """Return the number that users see: one more than the previous one's. It keeps an existing number."""
     mine = GenerationRow.objects.filter(connector=row.connector)
     before = mine.exclude(generation=row.generation).aggregate(Max("number"))["number__max"] or 0
     mine.filter(generation=row.generation, number=0).update(number=before + 1)
@@ -196,10 +196,10 @@ def _task_rows(state: ConnectorState) -> Iterable[Task]:
 
 
 def remove_others(state: ClusterState) -> set[str]:
-    """Remove what the topic, read to its end, does not say; returns the connectors that went.
+    """Remove the rows that the topic, read to its end, does not have. Return the removed connectors.
 
-    Another topic may have taken this one's place, and the news of a deletion may be compacted away before it is read.
-    Inside the transaction.
+    Another topic may have replaced this one, and a tombstone may be compacted away before it is read. Inside the
+    transaction.
     """
     there = {one.name for one in state.connectors.values() if one.config is not None or one.unreadable is not None}
     gone = set(Connector.objects.filter(known=True).values_list("name", flat=True)) - there
@@ -211,5 +211,5 @@ def remove_others(state: ClusterState) -> set[str]:
 
 
 def begin() -> None:
-    """Before a topic that has taken another one's place is read: its offsets, and so its generations, are others."""
+    """Prepare for a topic that has replaced another one: its offsets, and so its generations, are different."""
     GenerationRow.objects.all().delete()

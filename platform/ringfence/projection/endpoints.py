@@ -1,4 +1,4 @@
-"""Where tasks listen that are pushed to, as the rows know it: encrypted, since it holds what opens them."""
+"""The addresses at which tasks accept pushed records, encrypted in the rows, since they contain credentials."""
 
 import json
 from dataclasses import asdict
@@ -10,12 +10,12 @@ from ringfence.projection.models import Task
 
 
 def describe(connector: str, number: int) -> str:
-    """What the encrypted text belongs to."""
+    """Return the context that the encrypted string is bound to."""
     return f"endpoint {connector}-{number}"
 
 
 def pack_endpoint(status: TaskStatus) -> str:
-    """For the column of the task's row; "" where it listens nowhere."""
+    """Return the value of the task's column; "" if it does not listen."""
     if status.endpoint is None:
         return ""
     about = describe(status.task.connector, status.task.task)
@@ -23,7 +23,7 @@ def pack_endpoint(status: TaskStatus) -> str:
 
 
 def find_endpoint(connector: str) -> Endpoint | None:
-    """Of the connector's first task; None where it is not running or listens nowhere. Raises `NoKey`."""
+    """Return the address of the connector's first task; None if it is not running or listening. Raises `NoKey`."""
     rows = Task.objects.filter(connector=connector, number=0, known=True)
     text = rows.values_list("endpoint", flat=True).first()
     if not text:

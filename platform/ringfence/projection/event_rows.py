@@ -1,4 +1,4 @@
-"""The events topic as rows: live numbers of tasks, their minutes, rounds, and a timeline for people."""
+"""Writes the events topic as rows: the live numbers of tasks, their minutes, rounds, and a timeline for users."""
 
 import re
 import time
@@ -17,12 +17,12 @@ from ringfence.projection.records import Record
 from ringfence.projection.signals import foreign_record_found
 
 _SAID_TWICE = re.compile(r"\d+ fenced in [\d.]+ s$")
-"""What leaders of earlier versions say of a round that is done."""
+"""The message of earlier versions for a finished round."""
 KEPT_MS = 7 * 24 * 3600 * 1000
 
 
 def write(records: Sequence[Record]) -> set[str]:
-    """Write reports; returns the connectors they speak of. Inside the transaction."""
+    """Write reports. Return the connectors that they concern. Inside the transaction."""
     reports = [report for report in (decode(record.value) for record in records) if report is not None]
     history = Minutes()
     moved = progress.write([report for report in reports if report["type"] == "progress"], history)
@@ -57,7 +57,7 @@ def _tell_foreign(report: Report) -> None:
 
 
 def _in_timeline(report: Report) -> bool:
-    """Not what is shown elsewhere as it stands now: log lines, and the list of what hangs."""
+    """Return whether the timeline shows it: log lines and hanging transactions have their own lists."""
     return report["type"] != "log" and (report["type"], report.get("stage")) != ("hanging", "found")
 
 
@@ -86,7 +86,7 @@ def _write_round(report: Report, history: Minutes) -> None:
 
 
 def _mark_forced(report: Report) -> None:
-    """A fence by hand makes a generation: its number is the offset of the last record that the command wrote."""
+    """Mark the generation of a requested fence: its number is the offset of the last record that the command wrote."""
     if text(report, "outcome") == "done":
         GenerationRow.objects.update_or_create(
             connector=text(report, "connector"),
@@ -108,7 +108,7 @@ def _event_row(report: Report) -> Event:
 
 
 def summary(report: Report) -> str:
-    """One plain line for the timeline."""
+    """Return one line of text for the timeline."""
     message = text(report, "message")
     match text(report, "type"):
         case "round":
@@ -138,7 +138,7 @@ def summary(report: Report) -> str:
 
 
 def _generation_of(report: Report) -> str:
-    """Its number for people, where that is known by now."""
+    """Return the generation's number for users, if it is known already."""
     offset = number(report, "generation", -1)
     rows = GenerationRow.objects.filter(connector=text(report, "connector"), generation=offset, number__gt=0)
     counted = rows.values_list("number", flat=True).first()
@@ -146,11 +146,11 @@ def _generation_of(report: Report) -> str:
 
 
 def prune(now_ms: int) -> None:
-    """Drop what is too old to be shown."""
+    """Delete events that are too old to be shown."""
     Event.objects.filter(time_ms__lt=now_ms - KEPT_MS).delete()
     log_rows.prune(now_ms - KEPT_MS)
     minutes.prune(now_ms)
 
 
 def forget() -> None:
-    """A new events topic goes on with the old rows: they are history, not state."""
+    """Do nothing: with a new events topic, the old rows stay, since they are history and not state."""

@@ -1,4 +1,4 @@
-"""Hanging transactions as the leader, rounds and tasks report them: what is left, a count, and an audit entry each."""
+"""Writes reported hanging transactions as rows: those that remain, a count, and an audit entry for each."""
 
 from django.db.models import F
 
@@ -12,7 +12,7 @@ _TEXTS = ("cluster", "topic", "transactional_id", "why_not")
 
 
 def write(report: Report) -> None:
-    """Inside the transaction that has applied the events before it."""
+    """Write a report. Inside the transaction that has applied the events before it."""
     if text(report, "stage") == "ended":
         _mark_ended(report)
         return

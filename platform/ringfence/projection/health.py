@@ -1,4 +1,4 @@
-"""One word about a connector, derived from what is asked for and how its tasks are; as Redpanda Console does.
+"""Derives a connector's health from its target state and its tasks' states, like Redpanda Console.
 
 The number is the severity: lists show the highest first.
 """
@@ -22,6 +22,7 @@ class Health(StrEnum):
     PAUSING = "PAUSING"
     STOPPING = "STOPPING"
     HEALTHY = "HEALTHY"
+    COMPLETE = "COMPLETE"
     PAUSED = "PAUSED"
     STOPPED = "STOPPED"
 
@@ -37,6 +38,7 @@ SEVERITY = {
     Health.PAUSING: 50,
     Health.STOPPING: 50,
     Health.HEALTHY: 30,
+    Health.COMPLETE: 25,
     Health.PAUSED: 20,
     Health.STOPPED: 10,
 }
@@ -45,7 +47,7 @@ _KNOWN_STATES = {"", "RUNNING", "PAUSED", "STOPPED", "FAILED", "UNASSIGNED", "RE
 
 
 def health_of(connector: Connector, tasks: Sequence[str]) -> Health:  # noqa: C901 - decisions in the order of their rank
-    """`tasks`: the states of the newest generation's tasks, "" for one that has none yet."""
+    """Return the health. tasks: the states of the newest generation's tasks, "" for one without a status yet."""
     failed = tasks.count("FAILED")
     if connector.unreadable or connector.state == "FAILED" or (tasks and failed == len(tasks)):
         return Health.UNHEALTHY
@@ -64,7 +66,7 @@ def health_of(connector: Connector, tasks: Sequence[str]) -> Health:  # noqa: C9
         return Health.RESTARTING
     if connector.state == "RUNNING" and not connector.stale and all(state == "RUNNING" for state in tasks):
         if not tasks:
-            return Health.UNHEALTHY
+            return Health.COMPLETE if connector.last_commit_ms else Health.UNHEALTHY
         if connector.stalled:
             return Health.STALLED
         return Health.DEGRADED if connector.recent_skipped or connector.recent_dead_letters else Health.HEALTHY
@@ -72,12 +74,12 @@ def health_of(connector: Connector, tasks: Sequence[str]) -> Health:  # noqa: C9
 
 
 def is_past(connector: Connector, task: Task) -> bool:
-    """Whether it failed with a configuration that has been replaced: its error says nothing of the new one."""
+    """Return whether it failed with a replaced configuration, so that its error does not concern the new one."""
     return task.state == "FAILED" and (connector.stale or task.generation not in (-1, connector.generation))
 
 
 def refresh(names: set[str]) -> None:
-    """Derive health, severity and counts of these connectors again from their rows; drop those that are gone.
+    """Update health, severity and counts of these connectors from their rows; delete the rows of those that are gone.
 
     Three queries for any number of names. Inside the transaction that changed them.
     """

@@ -1,4 +1,4 @@
-"""Why a connector's health is what it is: one plain line without any of its settings."""
+"""Explains a connector's health in one line of text, without any of its settings."""
 
 from ringfence.connectors.plural_forms import write_count
 from ringfence.projection.health import Health
@@ -11,7 +11,7 @@ def _tasks(count: int) -> str:
 
 
 def bad_records(dead_letters: int, skipped: int) -> str:
-    """Records that did not reach their topics, in words; "" for none."""
+    """Describe the records that did not reach their topics; "" for none."""
     letters = write_count(dead_letters, "dead letter") if dead_letters else ""
     skips = f"{write_count(skipped, 'record')} skipped" if skipped else ""
     return ", ".join(filter(None, (letters, skips)))

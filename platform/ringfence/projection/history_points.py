@@ -1,9 +1,9 @@
-"""What connectors did, minute by minute for days and hour by hour for months: the tables behind the History tab.
+"""Aggregates the work of connectors, by minute for days and by hour for months, for the History tab.
 
-Once a minute the projector adds up what tasks did in the minutes that are over (`projection.minutes`), with what only a
-look at the present can tell: open transactions, how long commits take, the source's lag. One row a connector and minute
-and one a connector and hour, so 200 connectors write 200 rows a minute. The row of no connector ("") says that somebody
-was there to look: a minute without it is a gap, not a zero.
+Once a minute, the projector sums what tasks did in the past minutes (`projection.minutes`), and adds samples of the
+present: open transactions, commit times, the source's lag. There is one row for each connector and minute, and one for
+each connector and hour, so 200 connectors write 200 rows a minute. The row of no connector ("") shows that the platform
+was running: a minute without it is a gap, not a zero.
 """
 
 import json
@@ -32,22 +32,22 @@ _LARGEST: Final = ("open_transactions", "commit_max_ms", "lag")
 _COUNTED: Final = ("minutes", "state", *SUMS)
 _FIELDS: Final = ("minutes", "state", *_MORE_SUMS, *_LARGEST, "lag_name")
 _LATE_MINUTES: Final = 2
-"""So many minutes after a minute its last reports are here, if the projection keeps up."""
+"""A minute's last reports have arrived after this many minutes, if the projection keeps up."""
 _AGAIN_MINUTES: Final = 3
-"""So many minutes are added up again: what comes late is not lost."""
+"""This many past minutes are summed again, so that late reports count."""
 _BACK_MINUTES: Final = 26 * 60
 _PRUNE_MINUTES: Final = 10
 
 
 def kept_days(name: str) -> int:
-    """A setting's value: days, at least one; its default for what cannot be meant."""
+    """Return a setting in days, at least one; the default if the value is invalid."""
     given = os.environ.get(name, "").strip()
     return max(1, int(given)) if given.isascii() and given.isdigit() and len(given) < 5 else DEFAULTS[name]
 
 
 @dataclass(slots=True)
 class Sample:
-    """The largest that was seen of a connector in one minute."""
+    """The maxima that were observed for a connector in one minute."""
 
     open_transactions: int = 0
     commit_sum_ms: float = 0.0
@@ -57,10 +57,10 @@ class Sample:
     lag_name: str = ""
 
     def take(self, task: Mapping[str, Any], now_ms: int) -> None:
-        """One task as it is now: `open_since_ms` and `measures`."""
+        """Include the current values of a task: `open_since_ms` and `measures`."""
         measures = json.loads(task["measures"])
         commits = measures.get("commit_times_ms") or {}
-        # The spread is of the last half to whole minute: the newest look at the minute says most.
+        # The statistics cover the last 30 to 60 seconds, so the newest sample of a minute covers most of it.
         self.commit_sum_ms += float(commits.get("sum") or 0)
         self.commit_count += int(commits.get("count") or 0)
         self.commit_max_ms = max(self.commit_max_ms, float(commits.get("max") or 0))
@@ -71,7 +71,7 @@ class Sample:
                     self.lag, self.lag_name = float(gauge["value"]), gauge["name"]
 
     def most(self, other: "Sample") -> "Sample":
-        """Of two looks at one minute."""
+        """Combine two samples of one minute."""
         lag = max((self, other), key=lambda each: float("-inf") if each.lag is None else each.lag)
         commits = max((self, other), key=lambda each: each.commit_count)
         return Sample(
@@ -86,7 +86,7 @@ class Sample:
 
 @dataclass(slots=True)
 class HistoryRecorder:
-    """The projector's. One at a time writes; a second one would write the same."""
+    """The projector's recorder. Only one writes at a time; a second one would write the same."""
 
     _samples: dict[int, dict[str, Sample]] = field(default_factory=dict)
     _states: dict[int, dict[str, str]] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class HistoryRecorder:
     _written: int = -1
 
     def look(self, now_ms: int) -> None:
-        """To be called a few times a minute."""
+        """Sample, and write what is due. Call it a few times a minute."""
         minute = minute_of(now_ms)
         self._seen.add(minute)
         for name, sample in _look_at_tasks(now_ms).items():
@@ -132,7 +132,7 @@ class HistoryRecorder:
                         setattr(point, each, getattr(sample, each))
             if minute in self._seen:
                 points[NOBODY, minute] = HistoryPoint(step=MINUTE, connector=NOBODY, minute=minute)
-        # What another worker saw of those minutes stays.
+        # Keep the samples of another worker for those minutes.
         _put([point for key, point in points.items() if key not in sampled], _COUNTED)
         _put([points[key] for key in sampled])
         hours = {minute // HOUR * HOUR for _, minute in points}
@@ -148,7 +148,7 @@ def _look_at_tasks(now_ms: int) -> dict[str, Sample]:
 
 
 def add_up(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int], HistoryPoint]:
-    """The minutes of tasks and connectors as one of each connector: worst state, sums. By connector and minute."""
+    """Combine the minutes of tasks and connectors by connector and minute: the worst state, and sums."""
     points: dict[tuple[str, int], HistoryPoint] = {}
     for row in rows:
         key = row["connector"], row["minute"]
@@ -161,7 +161,7 @@ def add_up(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int], HistoryPo
 
 
 def roll_up(hour: int) -> list[HistoryPoint]:
-    """The points of one hour, made of its minutes as they are now."""
+    """Write the points of one hour from its current minutes."""
     rows = HistoryPoint.objects.filter(step=MINUTE, minute__gte=hour, minute__lt=hour + HOUR)
     sums = {name: Sum(name) for name in ("minutes", *_MORE_SUMS)}
     largest = {name: Max(name) for name in _LARGEST}
@@ -196,20 +196,20 @@ def _put(points: Iterable[HistoryPoint], fields: Sequence[str] = _FIELDS) -> Non
 
 
 def prune(now_ms: int) -> None:
-    """Drop what is older than the settings say."""
+    """Delete points that are older than the settings allow."""
     minute = minute_of(now_ms)
     for step, setting in ((MINUTE, KEEP_MINUTES_DAYS), (HOUR, KEEP_HOURS_DAYS)):
         HistoryPoint.objects.filter(step=step, minute__lt=minute - kept_days(setting) * 24 * 60).delete()
 
 
 def newest_minute() -> int | None:
-    """The last one that is added up: those after it are still to come."""
+    """Return the last minute that has been summed."""
     found: int | None = HistoryPoint.objects.filter(step=MINUTE, connector=NOBODY).aggregate(m=Max("minute"))["m"]
     return found
 
 
 def oldest_minute() -> int | None:
-    """From where on points of single minutes say all that is known: 0 where those of hours do not go further back."""
+    """Return the first minute with a minute point; 0 if hour points do not go further back, so that none are needed."""
     rows = HistoryPoint.objects.filter(connector=NOBODY)
     minute: int | None = rows.filter(step=MINUTE).aggregate(m=Min("minute"))["m"]
     hour: int | None = rows.filter(step=HOUR).aggregate(m=Min("minute"))["m"]

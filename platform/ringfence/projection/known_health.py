@@ -1,7 +1,7 @@
-"""Health as far as it is known: the projection's word, unless what it says is old or its worker is silent.
+"""The known health: the projection's, unless that is out of date or the connector's worker does not report.
 
-Pages, API, command line and metrics all ask here. To show the last known state as the present one is wrong when it
-matters most.
+Pages, API, command line and metrics all use it. If they showed the last known state as the current one, they would be
+wrong when it matters most.
 """
 
 from dataclasses import dataclass, field
@@ -19,13 +19,13 @@ _AT_WORK = ("RUNNING", "PAUSED", "RESTARTING")
 
 @dataclass(frozen=True, slots=True)
 class KnownHealth:
-    """`unsure`: connectors with a task on a worker that does not report."""
+    """unsure: connectors with a task on a worker that does not report."""
 
     vitals: Vitals = field(default_factory=Vitals)
     unsure: frozenset[str] = frozenset()
 
     def health_of(self, connector: Connector) -> Health:
-        """What may be said about it now."""
+        """Return the connector's health, or that it is unknown."""
         if self.vitals.stale or connector.name in self.unsure:
             return Health.UNKNOWN
         try:
@@ -34,7 +34,7 @@ class KnownHealth:
             return Health.UNKNOWN
 
     def doubt(self, connector: Connector) -> str:
-        """Why its health is unknown and what it was, "" where it is known."""
+        """Return why its health is unknown, and what it was; "" if it is known."""
         was = connector.health.lower() or "unknown"
         if self.vitals.stale:
             at = f" at {format_clock(self.vitals.as_of_ms)}" if self.vitals.as_of_ms else ""
@@ -43,7 +43,7 @@ class KnownHealth:
 
     @property
     def column(self) -> Any:
-        """The same as `health_of`, for a query of connectors."""
+        """Return `health_of` as an expression for a query of connectors."""
         if self.vitals.stale:
             return Value(Health.UNKNOWN.value)
         if self.unsure:
@@ -52,7 +52,7 @@ class KnownHealth:
 
 
 def known_health() -> KnownHealth:
-    """As of now: no query of its own while every worker reports."""
+    """Return the current health. It needs no query while all workers report."""
     vitals = look.vitals()
     silent = {worker for worker, _ in vitals.silent}
     if vitals.stale or not silent:
@@ -62,5 +62,5 @@ def known_health() -> KnownHealth:
 
 
 def leader_of(vitals: Vitals, told: str) -> str:
-    """Who leads. `told`: by the status topic, where nobody writes heartbeats."""
+    """Return the leader. told: the status topic's, for the case without heartbeats."""
     return vitals.leader if vitals.known else told

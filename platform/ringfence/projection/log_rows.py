@@ -9,17 +9,17 @@ from ringfence.projection.progress import number, text
 
 KEPT = 1000
 _SLACK = 100
-"""So many more may stand there before the oldest go: not each line deletes another."""
+"""This many more are kept before the oldest are deleted, so that not each line deletes another."""
 _LEVELS = ("FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE")
 
 
 def severity_of(level: str) -> int:
-    """Python's number of a level; of one that nobody knows, INFO's."""
+    """Return Python's number of a level, INFO's for an unknown one."""
     return number_of(level if level in _LEVELS else "INFO")
 
 
 def write(reports: Sequence[Report]) -> None:
-    """Add lines, and drop those that are too many. Inside the transaction."""
+    """Add lines, and delete surplus ones. Inside the transaction."""
     rows = [_row(report) for report in reports if text(report, "connector")]
     if not rows:
         return
@@ -32,7 +32,7 @@ def write(reports: Sequence[Report]) -> None:
 
 
 def prune(before_ms: int) -> None:
-    """Drop what is too old."""
+    """Delete lines that are too old."""
     LogLine.objects.filter(time_ms__lt=before_ms).delete()
 
 

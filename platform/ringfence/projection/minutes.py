@@ -1,4 +1,4 @@
-"""What each task did in each minute: the table behind strips, curves and "longer than usual".
+"""The work of each task in each minute, for strips, curves and "longer than usual".
 
 A row is written only for a minute in which something happened; `strips` fills the minutes between. The rows of a
 connector itself (its state, its fencing rounds) have task ITSELF; those of connector EVERYTHING hold the sums of all
@@ -14,7 +14,7 @@ from ringfence.projection.models import Connector, Minute, Task
 ITSELF = -1
 EVERYTHING = ""
 KEPT = 26 * 60
-"""Minutes that are kept: a day and a little, so that what happens once a day is seen twice."""
+"""How many minutes are kept: slightly more than a day, so that a daily event appears twice."""
 MOST_ROWS = 500_000
 """With more rows than this the oldest minutes go earlier, but never those of the last SHOWN + 1."""
 SHOWN = 60
@@ -23,33 +23,33 @@ COUNTS = ("records", "commits", "aborted", "errors", "skipped", "dead_letters", 
 _COMMITTED = ("records", "skipped", "dead_letters")
 _WORST_FIRST = ("FAILED", "RESTARTING", "UNASSIGNED", "PAUSED", "STOPPED", "RUNNING", "")
 UNKNOWN = "UNKNOWN"
-"""Stands for a state that nobody knows, where only the worst is told."""
+"""Stands for an unknown state if only the worst is reported."""
 _RANK = {state: rank for rank, state in enumerate(_WORST_FIRST)}
 
 Key = tuple[str, int]
 """(connector, task): task ITSELF for the connector."""
 States = dict[Key, tuple[str, int]]
-"""The state of each connector and task that there is, and since when."""
+"""The state of each existing connector and task, and since when."""
 
 
 def worst(states: Iterable[str]) -> str:
-    """The state that a person must see first; one that nobody knows is the worst of all. "" for none."""
+    """Return the most severe state; an unknown one is the worst. "" for none."""
     return min(states, key=lambda state: _RANK.get(state, -1), default="")
 
 
 def minute_of(time_ms: int) -> int:
-    """Minutes since the epoch."""
+    """Return the minute, counted since the epoch."""
     return time_ms // 60_000
 
 
 def _before(state: str, since_ms: int, time_ms: int) -> str:
-    """The state in which the minute of `time_ms` began, as far as this state tells; else "" for unknown."""
+    """Return the state in which the minute of `time_ms` began, if this state shows it; else "" for unknown."""
     return state if since_ms and minute_of(since_ms) < minute_of(time_ms) else ""
 
 
 @dataclass(slots=True)
 class _Gain:
-    """What is to be added to a row. `began`: the state in which the minute began, where this gain is its first."""
+    """The increment of a row. began: the state in which the minute began, if this is its first increment."""
 
     began: str
     state: str
@@ -57,7 +57,7 @@ class _Gain:
 
 
 class Minutes:
-    """What one batch of records adds. Collects, then writes once, inside the batch's transaction."""
+    """The increments of one batch of records, written once, inside the batch's transaction."""
 
     def __init__(self) -> None:
         self._gains: dict[tuple[str, int, int], _Gain] = {}
@@ -70,8 +70,8 @@ class Minutes:
         return gain.counts
 
     def record_report(self, task: Task, time_ms: int, gained: Mapping[str, int]) -> None:
-        """A progress report, which only a task at work sends. `gained`: transactions, aborted, errors."""
-        # The row may know a later state than the report's: topics are read side by side.
+        """Add a progress report, which only a running task sends. gained: transactions, aborted, errors."""
+        # The row may have a later state than the report's: topics are read in parallel.
         state = "PAUSED" if task.state == "PAUSED" and task.since_ms <= time_ms else "RUNNING"
         own = self._gain((task.connector, task.number), time_ms, _before(state, task.since_ms, time_ms), state)
         every = self._gain((EVERYTHING, ITSELF), time_ms, "", "")
@@ -81,7 +81,7 @@ class Minutes:
             counts["errors"] += gained["errors"]
 
     def record_commits(self, key: Key, time_ms: int, gained: Mapping[str, int], state: str, since_ms: int) -> None:
-        """What was committed: records, skipped, dead_letters. `state`: the task's, since when."""
+        """Add what was committed: records, skipped, dead_letters. state: the task's, since `since_ms`."""
         if gained.get("skipped") or gained.get("dead_letters"):
             self.bad.add(key[0])
         if not any(gained.get(name) for name in _COMMITTED):
@@ -93,7 +93,7 @@ class Minutes:
                 counts[name] += gained.get(name, 0)
 
     def record_change(self, key: Key, before: str, now: str, time_ms: int, *, again: bool = False) -> None:
-        """A change of state. `before`: "" for none; `again`: it is another attempt of the same generation."""
+        """Add a change of state. before: "" for none; again: it is another attempt of the same generation."""
         if before == now and not again:
             return
         counts = self._gain(key, time_ms, before, worst((before, now)) if before else now)
@@ -103,11 +103,11 @@ class Minutes:
         counts["failed"] += now == "FAILED" != before
 
     def record_fence(self, connector: str, time_ms: int, state: str, since_ms: int) -> None:
-        """A fencing round is done. `state`: the connector's, since when."""
+        """Add a finished fencing round. state: the connector's, since `since_ms`."""
         self._gain((connector, ITSELF), time_ms, _before(state, since_ms, time_ms), state)["fences"] += 1
 
     def write(self) -> None:
-        """Add to the rows; two queries for any number of them up to a hundred."""
+        """Add to the rows, with two queries for up to a hundred of them."""
         if not self._gains:
             return
         connectors, minutes = {key[0] for key in self._gains}, {key[2] for key in self._gains}
@@ -132,7 +132,7 @@ class Minutes:
 
 
 class Cell(NamedTuple):
-    """A minute of a strip. `state`: the worst in it, "" where there was no task, or nobody knows."""
+    """A minute of a strip. state: the worst in it, "" if there was no task, or if it is unknown."""
 
     minute: int
     state: str = ""
@@ -157,7 +157,7 @@ def strips(names: Iterable[str], now_ms: int, count: int = SHOWN, now: States | 
     last = minute_of(now_ms)
     rows: dict[Key, dict[int, tuple[str, Cell]]] = {}
     found = Minute.objects.filter(connector__in=names, minute__gt=last - count, minute__lte=last)
-    # Tuples, not objects: a page that is open asks for some hundred of them again and again.
+    # Tuples, not objects: an open page reads some hundred of them repeatedly.
     for name, task, began, *cell in found.values_list("connector", "task", "began", "minute", "state", *COUNTS):
         rows.setdefault((name, task), {})[cell[0]] = began, Cell._make(cell)
     now, minutes = _now(names) if now is None else now, range(last - count + 1, last + 1)
@@ -175,7 +175,7 @@ def _now(names: Sequence[str]) -> States:
 
 
 def _fill(rows: Mapping[int, tuple[str, Cell]], minutes: range, now: tuple[str, int] | None) -> list[Cell]:
-    """From the newest to the oldest: a minute without a row was in the state in which the next row's minute began."""
+    """Fill from the newest to the oldest: a minute without a row has the state in which the next row's minute began."""
     cells: list[Cell] = []
     state, since_ms = now or ("", 0)
     for minute in reversed(minutes):
@@ -184,13 +184,13 @@ def _fill(rows: Mapping[int, tuple[str, Cell]], minutes: range, now: tuple[str, 
             state, cell = row
             cells.append(cell)
         else:
-            # Without any row, nothing is known of the time before the state that it is in.
+            # Without a row, nothing is known about the time before the current state.
             cells.append(Cell(minute, state if rows or minute >= minute_of(since_ms) else ""))
     return cells[::-1]
 
 
 def join_strips(strips: Sequence[Sequence[Cell]]) -> list[Cell]:
-    """One strip of several that cover the same minutes: the worst state, the sums. [] for none."""
+    """Combine strips of the same minutes: the worst state, and sums. [] for none."""
     joint = []
     for cells in zip(*strips, strict=True):
         minutes, states, *counts = zip(*cells, strict=True)
@@ -200,9 +200,7 @@ def join_strips(strips: Sequence[Sequence[Cell]]) -> list[Cell]:
 
 @dataclass(slots=True)
 class Hour:
-    """A connector and its tasks together, minute by minute: the worst state, rounds that ended, attempts begun
-    again.
-    """
+    """The minutes of a connector with its tasks: worst states, finished rounds, restarted attempts."""
 
     states: list[str]
     fences: list[int]
@@ -210,14 +208,14 @@ class Hour:
 
 
 def hours(names: Iterable[str], now_ms: int, count: int = SHOWN) -> dict[str, Hour]:
-    """The joined strips of each connector, without other numbers: for lists of many. Three queries."""
+    """Return the combined strips of each connector, without other numbers, for long lists. Three queries."""
     names = list(names)
     last = minute_of(now_ms)
     first, blank = last - count + 1, len(_WORST_FIRST) - 1
     found = {name: Hour([], [0] * count, [0] * count) for name in names}
     ranks = {name: [blank] * count for name in names}
-    # RUNNING is the least of all states: it is the worst of a minute only where the whole minute was like that. Such a
-    # minute looks the same without its row, which spares most of them.
+    # RUNNING is the least severe state: it is a minute's worst only if the whole minute was like that. Such a minute
+    # looks the same without its row, so most rows need not be read.
     rows = Minute.objects.filter(connector__in=names, minute__gte=first, minute__lte=last)
     rows = rows.exclude(state="RUNNING", began="RUNNING", fences=0, restarts=0)
     changes: dict[Key, list[tuple[int, str, str]]] = {}
@@ -243,7 +241,7 @@ def hours(names: Iterable[str], now_ms: int, count: int = SHOWN) -> dict[str, Ho
 
 
 def prune(now_ms: int) -> None:
-    """Drop what is too old, or too much."""
+    """Delete minutes that are too old, and surplus ones."""
     minute = minute_of(now_ms)
     Minute.objects.filter(minute__lt=minute - KEPT).delete()
     if Minute.objects.count() > MOST_ROWS:

@@ -1,4 +1,4 @@
-"""The offsets topic as rows. Keys are compared parsed: `["connector", {source partition}]`."""
+"""Writes the offsets topic as rows. Keys are compared after parsing: `["connector", {source partition}]`."""
 
 import json
 import time
@@ -14,7 +14,7 @@ from ringfence.projection.records import Record
 
 
 def parse_key(key: bytes | None) -> tuple[str, str] | None:
-    """Connector and packed source partition; None for a key of another form, which Kafka Connect passes over, too."""
+    """Return connector and packed source partition; None for a key of another form, which Kafka Connect also skips."""
     try:
         loaded = json.loads(key or b"null")
     except ValueError:
@@ -31,7 +31,7 @@ def parse_key(key: bytes | None) -> tuple[str, str] | None:
 def write(records: Sequence[Record]) -> set[str]:
     """Write the newest offset of each source partition; a tombstone deletes. Inside the transaction.
 
-    Their headers tell what was committed with them.
+    Their headers have the counts of records that were committed with them.
     """
     all_told: list[Told] = []
     newest: dict[tuple[str, str], SourceOffset | None] = {}
@@ -68,5 +68,5 @@ def write(records: Sequence[Record]) -> set[str]:
 
 
 def forget() -> None:
-    """Empty what came from the offsets topic, for a topic that was created again."""
+    """Delete the rows from the offsets topic, because the topic was created again."""
     SourceOffset.objects.all().delete()

@@ -1,7 +1,7 @@
-"""How far each topic is applied, moved by compare-and-set inside the transaction that writes the rows.
+"""The position in each topic, moved by compare-and-set inside the transaction that writes the rows.
 
-That makes the projection exactly once by itself: a batch that is applied twice, or by two projectors, fails the second
-time, and its rows with it.
+So the projection is exactly once: if a batch is applied twice, or by two projectors, the second time fails together
+with its rows.
 """
 
 from collections.abc import Mapping
@@ -11,12 +11,12 @@ from ringfence.projection.models import TopicPosition
 
 
 class Superseded(Exception):
-    """Another projector has moved the position: read again where it stands and go on from there."""
+    """Another projector has moved the position: read the position again and continue from there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """What is applied of one topic: the next offset per partition. `topic_id` "": nothing yet."""
+    """The position in one topic: the next offset per partition. topic_id: "" if nothing was applied yet."""
 
     topic: str = ""
     topic_id: str = ""
@@ -27,7 +27,7 @@ class Stand:
 
 
 def stand(role: str) -> Stand:
-    """Where the topic of that role stands now."""
+    """Return the current position in the topic of a role."""
     rows = list(TopicPosition.objects.filter(role=role))
     if not rows:
         return Stand()
@@ -42,7 +42,7 @@ def begin(role: str, topic: str, topic_id: str) -> None:
 def move(role: str, topic: str, topic_id: str, expected: Mapping[int, int], reached: Mapping[int, int]) -> None:
     """Move every partition from `expected` to `reached`. Inside the transaction that writes the rows.
 
-    Raises Superseded where any of them stands elsewhere by now.
+    Raises `Superseded` if another projector has moved any of them.
     """
     for partition, offset in reached.items():
         before = expected.get(partition)
@@ -51,36 +51,36 @@ def move(role: str, topic: str, topic_id: str, expected: Mapping[int, int], reac
         if before is None:
             row = TopicPosition(role=role, partition=partition, topic=topic, topic_id=topic_id, applied_offset=offset)
             if TopicPosition.objects.filter(role=role, partition=partition).exists():
-                raise Superseded(f"{role}-{partition}: another projector has begun")
+                raise Superseded(f"{role}-{partition}: another projector has started")
             row.save(force_insert=True)
             continue
         moved = TopicPosition.objects.filter(
             role=role, partition=partition, topic_id=topic_id, applied_offset=before
         ).update(applied_offset=offset)
         if not moved:
-            raise Superseded(f"{role}-{partition} does not stand at {before} any more")
+            raise Superseded(f"{role}-{partition} is no longer at offset {before}")
 
 
 def hold(role: str, partition: int, offset: int) -> None:
-    """Raises Superseded unless the partition stands there, and keeps it there till the transaction's end."""
+    """Lock the partition's position until the transaction's end. Raises `Superseded` if it is not `offset`."""
     if not TopicPosition.objects.filter(role=role, partition=partition, applied_offset=offset).update(
         applied_offset=offset
     ):
-        raise Superseded(f"{role}-{partition} does not stand at {offset} any more")
+        raise Superseded(f"{role}-{partition} is no longer at offset {offset}")
 
 
 def show(role: str, applied: Mapping[int, int], shown: Mapping[int, int]) -> None:
-    """The rows show more than is applied: up to `shown`. Inside the transaction that writes them.
+    """Store that the rows show more than is applied, up to `shown`. Inside the transaction that writes them.
 
-    Raises Superseded where a partition does not stand at `applied`.
+    Raises `Superseded` if a partition's position is not that in `applied`.
     """
     for partition, offset in shown.items():
         here = TopicPosition.objects.filter(role=role, partition=partition, applied_offset=applied.get(partition, 0))
         if not here.update(shown_offset=offset):
-            raise Superseded(f"{role}-{partition} does not stand at {applied.get(partition, 0)} any more")
+            raise Superseded(f"{role}-{partition} is no longer at offset {applied.get(partition, 0)}")
 
 
 def shown_offset(role: str, partition: int) -> int:
-    """Everything that is committed before it shows in the rows; 0 where nothing does."""
+    """Return the offset up to which the rows show everything that is committed; 0 if they show nothing."""
     rows = TopicPosition.objects.filter(role=role, partition=partition).values_list("applied_offset", "shown_offset")
     return max((max(row) for row in rows), default=0)

@@ -1,4 +1,4 @@
-"""Progress reports of tasks: cumulative since an attempt's start, turned into live numbers and differences."""
+"""Converts tasks' progress reports, cumulative since an attempt's start, to live numbers and differences."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from ringfence.projection.minutes import Minutes
 from ringfence.projection.models import Task, pack
 
 RECENT = 120
-"""Reports kept per task for the pictures of records per second and of transactions."""
+"""How many reports are kept per task for the charts of records per second and of transactions."""
 
 _LIVE_FIELDS = (
     "live_generation", "live_attempt", "reported_ms", "records", "rate", "bytes", "transactions",
@@ -21,21 +21,21 @@ _COUNTERS = ("records", "transactions", "aborted", "errors")
 
 
 def number(report: Report, name: str, default: int = 0) -> int:
-    """An integer of a report; `default` for anything else."""
+    """Return an integer of a report; `default` if it is anything else."""
     value = report.get(name)
     return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else default
 
 
 def text(report: Report, name: str) -> str:
-    """A string of a report; "" for anything else."""
+    """Return a string of a report; "" if it is anything else."""
     value = report.get(name)
     return clean(value) if isinstance(value, str) else ""
 
 
 def write(reports: Sequence[Report], history: Minutes) -> set[str]:
-    """Bring the tasks' live numbers forward, and tell `history`. Inside the transaction.
+    """Update the tasks' live numbers and `history`. Inside the transaction.
 
-    Returns the connectors that moved records.
+    Return the connectors that moved records.
     """
     reports = [report for report in reports if text(report, "connector") and number(report, "task", -1) >= 0]
     if not reports:
@@ -50,7 +50,7 @@ def write(reports: Sequence[Report], history: Minutes) -> set[str]:
         task = tasks.setdefault(key, Task(connector=key[0], number=key[1]))
         gained = advance(task, report)
         if gained is not None or "committed" in report:
-            counted.append(report)  # what a replaced attempt has committed counts, too; what it only sent does not
+            counted.append(report)  # what a replaced attempt has committed counts, too, but not what it has only sent
         if gained is None:
             continue
         changed[key] = task
@@ -69,9 +69,9 @@ def write(reports: Sequence[Report], history: Minutes) -> set[str]:
 
 
 def advance(task: Task, report: Report) -> dict[str, int] | None:
-    """Set the task's live numbers from a report; returns what each counter gained since the last one.
+    """Set the task's live numbers from a report. Return the increase of each counter since the last one.
 
-    None for a report of an attempt that a newer one has replaced: a zombie may report for a while.
+    Return None for a report of a replaced attempt: a zombie may report for a while.
     """
     attempt = (number(report, "generation", -1), number(report, "attempt", -1))
     newest = max((task.live_generation, task.live_attempt), (task.generation, -1))
@@ -98,11 +98,11 @@ def advance(task: Task, report: Report) -> dict[str, int] | None:
 
 
 def _ended_transactions(task: Task, report: Report, gained: Mapping[str, int], *, same: bool) -> list[int]:
-    """The transactions that ended since the report before, [] for none: from, to, committed, aborted, their records.
+    """Return the transactions since the previous report as [from, to, committed, aborted, records], [] for none.
 
-    A report is at most one a second, so short transactions come together. From: when the one that was open in the
-    report before was opened, else the time of that report, else the attempt's start. To: the last commit; where one
-    was aborted, the time of this report. Call it before the task's live numbers are set.
+    There is at most one report a second, so it may combine short transactions. From: the start of the transaction that
+    was open in the previous report, else the time of that report, else the attempt's start. To: the last commit; after
+    an abort, the time of this report. Call it before the task's live numbers are set.
     """
     committed, aborted = gained["transactions"], gained["aborted"]
     if not committed and not aborted:
@@ -115,7 +115,7 @@ def _ended_transactions(task: Task, report: Report, gained: Mapping[str, int], *
 
 
 def _time_between_attempts(task: Task, report: Report) -> list[list[int]]:
-    """From the last report of the attempt before to the start of this one, as an entry that ends no transaction.
+    """Return the time from the previous attempt's last report to this one's start, as an entry without transactions.
 
     Call it before the task's live numbers are set, at the first report of an attempt.
     """

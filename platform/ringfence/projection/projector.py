@@ -1,21 +1,20 @@
 """Keeps the database up to date with the four topics, exactly once.
 
-For each topic: 1 read the stored position and topic id, 2 a topic id that differs: see below,
-3 read committed records from the position, 4 write the rows and move the position by compare-and-set in one database
-transaction, 5 tell the open pages. A lost compare-and-set means that another projector runs: start over from 1.
-Where somebody's open transaction holds the reading, the rows also show what is committed behind it; the position stays
-before it, so that it is read again in its order once that transaction has ended.
+For each topic: 1 read the stored position and topic id, 2 if the topic id differs, see below, 3 read committed records
+from the position, 4 write the rows and move the position by compare-and-set in one database transaction, 5 notify the
+open pages. If a compare-and-set fails, another projector runs: start over from 1. If another client's open transaction
+stops the reading, the rows also show what is committed after it. The position stays before it, so these records are
+read again, in order, when that transaction has ended.
 
-A config or offsets topic with another id than before is read only where a person has accepted it
-(`fencing.topics.topic_ids`);
-else the rows stay as they are, and the loss is told. What an accepted topic does not say is removed when its end is
-reached, not before: the lists are never empty for want of reading.
+A config or offsets topic with another id than before is only read if an operator has accepted it
+(`fencing.topics.topic_ids`). Otherwise the rows stay, and the loss is reported. Rows that an accepted topic does not
+have are only removed when its end is reached, so the lists are never empty because reading has just begun.
 """
 
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from django.db import Error as DatabaseError
 from django.db import close_old_connections, connection
@@ -56,18 +55,99 @@ _BACKOFF = Backoff(0.2, 5)
 _AFTER_A_DEFECT_SECONDS = 5.0
 
 
+class _Changes:
+    """The changes of one pass over the topics."""
+
+    def __init__(self) -> None:
+        self.any = False
+        """Whether any record was applied or shown."""
+        self._names: dict[str, set[str]] = {"config": set(), "status": set(), "offsets": set(), "events": set()}
+        self._other = False
+
+    def add(self, role: str, names: Iterable[str], records: Sequence[Record]) -> None:
+        """Add a topic's records, and the connectors that they concern."""
+        named = set(names)
+        self._names[role] |= named
+        self.any |= bool(records)
+        self._other |= bool(records) and not named
+
+    def show(self, role: str, names: Iterable[str]) -> None:
+        """Add the connectors of records behind an open transaction. They may also have disappeared."""
+        self._names[role] |= set(names)
+        self.any = True
+
+    def notice(self) -> Notice:
+        state = self._names["config"] | self._names["status"]
+        return Notice(tuple(state), tuple((self._names["offsets"] | self._names["events"]) - state), self._other)
+
+
+def _read(
+    role: str,
+    reader: TopicLog,
+    projection: Projection,
+    wait: float,
+    *,
+    move_idle: bool,
+    backlog: Backlog,
+    into: _Changes,
+) -> bool:
+    """Read and apply the next records of one topic. Return whether there is more to read at once.
+
+    move_idle: store a new position even if there were no records.
+    """
+    limit = AT_ONCE if role == "offsets" else _BATCH
+    before = reader.ahead
+    records: Sequence[Record] = reader.follow(wait, limit)
+    more = len(records) >= limit // 2
+    if role == "offsets" and (more or backlog):
+        backlog.add(records, time.monotonic())
+        if more and not backlog.is_due(time.monotonic()):
+            return more
+        records = backlog.take()
+    reached = reader.positions
+    # Markers move the position without a record, and a command may wait for the position in the config topic.
+    if records or ((role == "config" or move_idle) and projection.behind(reached)):
+        into.add(role, projection.apply(records, reached), records)
+    if reader.ahead is not before:
+        ahead = [one for one in reader.ahead if one.offset >= reached[one.partition]]
+        into.show(role, projection.show(ahead, reached))
+    return more
+
+
+class _Chores:
+    """The projector's periodic work: health, history, and the removal of old rows."""
+
+    def __init__(self, notify: Notify) -> None:
+        self._notify = notify
+        self._stalls, self._history = Stalls(), HistoryRecorder()
+        self._look_at, self._prune_at = time.monotonic() + _STALL_SECONDS, 0.0
+
+    def run(self, now: float) -> None:
+        """Do what is due. now: monotonic."""
+        if now >= self._look_at:
+            now_ms = int(time.time() * 1000)
+            if changed := self._stalls.look(now_ms) | bad_records.look(now_ms):
+                self._notify(Notice(tuple(changed)))
+            self._history.look(now_ms)
+            self._look_at = now + _STALL_SECONDS
+        if now >= self._prune_at:
+            event_rows.prune(int(time.time() * 1000))
+            housekeeping_due.send(sender=None, now_ms=int(time.time() * 1000))
+            self._prune_at = now + _PRUNE_SECONDS
+
+
 class Projector:
-    """Runs the projections of the four topics in the calling thread. `notify` is told what changed."""
+    """Runs the projections of the four topics in the calling thread, and passes changes to `notify`."""
 
     def __init__(self, config: WorkerConfig, notify: Notify, ids: TopicIds | None = None) -> None:
-        """`ids`: the topics that the cluster goes by, as this worker found them."""
+        """ids: the cluster's topics, as this worker has found them."""
         self._config = config
         self._notify = notify
         self._ids = ids
         self._told = False
 
     def run(self, stop: threading.Event) -> None:
-        """Project until `stop`. Kafka or the database away: keeps trying, with growing pauses, and says so once."""
+        """Project until `stop`. Without Kafka or the database, retry with growing pauses, and log it once."""
         failures = 0
         while not stop.is_set():
             began = time.monotonic()
@@ -86,7 +166,7 @@ class Projector:
                     self._told = True
                 stop.wait(_BACKOFF.pause(failures))
             except Exception:
-                log.exception("The projection met an error of its own; it starts over in five seconds")
+                log.exception("The projection failed unexpectedly; it starts again in five seconds")
                 stop.wait(_AFTER_A_DEFECT_SECONDS)
             finally:
                 close_old_connections()
@@ -115,7 +195,7 @@ class Projector:
                 reader.close()
 
     def _open(self, role: str, topic: str) -> tuple[TopicLog, Projection]:
-        # Status and events are not written in transactions: nobody's open one may hold their reader.
+        # Status and events are not written in transactions, so another client's open one must not stop their reader.
         isolation = Isolation.UNCOMMITTED if role in ("status", "events") else Isolation.COMMITTED
         reader = TopicLog(self._config.connection("ringfence-projection"), topic, isolation=isolation)
         try:
@@ -132,14 +212,12 @@ class Projector:
         found = {"kafka_cluster_id": known, "kafka_bootstrap": self._config.bootstrap, "kafka_protocol": protocol}
         ClusterInfo.objects.update_or_create(id=1, defaults=found)
 
-    def _follow(self, logs: Mapping[str, tuple[TopicLog, Projection]], stop: threading.Event) -> None:  # noqa: C901 - each step of a turn leaves something for the next
-        prune_at, idle_at, look_at = 0.0, 0.0, time.monotonic() + _STALL_SECONDS
-        stalls, history = Stalls(), HistoryRecorder()
+    def _follow(self, logs: Mapping[str, tuple[TopicLog, Projection]], stop: threading.Event) -> None:
+        idle_at = 0.0
         connection_ = self._config.connection("ringfence-projection")
-        config_topic = self._config.config_topic
-        end = end_offsets(connection_, config_topic, [0], Deadline.after(30))[0]
+        end = end_offsets(connection_, self._config.config_topic, [0], Deadline.after(30))[0]
         compared = busy = False
-        backlog = Backlog()
+        backlog, chores = Backlog(), _Chores(self._notify)
         watch = TopicWatch(connection_, {one.topic: one.topic_id for _, one in logs.values()}, _WATCH_SECONDS)
         partitions = {reader.topic: reader.partitions for reader, _ in logs.values()}
         freshness = FreshnessWatch(lambda: StableEnds(connection_, partitions))
@@ -151,53 +229,22 @@ class Projector:
                 compared = True
                 if gone := logs["config"][1].remove_others():
                     self._notify(Notice(tuple(gone)))
-            touched: dict[str, set[str]] = {"config": set(), "status": set(), "offsets": set(), "events": set()}
-            changed = other = False
             now = time.monotonic()
             move_idle = now >= idle_at
             if move_idle:
                 idle_at = now + _IDLE_MOVE_SECONDS
             wait, busy = 0.0 if busy else _WAIT_SECONDS, False
+            changes = _Changes()
             for role, (reader, projection) in logs.items():
-                limit = AT_ONCE if role == "offsets" else _BATCH
-                before = reader.ahead
-                records: Sequence[Record] = reader.follow(wait if role == "config" else 0.0, limit)
-                more = len(records) >= limit // 2  # is there: nobody waits
-                busy = busy or more
-                if role == "offsets" and (more or backlog):
-                    backlog.add(records, time.monotonic())
-                    if more and not backlog.is_due(time.monotonic()):
-                        continue
-                    records = backlog.take()
-                reached = reader.positions
-                # Markers move the position without a record: a waiter of the config topic wants to know at once.
-                if records or ((role == "config" or move_idle) and projection.behind(reached)):
-                    names = projection.apply(records, reached)
-                    touched[role] |= names
-                    changed, other = changed or bool(records), other or (bool(records) and not names)
-                if reader.ahead is not before:
-                    ahead = [one for one in reader.ahead if one.offset >= reached[one.partition]]
-                    touched[role] |= projection.show(ahead, reached)
-                    changed = True
-            if backlog:
-                stop.wait(
-                    min(time.monotonic() - now, _YIELD_SECONDS)
-                )  # half of the time belongs to who starts connectors
+                wait_here = wait if role == "config" else 0.0
+                busy |= _read(role, reader, projection, wait_here, move_idle=move_idle, backlog=backlog, into=changes)
+            if backlog:  # leave half of the time to connectors that start
+                stop.wait(min(time.monotonic() - now, _YIELD_SECONDS))
             freshness.look({(one.topic, p): at for reader, one in logs.values() for p, at in reader.positions.items()})
-            if changed:
+            if changes.any:
                 self._recover()
-                state = touched["config"] | touched["status"]
-                self._notify(Notice(tuple(state), tuple((touched["offsets"] | touched["events"]) - state), other))
-            if now >= look_at:
-                now_ms = int(time.time() * 1000)
-                if changed_health := stalls.look(now_ms) | bad_records.look(now_ms):
-                    self._notify(Notice(tuple(changed_health)))
-                history.look(now_ms)
-                look_at = now + _STALL_SECONDS
-            if now >= prune_at:
-                event_rows.prune(int(time.time() * 1000))
-                housekeeping_due.send(sender=None, now_ms=int(time.time() * 1000))
-                prune_at = now + _PRUNE_SECONDS
+                self._notify(changes.notice())
+            chores.run(now)
 
     def _refuse(
         self,
@@ -205,7 +252,7 @@ class Projector:
         roles: Mapping[str, str],
         logs: Mapping[str, tuple[TopicLog, Projection]],
     ) -> None:
-        """A topic is not the one that is followed. Its rows stay; a new status or events topic is followed again."""
+        """Report that a topic was replaced. Its rows stay; a new status or events topic is followed again."""
         lost = [Loss(roles[name], name, logs[roles[name]][1].topic_id, found) for name, found in odd.items()]
         precious = [one for one in lost if one.role in PRECIOUS]
         if precious:
@@ -214,5 +261,5 @@ class Projector:
 
     def _recover(self) -> None:
         if self._told:
-            log.info("The projection goes on")
+            log.info("The projection continues")
             self._told = False

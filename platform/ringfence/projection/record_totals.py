@@ -1,13 +1,13 @@
-"""How many records each task has committed, skipped and set aside: the one source of these figures.
+"""Counts the records that each task has committed, skipped and sent to its dead letter queue, for all pages and APIs.
 
-They come from two topics that are read side by side: the headers of source offsets (`fencing.offsets.record_counts`),
-which are there exactly when the records are, and progress reports, which alone tell of tasks without such offsets and
-of aborted records. Both are cumulative within an attempt, so the larger word counts, and each attempt is remembered for
-a while: a word that comes late adds nothing twice.
+The counts come from two topics that are read in parallel: the headers of source offsets
+(`fencing.offsets.record_counts`), which exist if and only if the records do, and progress reports, the only source for
+tasks without such offsets and for aborted records. Both are cumulative within an attempt, so the larger count is right.
+Each attempt is remembered for a while, so that a late report adds nothing twice.
 
-A killed task reports no abort: the next attempt's producer, or the leader, ends its transaction. Of an attempt that a
-later one has replaced, whatever it had sent by its last report and Kafka does not have as committed is counted as
-aborted. What it sent after that report is missing, so aborted records are at least as many as said here.
+A killed task reports no abort: the next attempt's producer, or the leader, ends its transaction. So records that a
+replaced attempt had sent by its last report, and that are not committed in Kafka, count as aborted. Those sent after
+that report are missing, so the number of aborted records is a lower bound.
 """
 
 import json
@@ -25,8 +25,8 @@ from ringfence.projection.models import Connector, RecordTotals, SourceOffset, T
 COUNTS = ("records", "skipped", "dead_letters", "aborted_records")
 _REMEMBERED = 8
 _SENT, _LOST, _IN_OFFSETS = "sent", "lost", "in_offsets"
-"""Of a remembered attempt: what it had sent; what of it counts as aborted though no report says so; 1 where source
-offsets told of it."""
+"""Fields of a remembered attempt: records sent; those that count as aborted without a report; 1 if source offsets
+have counted it."""
 _FIELDS = (*COUNTS, "last_commit_ms", "attempts")
 _SUMS = {
     "records_total": "records",
@@ -38,10 +38,10 @@ _SUMS = {
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What an attempt says that it has done so far, and when.
+    """The counts that an attempt has reported so far, and when.
 
-    commit_ms: its newest commit; 0 for none. sent: in transactions, committed or not. in_offsets: a source offset says
-    it, which is there if and only if the records are.
+    commit_ms: its newest commit; 0 for none. sent: in transactions, committed or not. in_offsets: they come from a
+    source offset, which exists if and only if the records do.
     """
 
     connector: str
@@ -56,7 +56,7 @@ class Told:
 
 
 def read_report(report: Report) -> Told | None:
-    """A progress report's; None for nonsense. An earlier version told what was sent, not what was committed."""
+    """Parse a progress report; None if it is invalid. Earlier versions reported sent records, not committed ones."""
     task, generation, attempt = (_count(report.get(name)) for name in ("task", "generation", "attempt"))
     name, committed = report.get("connector"), report.get("committed", [report.get("records")])
     if not (isinstance(name, str) and name and isinstance(committed, list)):
@@ -76,11 +76,11 @@ def _count(value: object) -> int | None:
 
 
 def add(all_told: Iterable[Told], history: Minutes) -> set[str]:
-    """Add what is new to the rows, and to the minutes; returns the connectors whose totals changed.
+    """Add new counts to the rows, and to the minutes. Return the connectors whose totals changed.
 
-    Inside the transaction of the batch that told it.
+    Inside the transaction of the batch that contained them.
     """
-    # Of many words in a minute the last one says all.
+    # The last count of a minute includes the earlier ones.
     newest = {
         (each.connector, each.task, each.generation, each.attempt, minute_of(each.time_ms)): each for each in all_told
     }
@@ -111,11 +111,11 @@ def add(all_told: Iterable[Told], history: Minutes) -> set[str]:
 
 
 def _gain(row: RecordTotals, told: Told) -> dict[str, int] | None:
-    """Add to the row what it says beyond what is known; None where that is nothing."""
+    """Add to the row what exceeds the known counts; None if nothing does."""
     attempts: dict[str, dict[str, int]] = json.loads(row.attempts)
     key = f"{told.generation}.{told.attempt}"
     if key not in attempts and len(attempts) >= _REMEMBERED and _order(key) < min(map(_order, attempts)):
-        return None  # of long ago: whatever it says was counted
+        return None  # an old attempt: its counts are included already
     known = attempts.get(key, {})
     gained = {name: max(0, count - known.get(name, 0)) for name, count in told.counts.items()}
     later = told.commit_ms > row.last_commit_ms or told.sent > known.get(_SENT, 0)
@@ -137,9 +137,9 @@ def _gain(row: RecordTotals, told: Told) -> dict[str, int] | None:
 
 
 def _count_lost(attempts: dict[str, dict[str, int]]) -> int:
-    """Bring what killed attempts lost up to date; returns the difference, below 0 where a commit was read late.
+    """Update the records lost by killed attempts. Return the difference, negative if a commit was read late.
 
-    An attempt is over once a later one has committed: it was fenced before.
+    An attempt has ended when a later one has committed, since it was fenced before that.
     """
     last = max((_order(key) for key, each in attempts.items() if _IN_OFFSETS in each), default=(-1, -1))
     difference = 0
@@ -159,7 +159,7 @@ def _order(key: str) -> tuple[int, int]:
 
 
 def _sum_up(names: Collection[str]) -> None:
-    """The sums of these connectors, in their rows."""
+    """Write the sums of these connectors to their rows."""
     sums = RecordTotals.objects.filter(connector__in=names).values("connector").order_by()
     found: Iterable[Mapping[str, Any]] = sums.annotate(
         **{name: Sum(field) for name, field in _SUMS.items()}, last=Max("last_commit_ms")
@@ -170,9 +170,9 @@ def _sum_up(names: Collection[str]) -> None:
 
 
 def find_reported(connectors: Collection[str]) -> set[str]:
-    """Those of which only their tasks' reports tell how many records they have committed: no source offset does.
+    """Return the connectors whose committed records are only counted in their tasks' reports, not in source offsets.
 
-    What such a task committed after its last report and before a kill is missing. Two queries.
+    Records that such a task committed between its last report and a kill are missing. Two queries.
     """
     found = Connector.objects.filter(name__in=connectors, records_total__gt=0)
     if Worker.objects.exclude(mode=Mode.ENABLED).exists():
@@ -183,6 +183,6 @@ def find_reported(connectors: Collection[str]) -> set[str]:
 
 
 def of_tasks(connectors: Collection[str]) -> dict[tuple[str, int], RecordTotals]:
-    """By connector and task; a task that has said nothing yet is missing."""
+    """Return the totals by connector and task, without tasks that have not reported yet."""
     rows = RecordTotals.objects.filter(connector__in=connectors).defer("attempts")
     return {(row.connector, row.task): row for row in rows}

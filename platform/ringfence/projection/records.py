@@ -1,11 +1,11 @@
-"""What the appliers read: a record of a log, told apart from Kafka so that tests need no broker."""
+"""The records that the projections read, independent of Kafka's clients, so that tests need no broker."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
 
 class Record(Protocol):
-    """A committed record; `fencing.topics.topic_log.LogRecord` is one. The time stamp is in milliseconds."""
+    """A committed record, such as `fencing.topics.topic_log.LogRecord`. The timestamp is in milliseconds."""
 
     @property
     def partition(self) -> int: ...

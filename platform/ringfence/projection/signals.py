@@ -1,4 +1,4 @@
-"""What the projection tells others, inside of the database transaction that writes its rows."""
+"""Signals of the projection, sent inside the database transaction that writes its rows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ from django.dispatch import Signal
 configurations_read: Final = Signal()
 """`written`: configurations of connectors (`WrittenConfig`), in the order of the config topic."""
 hanging_transaction_ended: Final = Signal()
-"""`connector`, `by` (who ended it), `message`: a hanging transaction was ended without anybody asking."""
+"""`connector`, `by` (who ended it), `message`: a hanging transaction was ended automatically."""
 foreign_record_found: Final = Signal()
 """`connector` ("" for none), `message`, `offset`, `key`, `time_ms`: a config record that no leader wrote."""
 housekeeping_due: Final = Signal()
-"""`now_ms`: time to delete what is older than it is to be kept. Sent every few minutes, by one worker."""
+"""`now_ms`: receivers delete what is older than their retention. Sent every few minutes, by one worker."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenConfig:
-    """A configuration as the config topic says it."""
+    """A configuration as the config topic has it."""
 
     connector: str
     config_offset: int

@@ -1,4 +1,4 @@
-"""How many tasks the workers have room for, and how much of it is taken."""
+"""Counts the workers' slots for tasks, and those in use."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -14,13 +14,13 @@ from ringfence.projection.models import DrainedWorker, Task, Worker
 _WAITS = Q(why=NO_SLOT, state="UNASSIGNED")
 MAY_WAIT = frozenset({Health.STARTING, Health.RESTARTING, Health.DEGRADED, Health.UNHEALTHY})
 _DUE_MS = 5_000
-"""A restart that is due is placed within a second or two, where there is room."""
+"""A restart that is due is placed within a second or two, if there is a free slot."""
 REMEDY = "Stop a connector that is not needed, add a worker, or give the workers more slots"
 
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """`used`: by placed tasks, paused ones too. `total`: of workers that take tasks."""
+    """used: by placed tasks, including paused ones. total: of workers that take tasks."""
 
     used: int
     total: int
@@ -31,20 +31,20 @@ class Slots:
 
     @property
     def waits(self) -> str:
-        """What a task without a place waits for."""
+        """Return the message for a task without a slot."""
         return f"Waits for a slot: {self.used} of {self.total} in use"
 
 
 def count_slots() -> Slots:
-    """As of now; three small queries."""
+    """Count the current slots, with three small queries."""
     drained = dict(DrainedWorker.objects.values_list("worker", "incarnation"))
     taking = Worker.objects.exclude(worker__in=drained) if drained else Worker.objects.all()
     return Slots(_find_placed().count(), taking.aggregate(sum=Sum("slots"))["sum"] or 0)
 
 
 def find_shortage(config: Mapping[str, str]) -> str:
-    """Why not all tasks of this configuration would find room now; "" where they would. It never refuses anything: the
-    rest waits, and starts by itself."""
+    """Return why not all tasks of this configuration would get a slot now; "" if they would. It is only a hint: the
+    others wait, and start by themselves."""
     slots, text = count_slots(), config.get("tasks.max", "1").strip()
     wanted = int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 1
     wanted -= count_placed(config.get("name", ""))
@@ -52,11 +52,11 @@ def find_shortage(config: Mapping[str, str]) -> str:
     if free >= wanted:
         return ""
     missing = f"Only {free} free for up to {wanted} more tasks: {taken}." if free else f"No free slot: {taken}."
-    return f"{missing} The rest of its tasks waits."
+    return f"{missing} The other tasks wait."
 
 
 def count_placed(connector: str) -> int:
-    """The slots that the connector's own tasks have."""
+    """Return the number of slots that the connector's tasks have."""
     return _find_placed().filter(connector=connector).count()
 
 
@@ -65,7 +65,7 @@ def _find_placed() -> QuerySet[Task]:
 
 
 def find_waiting(connectors: list[str] | QuerySet[Any, Any]) -> dict[str, str]:
-    """Of these connectors (names, or a query for them), those with a task that waits for a slot: what it waits for."""
+    """Return, for those of these connectors (or of a query's) with a task that waits for a slot, the message."""
     rows = Task.objects.filter(connector__in=connectors, known=True).filter(_WAITS | _is_due(int(time.time() * 1000)))
     told = set(rows.values_list("connector", "why"))
     if not told:
@@ -75,7 +75,7 @@ def find_waiting(connectors: list[str] | QuerySet[Any, Any]) -> dict[str, str]:
 
 
 def waits_for_slot(tasks: Sequence[Task], now_ms: int) -> Slots | None:
-    """The slots, where one of these tasks waits for one: it was never placed, or its automatic restart is due."""
+    """Return the slots if one of these tasks waits for one: it was never placed, or its automatic restart is due."""
     due = [task for task in tasks if task.state == "FAILED" and 0 < task.next_restart_ms < now_ms - _DUE_MS]
     placeless = any(task.why == NO_SLOT for task in tasks)
     if not (due or placeless):

@@ -1,7 +1,7 @@
-"""What tasks' plugins measure themselves (`connectors.api.metrics`), as reports carry it and as pages show it.
+"""The metrics of tasks' plugins (`connectors.api.metrics`), from reports, for pages.
 
-Kept in `Task.measures` under `gauges`, with the report's time (`gauges_ms`). The newest known ones stay while a new
-attempt has not reported any: an alert about them is not over because the task was restarted.
+`Task.measures` has them under `gauges`, with the report's time (`gauges_ms`). The newest known ones stay until a new
+attempt reports some: an alert about them does not end because the task was restarted.
 """
 
 import json
@@ -14,14 +14,14 @@ from ringfence.projection.clean_text import clean
 from ringfence.projection.models import Task
 
 FRESH_MS: Final = 90_000
-"""A task that runs reports its gauges twice in this time."""
+"""A running task reports its gauges twice in this time."""
 
 _BYTES: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 @dataclass(frozen=True, slots=True)
 class SourceMetric:
-    """A gauge of a task. over_since_ms: since when it is above its limit, 0 where it is not."""
+    """A gauge of a task. over_since_ms: since when it is above its limit, 0 if it is not."""
 
     task: int
     name: str
@@ -35,7 +35,7 @@ class SourceMetric:
 
     @property
     def full_name(self) -> str:
-        """With its unit at the end, as Prometheus has it."""
+        """The name with its unit at the end, as in Prometheus."""
         return self.name if not self.unit or self.name.endswith(f"_{self.unit}") else f"{self.name}_{self.unit}"
 
     @property
@@ -52,7 +52,7 @@ class SourceMetric:
 
 
 def format_value(value: float, unit: str) -> str:
-    """For people: `3.2 GiB`, `1.4 s`, `2 h 5 min`, `1,234 rows`."""
+    """Format a value for users: `3.2 GiB`, `1.4 s`, `2 h 5 min`, `1,234 rows`."""
     if unit == "bytes":
         size, power = float(value), 0
         while abs(size) >= 1024 and power < len(_BYTES) - 1:
@@ -68,7 +68,7 @@ def format_value(value: float, unit: str) -> str:
 
 
 def keep(before: Mapping[str, Any], reported: object, time_ms: int) -> dict[str, Any]:
-    """What `Task.measures` has of gauges after a report. before: of any attempt; reported: its `gauges`."""
+    """Return the gauges in `Task.measures` after a report. before: of any attempt; reported: its `gauges`."""
     if not isinstance(reported, list):
         return {name: before[name] for name in ("gauges", "gauges_ms") if name in before}
     over = {_key(each): each.get("over_since_ms", 0) for each in before.get("gauges", [])}
@@ -82,7 +82,7 @@ def keep(before: Mapping[str, Any], reported: object, time_ms: int) -> dict[str,
 
 
 def metrics_of(tasks: Sequence[Task], now_ms: int, *, fresh: bool = True) -> Iterator[SourceMetric]:
-    """Of these tasks. fresh: only what they say of now."""
+    """Return the metrics of these tasks. fresh: only current ones."""
     for task in tasks:
         measures = json.loads(task.measures)
         if fresh and now_ms - measures.get("gauges_ms", 0) >= FRESH_MS:
@@ -96,7 +96,7 @@ def _key(gauge: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _read(given: object) -> dict[str, Any] | None:
-    """One gauge of a report; None for what is none. Anybody may have written it."""
+    """Parse a gauge of a report; None if it is invalid: any client may have written it."""
     if not isinstance(given, dict):
         return None
     name, unit, value = given.get("name"), given.get("unit", ""), _number(given.get("value"))
@@ -121,7 +121,7 @@ def _read(given: object) -> dict[str, Any] | None:
 
 
 def _number(value: object) -> float | None:
-    """None for NaN and infinity, too, which Python's JSON lets through."""
+    """Return the number; None for anything else, and for NaN and infinity, which Python's JSON accepts."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= 1e300:
         return None
     return float(value)

@@ -1,7 +1,7 @@
-"""Connectors that run but move nothing for longer than is usual for them.
+"""Finds connectors that run, but have moved nothing for longer than usual.
 
-What is usual is read from the history by minutes: the longest pause between two minutes with records, of those pauses
-in which the connector ran all the time. A connector that has had records in few minutes so far has no usual.
+The usual pause comes from the history by minutes: it is the longest pause between two minutes with records in which the
+connector ran all the time. A connector with records in only a few minutes has none yet.
 """
 
 from collections.abc import Collection, Sequence
@@ -16,17 +16,17 @@ from ringfence.projection.models import Connector, Minute, Task
 LEAST_MS = 5 * 60_000
 """A shorter silence is never a stall."""
 TIMES = 3
-"""As many times the usual pause is a stall."""
+"""A stall is this many times as long as the usual pause."""
 LEAST_MINUTES = 10
-"""With records in fewer minutes nobody can tell what is usual."""
+"""With records in fewer minutes, there is no usual pause yet."""
 _TOGETHER = 100
 _RUNNING = (Health.HEALTHY, Health.STALLED, Health.DEGRADED)
 
 
 def usual_pause(active: Sequence[int], disturbed: Collection[int] = ()) -> int:
-    """The longest pause in minutes between two of the active minutes (in order); 0 where there are too few.
+    """Return the longest pause in minutes between two active minutes (in order); 0 if there are too few of them.
 
-    Pauses with a disturbed minute in them are left out: the connector was paused, stopped or failed then.
+    It ignores pauses with a disturbed minute, in which the connector was paused, stopped or failed.
     """
     if len(active) < LEAST_MINUTES:
         return 0
@@ -39,19 +39,19 @@ def usual_pause(active: Sequence[int], disturbed: Collection[int] = ()) -> int:
 
 
 def limit_ms(pause: int) -> int:
-    """How long the silence may be where `pause` minutes are usual."""
+    """Return how long a connector may move nothing, given its usual pause in minutes."""
     return max(LEAST_MS, TIMES * pause * 60_000)
 
 
 class Stalls:
-    """Looks for them now and then. Remembers what is usual for a connector until it moves again."""
+    """Looks for stalls regularly. It remembers a connector's usual pause until it moves records again."""
 
     def __init__(self) -> None:
         self._usual: dict[str, tuple[int, int]] = {}
-        """By connector: when it moved last, and its usual pause."""
+        """When each connector last moved records, and its usual pause."""
 
     def look(self, now_ms: int) -> set[str]:
-        """Mark those that have stalled by now, and take the mark from those that have not. Returns who changed."""
+        """Mark stalled connectors, and remove the mark from others. Return those that changed."""
         moved = _last_moves()
         silent = {name: at for name, at in moved.items() if now_ms - at > LEAST_MS}
         self._usual = {name: known for name, known in self._usual.items() if silent.get(name) == known[0]}
@@ -71,7 +71,7 @@ class Stalls:
 
 
 def _last_moves() -> dict[str, int]:
-    """When each connector that seems well moved last; its tasks' starts count as moves."""
+    """Return when each healthy connector last moved records; a start of a task counts, too."""
     rows = Connector.objects.filter(known=True, tasks_failed=0, health__in=_RUNNING)
     moves = dict(rows.values_list("name", "since_ms"))
     tasks = Task.objects.filter(known=True, connector__in=rows.values("name")).values("connector")
@@ -93,7 +93,7 @@ def _usual_pauses(names: Collection[str]) -> dict[str, int]:
 
 
 def moving(names: Collection[str]) -> None:
-    """These have just moved something: none of them stalls any more. Inside the transaction that says so."""
+    """Remove the mark from these connectors, which have just moved records. Inside the transaction of their reports."""
     over = set(Connector.objects.filter(name__in=names, stalled=True).values_list("name", flat=True))
     if over:
         Connector.objects.filter(name__in=over).update(stalled=False)

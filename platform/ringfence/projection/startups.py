@@ -1,4 +1,4 @@
-"""Startups told from changes of state: Kafka Connect's workers count them, ours are counted where all of them pass."""
+"""Counts startups, as Kafka Connect's workers do, but from changes of state in the status topic."""
 
 from collections import Counter, defaultdict
 
@@ -12,14 +12,14 @@ _UP = frozenset({State.RUNNING, State.PAUSED})
 
 
 class Starting:
-    """What one batch of statuses tells. Collects, then writes once, inside the batch's transaction."""
+    """The startups of one batch of statuses, written once, inside the batch's transaction."""
 
     def __init__(self) -> None:
         self._workers: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._restarts: Counter[tuple[str, int]] = Counter()
 
     def task(self, before: TaskStatus | None, now: TaskStatus) -> None:
-        """A task's status that replaces the one before."""
+        """Add a task's status that replaces the previous one."""
         new = before is None or (before.generation, before.attempt) != (now.generation, now.attempt)
         was = None if new or before is None else before.state
         counts = self._workers[clean(now.worker)]
@@ -30,13 +30,13 @@ class Starting:
             self._restarts[now.task.connector, now.task.task] += 1
 
     def connector(self, before: str, row: Connector) -> None:
-        """A connector's status; `before`: its state until now."""
+        """Add a connector's status. before: its state until now."""
         counts = self._workers[row.worker]
         counts["connector_successes"] += row.state in _UP and before not in _UP
         counts["connector_failures"] += row.state == State.FAILED != before
 
     def write(self) -> None:
-        """Add to the rows; a query or two for each worker that started something."""
+        """Add to the rows, with one or two queries for each worker that started something."""
         for worker, counts in self._workers.items():
             gained = {name: count for name, count in counts.items() if count}
             if worker and gained:

@@ -1,4 +1,4 @@
-"""The status topic as rows: the states of connectors and tasks, the workers, the leader."""
+"""Writes the status topic as rows: the states of connectors and tasks, the workers, the leader."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -33,7 +33,7 @@ _TASK_FIELDS = (
 
 
 def write(records: Sequence[Record]) -> set[str]:
-    """Write the newest status under each key; returns the connectors it speaks of. Inside the transaction."""
+    """Write the newest status of each key. Return the connectors that they concern. Inside the transaction."""
     startups, history = Starting(), Minutes()
     decoded_records = [(found, record) for record in records if (found := decode(record.key, record.value)) is not None]
     newest = _newest(decoded_records, startups, history)
@@ -93,7 +93,7 @@ def write(records: Sequence[Record]) -> set[str]:
 def _newest(
     decoded: Sequence[tuple[StatusRecord, Record]], startups: Starting, history: Minutes
 ) -> dict[bytes, tuple[StatusRecord, int]]:
-    """The last record under each key; of a task's, the last one that is no late word of an older attempt."""
+    """Return the last record of each key; for a task, the last one that is not a late report of an older attempt."""
     held = _read_held({found.task.connector for found, _ in decoded if isinstance(found, TaskStatus)})
     newest: dict[bytes, tuple[StatusRecord, int]] = {}
     for found, record in decoded:
@@ -103,7 +103,7 @@ def _newest(
             if not replaces(found, before):
                 continue
             if found.version is None and before is not None:
-                found = replace(found, version=before.version)  # a task alone knows its own
+                found = replace(found, version=before.version)  # only the task knows its version
             startups.task(before, found)
             _tell(history, before, found, record.timestamp_ms)
             held[key] = found
@@ -121,7 +121,7 @@ def _tell(history: Minutes, before: TaskStatus | None, now: TaskStatus, time_ms:
 
 
 def _read_held(connectors: Iterable[str]) -> dict[bytes, TaskStatus]:
-    """What the rows say of these connectors' tasks, by key, as far as a newer report is compared with it."""
+    """Return the stored statuses of these connectors' tasks by key, with what new reports are compared with."""
     rows = Task.objects.filter(connector__in=connectors).exclude(state="")
     known = rows.values_list("connector", "number", "state", "worker", "generation", "attempt", "since_ms", "version")
     held = {}
@@ -145,7 +145,7 @@ def _connector_row(status: ConnectorStatus, time_ms: int) -> Connector:
 
 
 def _keep_since(rows: Sequence[Connector], startups: Starting, history: Minutes) -> None:
-    """A status that repeats the state it was in does not begin it again."""
+    """Keep the start of a state when a status repeats it."""
     before = {
         name: (state, since)
         for name, state, since in Connector.objects.filter(name__in=[row.name for row in rows]).values_list(
@@ -225,7 +225,7 @@ def _remove(key: str) -> set[str]:
 
 
 def forget() -> None:
-    """Empty what came from the status topic, for a topic that was created again."""
+    """Delete the rows from the status topic, because the topic was created again."""
     Connector.objects.update(state="", worker="", trace="", state_generation=-1)
     Task.objects.update(state="", worker="", trace="", why="", generation=-1, attempt=0)
     Worker.objects.all().delete()

@@ -1,8 +1,8 @@
 """The part of a task's progress report that only metrics show (`fencing.metrics`), kept as JSON beside the columns.
 
-`measures`: what the newest report said, and `poll_rate` (records a second that were polled); `held`: records of a
-share group that the task has, as of `held_ms`. `totals`: counts since the
-task was first seen; they go on over attempts, as a counter should. What plugins measure: `source_metrics`.
+`measures`: the newest report's values, and `poll_rate` (polled records per second); `held`: records of a share group
+that the task has, as of `held_ms`. `totals`: counts over all attempts since the task was first seen. For the metrics
+of plugins, see `source_metrics`.
 """
 
 import json
@@ -15,7 +15,7 @@ from ringfence.projection import source_metrics
 from ringfence.projection.models import Task, pack
 
 SPREADS = ("poll_ms", "batch_records", "active_records", "commit_times_ms", "commit_failed", "transaction_records")
-"""{min, max, sum, count} of the last half to whole minute before the report."""
+"""{min, max, sum, count} of the last 30 to 60 seconds before the report."""
 
 _CUMULATIVE = (
     "polled", "retries", "record_errors", "record_failures", "errors_logged", "commit_failures", "producers_renewed",
@@ -33,7 +33,7 @@ def _spread(value: object) -> dict[str, float]:
 
 
 def _read_held(value: object) -> list[list[object]]:
-    """Of a share group's records: topic, partition, first and last offset of each range that the task has."""
+    """Parse the ranges of a share group's records that the task has: topic, partition, first and last offset."""
     return [each for each in value[:MOST] if _is_range(each)] if isinstance(value, list) else []
 
 
@@ -44,7 +44,7 @@ def _is_range(value: object) -> bool:
 
 
 def advance(task: Task, report: Report, gained: Mapping[str, int], seconds: float, *, same: bool) -> None:
-    """Set both from a report. `gained`: what other counters gained; `same`: it is the same attempt's as the last."""
+    """Set both from a report. gained: the increase of other counters; same: the last report was of the same attempt."""
     held: dict[str, Any] = json.loads(task.measures)
     before = held if same else {}
     totals: dict[str, int] = json.loads(task.totals)

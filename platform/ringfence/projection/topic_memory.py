@@ -1,6 +1,6 @@
-"""What the database remembers of the cluster's topics, and that one is lost, for the web process to say.
+"""Stores the cluster's topics in the database, and the loss of one, for the web process.
 
-Without a lost topic the pages and the API show the rows; with one they show the same rows, as of the loss, and say so.
+After the loss of a topic, the pages and the API still show the rows, as of the loss, and say so.
 """
 
 import time
@@ -13,21 +13,21 @@ from ringfence.projection.models import ClusterInfo, Connector, TopicPosition
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """`reason`: for people, with the remedy; `since_ms`: when a worker first said so."""
+    """reason: the message, with the remedy; since_ms: when a worker first reported it."""
 
     reason: str
     since_ms: int
 
 
 def recall() -> TopicIds | None:
-    """None where the database has nothing to tell, or knows no connector that could be lost."""
+    """Return the stored topics; None if there are none, or no connector that could be lost."""
     if not Connector.objects.filter(known=True).exists():
         return None
     return recall_or_derive()
 
 
 def recall_or_derive() -> TopicIds | None:
-    """As last remembered; else, version 0, the topics that the rows were made from."""
+    """Return the stored topics; else, with version 0, those that the rows were made from."""
     row = ClusterInfo.objects.filter(id=1).first()
     told = topic_ids.loads(row.topic_ids) if row is not None else None
     if told is not None:
@@ -38,13 +38,13 @@ def recall_or_derive() -> TopicIds | None:
 
 
 def remember(ids: TopicIds) -> None:
-    """Keep them: the rows come from these topics, and nothing is lost (any more)."""
+    """Store the topics that the rows come from, and that none of them is lost."""
     told = {"topic_ids": topic_ids.dumps(ids).decode(), "topics_lost": "", "topics_lost_ms": 0}
     ClusterInfo.objects.update_or_create(id=1, defaults=told)
 
 
 def accepts(ids: TopicIds | None, role: str, topic: Topic) -> bool:
-    """Whether rows of another topic may give way to this one: a person decided so, or there is nothing to lose."""
+    """Return whether this topic may replace another one's rows: it was accepted, or there is nothing to lose."""
     if ids is None or ids.topics.get(role) != topic:
         return False
     before = recall()
@@ -52,7 +52,7 @@ def accepts(ids: TopicIds | None, role: str, topic: Topic) -> bool:
 
 
 def tell_loss(reason: str) -> None:
-    """Say that a topic is lost, until `remember`."""
+    """Store that a topic is lost, until `remember`."""
     row, _ = ClusterInfo.objects.get_or_create(id=1)
     if row.topics_lost != reason:
         row.topics_lost, row.topics_lost_ms = reason, row.topics_lost_ms or int(time.time() * 1000)
@@ -60,6 +60,6 @@ def tell_loss(reason: str) -> None:
 
 
 def find_lost() -> Lost | None:
-    """None where nothing is."""
+    """Return the loss; None if no topic is lost."""
     row = ClusterInfo.objects.filter(id=1).exclude(topics_lost="").values_list("topics_lost", "topics_lost_ms").first()
     return Lost(*row) if row else None

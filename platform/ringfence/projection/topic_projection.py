@@ -1,4 +1,4 @@
-"""One topic's rows and position, written together: the position moves by compare-and-set in the rows' transaction."""
+"""Writes one topic's rows, and moves its position by compare-and-set in the same transaction."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """How the records of a role become rows, and how the rows are emptied."""
+    """The functions that write the records of a role as rows, and that delete these rows."""
 
     write: Callable[[Sequence[Record]], set[str]]
     forget: Callable[[], None]
@@ -32,12 +32,12 @@ _ROWS = {
 
 
 class Projection:
-    """One topic's rows and position. Needs no Kafka: `apply` takes records and where the reader stands after them."""
+    """One topic's rows and position. It needs no Kafka: `apply` gets records, and the reader's position after them."""
 
     def __init__(self, role: str, topic: str, topic_id: str, ids: TopicIds | None = None) -> None:
-        """Reads the stand, and begins again where the rows came from another topic of that role.
+        """Read the position, and start over if the rows came from another topic of that role.
 
-        `ids`: the topics that the cluster goes by. Raises `TopicLost` for a precious topic that it does not go by.
+        ids: the cluster's topics. Raises `TopicLost` for a config or offsets topic that is not one of them.
         """
         self.role, self.topic, self.topic_id = role, topic, topic_id
         self._state = ClusterState()
@@ -55,17 +55,17 @@ class Projection:
 
     @property
     def start(self) -> dict[int, int]:
-        """Where to read from: the config topic from its beginning, since its fold lives in memory."""
+        """Return where to start reading: the config topic at its beginning, since its state is only in memory."""
         return {} if self.role == "config" else dict(self._stand.offsets or {})
 
     def behind(self, reached: Mapping[int, int]) -> bool:
-        """Whether `reached` is past what is stored."""
+        """Return whether `reached` is past the stored position."""
         return any(offset > self._stand.next_offset(p) for p, offset in reached.items())
 
     def apply(self, records: Sequence[Record], reached: Mapping[int, int]) -> set[str]:
-        """Write the rows of these records and store `reached`. Returns the connectors that changed.
+        """Write the rows of these records and store `reached`. Return the connectors that changed.
 
-        Raises Superseded, and then nothing is written.
+        Raises `Superseded`; then nothing is written.
         """
         known = self._stand.offsets or {}
         new = [record for record in records if record.offset >= self._stand.next_offset(record.partition)]
@@ -87,9 +87,9 @@ class Projection:
         return touched
 
     def show(self, ahead: Sequence[Record], reached: Mapping[int, int]) -> set[str]:
-        """Write the rows of what is committed behind an open transaction; the position stays. Raises Superseded.
+        """Write the rows of records that are committed after an open transaction, without moving the position.
 
-        `reached`: where the reader stands, before that transaction. The records come again through `apply`.
+        reached: the reader's position, before that transaction. `apply` gets the records again. Raises `Superseded`.
         """
         if not ahead:
             return set()
@@ -108,7 +108,7 @@ class Projection:
         return touched
 
     def remove_others(self) -> set[str]:
-        """Once the config topic's end is reached: remove the connectors that it does not have. Raises Superseded."""
+        """At the config topic's end, remove the connectors that it does not have. Raises `Superseded`."""
         with transaction.atomic():
             if (self._stand.offsets or {}).get(0) is not None:
                 positions.hold(self.role, 0, self._stand.next_offset(0))

@@ -1,4 +1,4 @@
-"""The connectors' active topics as rows (KIP-558), from the status topic."""
+"""Writes the connectors' active topics (KIP-558) from the status topic as rows."""
 
 from collections.abc import Iterable
 
@@ -8,13 +8,13 @@ from ringfence.projection.models import ActiveTopic
 
 
 def write(found: Iterable[TopicStatus]) -> None:
-    """Add topics; the first word of each counts. Inside the transaction."""
+    """Add topics; the first record of each counts. Inside the transaction."""
     rows = [ActiveTopic(connector=clean(one.connector), topic=clean(one.topic), since_ms=one.since_ms) for one in found]
     ActiveTopic.objects.bulk_create(rows, ignore_conflicts=True, batch_size=200)
 
 
 def remove(key: str) -> str | None:
-    """Take in a tombstone; the connector's name where the key is a topic's."""
+    """Apply a tombstone. Return the connector's name if the key is a topic's."""
     parts = parts_of(key)
     if parts is None:
         return None

@@ -91,7 +91,7 @@ def loads(text: str) -> Copy:
     try:
         read = json.loads(text)
         if read["format"] != FORMAT:
-            raise ValueError("it is no backup of Ringfence")
+            raise ValueError("it is not a backup of Ringfence")
         if read["version"] != VERSION:
             raise ValueError(f"its version is {read['version']}, this Ringfence reads version {VERSION}")
         return Copy(
@@ -121,7 +121,7 @@ def _strings(value: Mapping[str, object]) -> dict[str, str]:
 
 def _connector(value: Mapping[str, Any]) -> ConnectorCopy:
     if value["state"] not in TargetState.__members__:
-        raise ValueError(f"{value['state']!r} is no state of a connector")
+        raise ValueError(f"{value['state']!r} is not a state of a connector")
     topics = tuple(tuple(_text(pattern) for pattern in group) for group in value["topics"])
     state, tasks = TargetState[value["state"]], int(value["tasks"])
     config, target = _strings(value["config"]), _strings(value["target"])

@@ -177,7 +177,7 @@ class BatchWriter:
                 self._log.open()  # raises Superseded, if that is why
                 raise _PartsLost(
                     f"The transaction {each.transactional_id} was over before its batch was complete: it took longer "
-                    f"than {timeout} ms, or was fenced by hand. {remedy}"
+                    f"than {timeout} ms, or was fenced manually. {remedy}"
                 )
             if each.started_ms < latest:
                 raise SinkError(f"Writing the batch took nearly all of the transaction timeout, {timeout} ms. {remedy}")

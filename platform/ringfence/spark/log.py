@@ -55,8 +55,8 @@ class SinkLog:
             self.read(deadline)
             if self.run and self.state.token != self._token:
                 raise Superseded(
-                    f"The sink {self._settings.sink_id} has been started again since (run {self.state.run}, this is "
-                    f"run {self.run}): this query can write nothing any more. Stop it; the newer one goes on."
+                    f"The sink {self._settings.sink_id} has been started again (run {self.state.run}, this is "
+                    f"run {self.run}): this query can no longer write. Stop it; the newer one continues."
                 )
             if self.run:
                 return

@@ -25,11 +25,11 @@ def shape(rows: DataFrame, topic: str | None) -> DataFrame:
     if topic is None and "topic" not in types:
         raise SinkError("There is no column topic: give the sink a topic, or select one.")
     if "topic" in types and not isinstance(types["topic"], spark.StringType):
-        raise SinkError("The column topic is no string.")
+        raise SinkError("The column topic is not a string.")
     if "partition" in types and not isinstance(types["partition"], spark.IntegerType):
-        raise SinkError("The column partition is no int: CAST(partition AS INT).")
+        raise SinkError("The column partition is not an int: CAST(partition AS INT).")
     if "headers" in types and not _are_headers(types["headers"]):
-        raise SinkError("The column headers is no array<struct<key:string,value:binary>>.")
+        raise SinkError("The column headers is not an array<struct<key:string,value:binary>>.")
     names = [name for name in _KNOWN if name in types and not (name == "topic" and topic is not None)]
     columns = [F.col(name).cast("binary").alias(name) if name in _BYTES else F.col(name) for name in names]
     selected = rows.select(*columns)

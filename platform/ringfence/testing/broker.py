@@ -22,7 +22,7 @@ def running_broker() -> Iterator[str]:
         yield given
         return
     with tempfile.TemporaryDirectory(prefix="ringfence-testing-") as root:
-        kafka = EmbeddedKafka(Path(root) / "kafka", free_port(), Path(root) / "kafka.log")
+        kafka = EmbeddedKafka(Path(root) / "kafka", free_port(), Path(root) / "kafka.log", short_lived=True)
         kafka.start()
         try:
             yield kafka.bootstrap

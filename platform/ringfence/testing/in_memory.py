@@ -38,6 +38,7 @@ class MemoryContext:
         self.config = config
         self.offset_reader = SnapshotReader(offsets)
         self.raw_batches = False
+        self.converters = None
         self.transaction_context = None
         self.metrics = Gauges()
         self.signals: Sequence[Signal] = ()
@@ -90,20 +91,22 @@ def read(
     limit: int,
     seconds: float = 10.0,
     empty_polls: int = 3,
+    offset_records: bool = False,
 ) -> list[SourceRecord]:
     """The first `limit` records, or fewer, of a task that starts at these committed offsets.
 
     It ends early after so many polls in a row without a record, once there was one, and after `seconds`. Nothing is
-    committed: `commit` is not called. `OffsetRecord`s are left out. Raises what the task raises.
+    committed: `commit` is not called. `OffsetRecord`s are left out, or with `offset_records` not counted. Raises what
+    the task raises.
     """
     ends_at = time.monotonic() + seconds
     task = task_class()
     task.context = MemoryContext(config, offsets, ends_at)
     found: list[SourceRecord] = []
-    empty = 0
+    count = empty = 0
     try:
         task.start(config)
-        while len(found) < limit and time.monotonic() < ends_at and not (found and empty >= empty_polls):
+        while count < limit and time.monotonic() < ends_at and not (count and empty >= empty_polls):
             try:
                 batch = task.poll()
             except RetriableError:
@@ -111,12 +114,16 @@ def read(
                 task.context.wait(_IDLE_SECONDS)
             if isinstance(batch, RecordBatch):
                 raise ConnectorError("The task returned a RecordBatch although context.raw_batches is false.")
-            records = [each for each in batch or () if not isinstance(each, OffsetRecord)]
-            empty = 0 if records else empty + 1
-            found += records
+            before = count
+            for each in batch or ():
+                real = not isinstance(each, OffsetRecord)
+                if count < limit and (real or offset_records):
+                    found.append(each)
+                    count += real
+            empty = 0 if count > before else empty + 1
     finally:
         task.stop()
-    return found[:limit]
+    return found
 
 
 def committed_after(

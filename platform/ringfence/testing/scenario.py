@@ -23,6 +23,9 @@ class Scenario(ABC):
     reset_reads_again: ClassVar[bool] = True
     """Whether the source still has what was read, so that the connector reads it again without source offsets."""
 
+    grows: ClassVar[bool] = True
+    """False where nothing can be added once tasks read: then `add` is called once, for all `records`."""
+
     def __init__(self, folder: Path, topic: str) -> None:
         """folder: an empty one, for the source; topic: the name of the topic, or the beginning of the names of several.
 
@@ -39,7 +42,7 @@ class Scenario(ABC):
     def add(self, count: int) -> Sequence[str]:
         """Put something for about `count` records into the source; what `identify` will say of each of them.
 
-        Called several times, also while tasks read. All that is added must differ.
+        Called several times, also while tasks read, unless `grows` is False. All that is added must differ.
         """
 
     def identify(self, record: LogRecord) -> str:

@@ -60,7 +60,7 @@ ACTIONS = (
         Verb.OPERATE,
         "Resume requested.",
         "Resume",
-        "Its tasks go on from their committed offsets.",
+        "Its tasks continue from their committed offsets.",
         "play",
     ),
     Button(
@@ -78,7 +78,7 @@ ACTIONS = (
         Verb.OPERATE,
         "Restart of all tasks requested.",
         "Restart",
-        "It and its tasks commit or abort what is open, end, and begin again from their committed offsets.",
+        "It and its tasks commit or abort what is open, end, and restart from their committed offsets.",
         "rotate-cw",
     ),
     Button(
@@ -87,7 +87,7 @@ ACTIONS = (
         Verb.OPERATE,
         "Restart of the failed tasks requested.",
         "Restart what has failed",
-        "Its failed tasks begin again from their committed offsets. The others go on.",
+        "Its failed tasks restart from their committed offsets. The others keep running.",
         "rotate-cw",
     ),
 )

@@ -87,7 +87,7 @@ def end_silence(request: HttpRequest, number: int) -> HttpResponse:
     if found is None:
         raise Http404("It is gone")
     if not handling.may_operate(principal_of(request), found.connector):
-        return _refuse(request, 403, "You need the operate permission on what is silenced.")
+        return _refuse(request, 403, "You need the operate permission on the silenced connectors.")
     tell(request, before=handling.facts(found), after=None, action="end silence of alerts")
     handling.end(found)
     return HttpResponseRedirect("/ui/alerts#silences")

@@ -36,5 +36,7 @@ class DatabaseAwayMiddleware(MiddlewareMixin):
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         if isinstance(exception, NoKey):
-            return answer(request, 503, "A stored value cannot be decrypted", f"{exception}. Connectors go on running.")
+            return answer(
+                request, 503, "A stored value cannot be decrypted", f"{exception}. Running connectors are not affected."
+            )
         return database_away(request, exception) if isinstance(exception, OperationalError | InterfaceError) else None

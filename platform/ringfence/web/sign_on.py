@@ -39,8 +39,8 @@ _LONGEST_NEXT: Final = 1500
 _LONGEST_SID: Final = 255
 
 _LOST = (
-    "This login was not begun in this browser, or more than {minutes} minutes ago, or another one was begun since. Log "
-    "in again, at {start}"
+    "This login was not started in this browser, or it was started more than {minutes} minutes ago, or before another "
+    "one. Log in again, at {start}"
 )
 
 log = logging.getLogger(__name__)

@@ -47,6 +47,9 @@ HEALTH = {
     Health.STARTING: Badge("Starting", "loader", Severity.MOTION, "Tasks are about to run."),
     Health.PAUSING: Badge("Pausing", "loader", Severity.MOTION, "Tasks commit what they have and then rest."),
     Health.STOPPING: Badge("Stopping", "loader", Severity.MOTION, "Tasks commit what they have and then end."),
+    Health.COMPLETE: Badge(
+        "Complete", "circle-check", Severity.REST, "Its tasks have committed, and it has no more work for tasks."
+    ),
     Health.PAUSED: Badge("Paused", "circle-pause", Severity.REST, "Tasks are kept ready and read nothing."),
     Health.STOPPED: Badge("Stopped", "circle-stop", Severity.REST, "No tasks exist; offsets may be changed."),
     Health.UNKNOWN: Badge("Unknown", "circle-question-mark", Severity.UNKNOWN, "It reports a state that is not known."),
@@ -92,7 +95,7 @@ GROUPS: dict[str, tuple[str, Severity, frozenset[Health]]] = {
         frozenset({Health.FENCING, Health.RESTARTING, Health.STARTING, Health.PAUSING, Health.STOPPING}),
     ),
     "healthy": ("Healthy", Severity.OK, frozenset({Health.HEALTHY})),
-    "resting": ("At rest", Severity.REST, frozenset({Health.PAUSED, Health.STOPPED})),
+    "resting": ("At rest", Severity.REST, frozenset({Health.COMPLETE, Health.PAUSED, Health.STOPPED})),
 }
 """The filters of the list: a word, a class, and the healths they hold."""
 

@@ -184,7 +184,7 @@ def test_a_configuration_chooses_its_version(
     monkeypatch.setattr(JavaSourceConnector, "validate_by_java", lambda _self, _config: [])
     offered = ["2.0.0", "1.5.0", "1.0.0"]
     assert validated_version(registry, None) == validated_version(registry, "[1,2)") == ([], offered)
-    assert validated_version(registry, "[2,1]")[0][0].startswith("[2,1] is no version and no range")
+    assert validated_version(registry, "[2,1]")[0][0].startswith("[2,1] is neither a version nor a range")
     assert validated_version(registry, "3")[0] == [
         "Version 3 of Other is not installed; installed is 2.0.0, 1.5.0, 1.0.0"
     ]

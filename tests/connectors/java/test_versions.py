@@ -38,5 +38,5 @@ def test_the_newest_that_is_asked_for(requirement: str | None, version: str | No
 
 @pytest.mark.parametrize("wrong", ["[1,2", "1,2", "[2,1]", "(1,1)", "[]", "(1)", "[1,2)(3,4]", "[1,2,3]", "]1,2["])
 def test_what_is_no_range_is_refused_with_the_remedy(wrong: str) -> None:
-    with pytest.raises(ValueError, match="is no version and no range of versions: write"):
+    with pytest.raises(ValueError, match="is neither a version nor a range of versions: write"):
         check(wrong)

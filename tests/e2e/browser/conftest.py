@@ -35,6 +35,11 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
+def has_failed(request: pytest.FixtureRequest) -> bool:
+    """Whether the test itself has; for what comes after it."""
+    return bool(request.node.stash.get(_failed, False))
+
+
 @pytest.fixture(scope="package")
 def chromium() -> Iterator[Browser]:
     """One browser for all of these tests."""
@@ -58,7 +63,7 @@ def visitors(chromium: Browser, platform: Up, request: pytest.FixtureRequest, tm
         return made[-1]
 
     yield new
-    if request.node.stash.get(_failed, False):
+    if has_failed(request):
         for number, each in enumerate(made):
             each.keep_evidence(tmp_path, f"visitor-{number}")
     for each in made:

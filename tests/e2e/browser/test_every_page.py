@@ -1,14 +1,19 @@
 """Each page in light, dark and narrow: no violation of WCAG 2.2 AA, nothing to scroll sideways, light to load."""
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 
 from tests.e2e.browser import axe
+from tests.e2e.browser.conftest import has_failed
 from tests.e2e.browser.pages import OFTEN, PAGES, STATUS
 from tests.e2e.browser.scene import Scene
 from tests.e2e.browser.visitor import NARROW, Visitor
+from tests.e2e.conftest import await_calm
+from tests.e2e.up import Up
 
 LIMIT_BYTES = 150_000
 
@@ -24,6 +29,24 @@ class Scales:
 
     def _finished(self, event: dict[str, Any]) -> None:
         self.bytes += int(event["encodedDataLength"])
+
+
+@pytest.fixture(scope="module")
+def _anybody(chromium: Browser, shared_up: Up) -> Iterator[Visitor]:
+    await_calm(shared_up)
+    made = Visitor(chromium, shared_up.rest.url)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def visitor(_anybody: Visitor, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Visitor]:
+    """Who has seen no page before: nothing is changed here, so that one browser context does for all."""
+    _anybody.begin_anew()
+    yield _anybody
+    if has_failed(request):
+        _anybody.keep_evidence(tmp_path, "visitor")
+    assert _anybody.complaints == []
 
 
 def _marked(name: str) -> Any:

@@ -3,7 +3,16 @@
 import re
 from pathlib import Path
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, WebError, expect
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Request,
+    ViewportSize,
+    WebError,
+    expect,
+)
 
 WIDE, NARROW = 1280, 375
 PATIENCE_MS = 30_000
@@ -22,9 +31,10 @@ class Visitor:
         self._base = base
         self._tolerated = [_LEFT]
         self._heard: list[str] = []
+        self._window: ViewportSize = {"width": width, "height": 900}
         self.context: BrowserContext = browser.new_context(
             base_url=base,
-            viewport={"width": width, "height": 900},
+            viewport=self._window,
             color_scheme="dark" if theme == "dark" else "light",
             reduced_motion="reduce",
         )
@@ -44,6 +54,17 @@ class Visitor:
     def _request(self, request: Request) -> None:
         if not request.url.startswith((self._base + "/", "data:", "blob:")):
             self._heard.append(f"a request to another server: {request.url}")
+
+    def begin_anew(self) -> None:
+        """As a new visitor with an empty cache, which takes longer to make."""
+        self.page.goto("about:blank")
+        session = self.context.new_cdp_session(self.page)
+        session.send("Network.clearBrowserCache")
+        session.send("Storage.clearDataForOrigin", {"origin": self._base, "storageTypes": "all"})
+        session.detach()
+        self.page.set_viewport_size(self._window)
+        self._heard.clear()
+        self._tolerated = [_LEFT]
 
     def tolerate(self, pattern: str) -> None:
         """The test provokes this complaint."""

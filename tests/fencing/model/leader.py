@@ -10,8 +10,8 @@ from ringfence.fencing.errors import Conflict
 from ringfence.fencing.ids import leader_transactional_id, task_transactional_id
 from ringfence.fencing.leader import reconcile as decisions
 from ringfence.fencing.leader.abandoned import find_abandoned
+from ringfence.fencing.leader.fencing_round import Round, finish
 from ringfence.fencing.leader.forgetting import forget
-from ringfence.fencing.leader.round_plan import Round, finish
 from ringfence.fencing.leader.term import TopicRecord
 from ringfence.fencing.offsets.source_offsets import Partition, SourceOffsets
 from ringfence.fencing.topics.cluster_state import ClusterState

@@ -12,9 +12,9 @@ from random import Random
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.offsets.ledger_keys import InputPartition
 from ringfence.fencing.offsets.source_offsets import encode_key, encode_value
-from ringfence.fencing.share.claims import SlotClaims
 from ringfence.fencing.share.ledger import Ledger
 from ringfence.fencing.share.ledger_records import claim_key, encode_claim
+from ringfence.fencing.share.processed_offsets import ProcessedOffsets
 from ringfence.fencing.share.ranges import Ranges
 
 QUEUE = ConnectorName("queue")
@@ -74,7 +74,7 @@ class Attempt:
     slot: int
     epoch: int
     ledger: Ledger
-    claims: SlotClaims
+    processed: ProcessedOffsets
     position: int = 0
     phase: str = "idle"
     batch: frozenset[int] = frozenset()
@@ -118,15 +118,15 @@ class World:
         """A new life: init, then the ledger to its end. `old`: the life before in the same process."""
         self.end_transaction(slot, fence=True)
         ledger = Ledger(QUEUE)
-        made = Attempt(slot, self.coordinated[slot].epoch, ledger, SlotClaims(ledger, slot))
+        made = Attempt(slot, self.coordinated[slot].epoch, ledger, ProcessedOffsets(ledger, slot))
         if self.rules.read_again or old is None:
             self.read_compacted(made)
             self.read(made, len(self.log))
         else:
-            made.ledger, made.claims, made.position = old.ledger, old.claims, old.position
-            made.claims.forget()
-        if not made.claims.is_known(TP):
-            made.claims._own[TP] = made.claims.find_committed(TP)  # the partition begins at 0 for all
+            made.ledger, made.processed, made.position = old.ledger, old.processed, old.position
+            made.processed.forget()
+        if not made.processed.is_known(TP):
+            made.processed._own[TP] = made.processed.find_committed(TP)  # the partition begins at 0 for all
         self.attempts.append(made)
 
     def read_compacted(self, attempt: Attempt) -> None:
@@ -179,15 +179,15 @@ class World:
             self.commit(attempt, there)
 
     def claim(self, attempt: Attempt, there: Coordinated) -> None:
-        free = [one for one in self.records if not attempt.claims.is_done(TP, one)]
+        free = [one for one in self.records if not attempt.processed.is_done(TP, one)]
         if there.open is not None or not free:
             return
         attempt.batch = frozenset(self.rng.sample(free, self.rng.randint(1, len(free))))
-        attempt.claims.claim(TP, sorted(attempt.batch))
+        attempt.processed.claim(TP, sorted(attempt.batch))
         there.open = attempt.batch
         attempt.claim_at = len(self.log)
         if self.rules.same_transaction:
-            self.put(attempt, claim_key(QUEUE, attempt.slot), encode_claim(attempt.claims.take_claim()))
+            self.put(attempt, claim_key(QUEUE, attempt.slot), encode_claim(attempt.processed.take_claim()))
         trusted = not self.rules.counts and not self.delivered & attempt.batch
         self.delivered |= attempt.batch
         attempt.phase = "ready" if trusted else "claimed"
@@ -195,7 +195,7 @@ class World:
     def look(self, attempt: Attempt) -> None:
         if self.rules.tail:
             self.read(attempt, min(len(self.log), max(attempt.position, attempt.claim_at + 1)))
-        rivals = attempt.ledger.find_rivals(attempt.claims.wanted, attempt.claim_at)
+        rivals = attempt.ledger.find_rivals(attempt.processed.wanted, attempt.claim_at)
         undecided = rivals.undecided if self.rules.undecided else frozenset()
         if not self.rules.check:
             attempt.phase = "ready"
@@ -220,7 +220,7 @@ class World:
         return not (rivals.committed or rivals.undecided)
 
     def state(self, attempt: Attempt) -> None:
-        for partition, offset in attempt.claims.states():
+        for partition, offset in attempt.processed.states():
             self.put(attempt, encode_key(QUEUE, partition), encode_value(offset))
 
     def commit(self, attempt: Attempt, there: Coordinated) -> None:
@@ -244,7 +244,7 @@ class World:
             self.end_transaction(attempt.slot, fence=False)
             self.state(attempt)
             self.mark(attempt.slot, committed=True)
-        attempt.claims.settle()
+        attempt.processed.settle()
         attempt.phase = "idle"
 
     # What happens to it.

@@ -8,7 +8,8 @@ from typing import Final
 
 import psycopg
 
-from ringfence.connectors.api import ConnectorError, OffsetRecord, RetriableError, SourceRecord
+from ringfence.connectors.api import ConnectorError, Converters, OffsetRecord, RetriableError, SourceRecord
+from ringfence.connectors.builtin.postgres.json_records import find_json_records
 from ringfence.connectors.builtin.postgres.pgoutput import Begin
 from ringfence.connectors.builtin.postgres.reader import Describe
 from ringfence.connectors.builtin.postgres.records import RecordMaker, RecordSettings, SourceTransaction
@@ -36,6 +37,7 @@ class Source:
     describe: Describe
     records: RecordSettings
     prefix: str
+    converters: Converters | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,7 @@ class _OpenRange:
                 raise
         # No transaction metadata: rows that are read are of none.
         self._maker = RecordMaker(replace(source.records, partition=self.partition, metadata=False))
+        self._json = find_json_records(source.converters, self._maker)
 
     @staticmethod
     def _mark(which: str, of_all: bool) -> str:
@@ -87,6 +90,11 @@ class _OpenRange:
         )
         readers = self._shape.readers if rows else ()
         for place, row in enumerate(rows):
+            ends = self._first is not None or (self._last is not None and place == len(rows) - 1)
+            if self._json is not None and not ends:
+                at.snapshot = "true"
+                if self._json.append_read(records, self._shape, row, reading.until, at):
+                    continue
             if self._first is not None:
                 at.snapshot, self._first = self._first, None
             elif self._last is not None and reading.finished and place == len(rows) - 1:

@@ -137,6 +137,7 @@ class SnapshotRun:
             setup.new_describer(),
             setup.records,
             setup.prefix,
+            self._context.converters,
         )
         limits = Limits(setup.batch_size, setup.longest_seconds)
         share = plan.share(self._number, self._tasks)

@@ -1,1 +1,1 @@
-"""Single sign-on with OpenID Connect: what is configured, what a provider says, and which account that is."""
+"""Single sign-on with OpenID Connect: its settings, the provider's answers, and the account for them."""

@@ -18,11 +18,11 @@ _MOST_BYTES: Final = 1024 * 1024
 
 
 class Unavailable(Exception):
-    """The provider does not answer, or not as one. The message is for people, and ends with the remedy."""
+    """The provider does not answer, or not correctly. The message is for people and ends with the remedy."""
 
 
 class _Answer:
-    """As much of an answer as Authlib's client asks for."""
+    """The part of a response that Authlib's client uses."""
 
     def __init__(self, status: int, content: bytes) -> None:
         self.status_code, self._content = status, content
@@ -36,14 +36,14 @@ class _Answer:
 
 
 class Connection:
-    """A short conversation with the provider; Authlib takes it for a session."""
+    """A connection to the provider. Authlib uses it as its session."""
 
     def __init__(self, policy: egress.Policy) -> None:
         self._client = httpx.Client(timeout=SECONDS, verify=_create_context())
         guard(self._client, policy)
 
     def get(self, url: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
-        """A JSON object. Raises Unavailable."""
+        """Return the JSON object at a URL. Raises Unavailable."""
         answer = self._send("GET", url, dict(headers or {}), b"")
         if answer.status_code != 200:
             raise Unavailable(f"{_place(url)} answered HTTP {answer.status_code}")
@@ -56,7 +56,7 @@ class Connection:
         return found
 
     def post(self, url: str, *, data: Mapping[str, str], headers: Mapping[str, str], auth: Any) -> _Answer:
-        """`auth`: Authlib's way to show the client's secret."""
+        """Send a form. auth: Authlib's client authentication. Raises Unavailable."""
         _, sent, body = auth.prepare("POST", url, dict(headers), urlencode(data))
         return self._send("POST", url, sent, body.encode())
 
@@ -80,10 +80,10 @@ class Connection:
 
 @lru_cache(maxsize=1)
 def _create_context() -> ssl.SSLContext:
-    """Who signs the provider's certificate; made once, since reading them all takes a while."""
+    """Return a context with the trusted certificate authorities. It is created once, since loading them is slow."""
     return httpx.create_ssl_context()
 
 
 def _place(url: str) -> str:
-    """A URL without its query, for people."""
+    """Return a URL without its query, for messages."""
     return url.partition("?")[0]

@@ -1,4 +1,4 @@
-"""From a provider's claims to a name and to grants: pure. The groups file says which group may do what, and where."""
+"""Derives an account's name and grants from a provider's claims. Pure. The groups file maps groups to grants."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,16 +17,16 @@ _MOST_GROUPS: Final = 5000
 
 
 class WrongGroups(ValueError):
-    """The groups file cannot be meant. The message names the file and the entry."""
+    """The groups file is invalid. The message names the file and the entry."""
 
 
 class Refused(Exception):
-    """Who logged in at the provider does not come in here. The message is for them, and ends with the remedy."""
+    """A person who logged in at the provider is refused here. The message is for them and ends with the remedy."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class GroupGrant:
-    """What the members of a group may do, as a `Grant` keeps it."""
+    """What the members of a group may do, with the fields of `Grant`."""
 
     what: str
     pattern: str = EVERYTHING
@@ -37,7 +37,7 @@ GroupGrants = Mapping[str, tuple[GroupGrant, ...]]
 
 
 def read_groups(path: Path) -> GroupGrants:
-    """Raises WrongGroups."""
+    """Read the groups file. Raises WrongGroups."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -49,12 +49,15 @@ def read_groups(path: Path) -> GroupGrants:
 
 
 def parse_groups(text: str) -> GroupGrants:
-    """YAML: each group with one entry or a list of them, each `{allow, pattern, topics}`. Raises WrongGroups."""
+    """Parse YAML that maps each group to one entry or a list of entries, each `{allow, pattern, topics}`.
+
+    Raises WrongGroups.
+    """
     try:
         given = yaml.safe_load(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        raise WrongGroups(f"this is no YAML{f' (line {mark.line + 1})' if mark else ''}") from None
+        raise WrongGroups(f"this is not YAML{f' (line {mark.line + 1})' if mark else ''}") from None
     if not isinstance(given, dict) or not given:
         raise WrongGroups("a mapping from groups to what they may do is expected, see docs/access.md")
     return {_group(name): _entries(name, value) for name, value in given.items()}
@@ -62,7 +65,7 @@ def parse_groups(text: str) -> GroupGrants:
 
 def _group(name: object) -> str:
     if not isinstance(name, str) or not name:
-        raise WrongGroups(f"the group {name!r} is no text: put it in quotes")
+        raise WrongGroups(f"the group {name!r} is not a string: put it in quotes")
     return name
 
 
@@ -93,12 +96,12 @@ def _entry(group: str, value: object) -> GroupGrant:
 def _words(value: object) -> list[str]:
     listed: list[Any] = value if isinstance(value, list) else [value]
     if not all(isinstance(each, str) for each in listed):
-        raise ValueError(f"{value!r} is neither a text nor a list of texts")
+        raise ValueError(f"{value!r} is neither a string nor a list of strings")
     return [word for each in listed for word in each.split()]
 
 
 def claim_of(claims: Claims, name: str) -> Any:
-    """The claim of that very name, or else along its dots (`realm_access.roles`); None where there is none."""
+    """Return the claim with this exact name, else the one at this path (`realm_access.roles`), else None."""
     if name in claims:
         return claims[name]
     found: Any = claims
@@ -110,7 +113,7 @@ def claim_of(claims: Claims, name: str) -> Any:
 
 
 def groups_of(claims: Claims, name: str) -> tuple[str, ...]:
-    """The groups that a claim names: a list of texts, or one text. Raises Refused for anything else."""
+    """Return the groups in a claim: a string or a list of strings. Raises Refused for anything else."""
     found = claim_of(claims, name)
     if found is None:
         elsewhere = claims.get("_claim_names")
@@ -123,19 +126,20 @@ def groups_of(claims: Claims, name: str) -> tuple[str, ...]:
     listed = found if isinstance(found, list) else [found]
     if not all(isinstance(each, str) for each in listed) or len(listed) > _MOST_GROUPS:
         raise Refused(
-            f"The provider's claim {name!r} is no list of group names. An administrator can name another one in "
+            f"The provider's claim {name!r} is not a list of group names. An administrator can name another one in "
             "RINGFENCE_OIDC_GROUPS_CLAIM"
         )
     return tuple(dict.fromkeys(listed))
 
 
 def name_of(claims: Claims, name: str) -> str:
-    """What the account is called that a first login makes. Raises Refused."""
+    """Return the name of the account that a first login creates. Raises Refused."""
     found = claim_of(claims, name)
     if not isinstance(found, str) or not found.strip():
         raise Refused(
-            f"The provider says nothing in the claim {name!r}, which names accounts here. An administrator can have "
-            "it sent, add its scope to RINGFENCE_OIDC_SCOPES, or name another claim in RINGFENCE_OIDC_NAME_CLAIM"
+            f"The provider sends no claim {name!r}, which names accounts here. An administrator can configure the "
+            "provider to send it, add its scope to RINGFENCE_OIDC_SCOPES, or name another claim in "
+            "RINGFENCE_OIDC_NAME_CLAIM"
         )
     if name == "email" and claims.get("email_verified") is False:
         raise Refused("The provider has not verified your mail address. Verify it there, then log in again")
@@ -143,7 +147,7 @@ def name_of(claims: Claims, name: str) -> str:
 
 
 def grants_for(groups: Iterable[str], mapping: GroupGrants) -> tuple[GroupGrant, ...]:
-    """What these groups give together; the topics of equal roles on equal patterns add up."""
+    """Return the grants of all these groups. The topics of grants with the same role and pattern are combined."""
     topics: dict[tuple[str, str], list[str]] = {}
     for group in groups:
         for grant in mapping.get(group, ()):

@@ -1,4 +1,4 @@
-"""What a logout token must stand up to (OpenID Connect Back-Channel Logout 1.0, section 2.6): pure."""
+"""Validates logout tokens (OpenID Connect Back-Channel Logout 1.0, section 2.6). Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,18 +6,18 @@ from typing import Any, Final
 
 EVENT: Final = "http://schemas.openid.net/event/backchannel-logout"
 OLDEST_SECONDS: Final = 300
-"""A token that was issued longer ago is refused, so that only so many ids have to be remembered."""
+"""The maximum age of a token. It bounds the number of ids that have to be remembered."""
 _LEEWAY_SECONDS: Final = 60
 _LONGEST: Final = 255
 
 
 class WrongToken(ValueError):
-    """The message is the claim that is wrong."""
+    """The token is invalid. The message is the name of the wrong claim."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogoutToken:
-    """Whose sessions end: that of `sid`, or without one all of `subject`; at least one of them is there."""
+    """The sessions to end: the one with `sid`, or all of `subject` without a `sid`. At least one is set."""
 
     id: str
     subject: str
@@ -27,7 +27,7 @@ class LogoutToken:
 def check_logout_token(
     header: Mapping[str, Any], claims: Mapping[str, Any], *, issuer: str, client_id: str, now: float
 ) -> LogoutToken:
-    """Of a token whose signature is the provider's. `now`: seconds since the epoch. Raises WrongToken."""
+    """Check a token whose signature is already validated. now: seconds since the epoch. Raises WrongToken."""
     if header.get("typ", "logout+jwt") not in ("logout+jwt", "JWT"):
         raise WrongToken("typ")
     if claims.get("iss") != issuer:
@@ -39,7 +39,7 @@ def check_logout_token(
         raise WrongToken("iat")
     if "exp" in claims and _number(claims, "exp") < now - _LEEWAY_SECONDS:
         raise WrongToken("exp")
-    if "nonce" in claims:  # an ID token's: one that was stolen is to end no session
+    if "nonce" in claims:  # only ID tokens have one: a stolen ID token must not end a session
         raise WrongToken("nonce")
     events = claims.get("events")
     if not isinstance(events, Mapping) or not isinstance(events.get(EVENT), Mapping):

@@ -1,7 +1,7 @@
-"""Talking with an OpenID provider: discovery, the code's exchange, and what an ID token must stand up to.
+"""Talks to an OpenID provider: discovery, the exchange of the code, and the validation of ID tokens.
 
-Authlib makes the requests of the code flow and judges claims, joserfc judges signatures; connections are ours. Nothing
-that a provider sends is logged but its error codes.
+Authlib makes the requests of the code flow and validates claims; joserfc validates signatures; connections are ours.
+Of what a provider sends, only error codes are logged.
 """
 
 import logging
@@ -30,7 +30,7 @@ from ringfence.access.oidc.settings import OidcSettings, may_be_called
 from ringfence.connectors import egress
 
 SIGNED_BY: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
-"""Signatures by a key that the provider alone has: never `none`, never one under the client's secret."""
+"""Algorithms with a key that only the provider has: never `none`, never an HMAC with the client's secret."""
 _KEPT_SECONDS: Final = 3600.0
 _AGAIN_SECONDS: Final = 5.0
 _LEEWAY_SECONDS: Final = 60
@@ -42,11 +42,11 @@ log = logging.getLogger(__name__)
 
 
 class NotProven(Exception):
-    """What came back proves nothing. The message is for people, and ends with the remedy."""
+    """The provider's answer does not prove who logged in. The message is for people and ends with the remedy."""
 
 
 class Provider:
-    """One provider for one web process: what it says of itself and its keys are kept for an hour."""
+    """One provider for one web process. Its metadata and keys are cached for an hour."""
 
     def __init__(self, settings: OidcSettings, policy: egress.Policy) -> None:
         self.settings = settings
@@ -58,7 +58,7 @@ class Provider:
         self._keys_until = 0.0
 
     def authorization_url(self, state: str, nonce: str, verifier: str) -> str:
-        """Where the person logs in. Raises Unavailable."""
+        """Return the address at which a person logs in. Raises Unavailable."""
         metadata = self._discover()
         client = OAuth2Client(
             None,
@@ -73,9 +73,9 @@ class Provider:
         return str(url)
 
     def end_session_url(self, back: str) -> str:
-        """Where the person's session at the provider ends, "" where it has no such place. Raises Unavailable.
+        """Return the address that ends the session at the provider; "" if it has none. Raises Unavailable.
 
-        By the client's id and not by `id_token_hint`: a token would stand in the address.
+        It contains the client's id, not an `id_token_hint`, which would put a token into the address.
         """
         endpoint = self._discover().get("end_session_endpoint")
         if not may_be_called(endpoint):
@@ -84,12 +84,15 @@ class Provider:
         return f"{endpoint}{'&' if '?' in str(endpoint) else '?'}{query}"
 
     def exchange(self, code: str, nonce: str, verifier: str, *, issuer: str = "") -> dict[str, Any]:
-        """The claims of whoever logged in. `code` and `issuer` (`iss`, RFC 9207): what they came back with, after its
-        `state` was compared. Raises Unavailable, NotProven, and ImproperlyConfigured for an unreadable secret."""
+        """Return the claims of the person who logged in.
+
+        code, issuer (`iss`, RFC 9207): parameters of the callback; the caller has checked its `state`. Raises
+        Unavailable, NotProven, and ImproperlyConfigured if the secret cannot be read.
+        """
         metadata = self._discover()
         named = bool(issuer) or metadata.get("authorization_response_iss_parameter_supported") is True
         if named and issuer != self.settings.issuer:
-            raise NotProven("This answer is not of the provider that was asked. Log in again")
+            raise NotProven("This answer is from another provider. Log in again")
         with self._connect() as connection:
             token = self._fetch_token(connection, metadata, code, verifier)
             claims = self._judge(connection, metadata, token, nonce)
@@ -99,7 +102,7 @@ class Provider:
     def _connect(self) -> Iterator[Connection]:
         try:
             if not _slots.acquire(timeout=_WAIT_SECONDS):
-                raise Unavailable("too many logins are under way, and it is slow")
+                raise Unavailable("it is slow, and too many people are logging in at once")
             try:
                 connection = Connection(self._policy)
                 try:
@@ -112,11 +115,14 @@ class Provider:
             log.warning("Single sign-on with %s: %s", self.settings.host, error)
             raise Unavailable(
                 f"The identity provider {self.settings.host} does not answer as expected: {error}. Try again; if it "
-                "stays so, an administrator should look at RINGFENCE_OIDC_ISSUER and at the provider"
+                "happens again, an administrator should check RINGFENCE_OIDC_ISSUER and the provider"
             ) from None
 
     def _discover(self) -> dict[str, Any]:
-        """What the provider says of itself. After a failure nobody asks again for a few seconds. Raises Unavailable."""
+        """Return the provider's metadata. After a failure, it is not requested again for a few seconds.
+
+        Raises Unavailable.
+        """
         now = time.monotonic()
         if now < self._metadata_until:
             return self._metadata
@@ -135,7 +141,7 @@ class Provider:
     def _check_metadata(self, found: Mapping[str, Any]) -> None:
         if found.get("issuer") != self.settings.issuer:
             raise Unavailable(
-                f"its configuration is that of the issuer {str(found.get('issuer'))[:200]!r}, which has to be exactly "
+                f"its configuration names the issuer {str(found.get('issuer'))[:200]!r}, which must be exactly "
                 f"RINGFENCE_OIDC_ISSUER ({self.settings.issuer!r})"
             )
         for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
@@ -163,7 +169,7 @@ class Provider:
             reason = str(error.error)[:60]
             log.warning("Single sign-on with %s: the code was refused: %r", self.settings.host, reason)
             raise NotProven(
-                f"The identity provider refused to complete the login ({reason}). Log in again; if it stays so, an "
+                f"The identity provider refused to complete the login ({reason}). Log in again; if it fails again, an "
                 "administrator should compare RINGFENCE_OIDC_CLIENT_ID, its secret and the redirect URI "
                 f"{self.settings.redirect_uri} with what is registered there"
             ) from None
@@ -174,10 +180,13 @@ class Provider:
     def _judge(
         self, connection: Connection, metadata: Mapping[str, Any], token: Mapping[str, Any], nonce: str
     ) -> dict[str, Any]:
-        """The ID token's claims: signature, issuer, audience, times, nonce, at_hash."""
+        """Return the ID token's claims, after checking signature, issuer, audience, times, nonce and at_hash.
+
+        Raises NotProven and Unavailable.
+        """
         text = token.get("id_token")
         if not isinstance(text, str):
-            raise NotProven("The provider sent no ID token. An administrator should have `openid` among the scopes")
+            raise NotProven("The provider sent no ID token. An administrator should add `openid` to the scopes")
         try:
             parsed = self._decode(connection, metadata, text)
             options: dict[str, Any] = {
@@ -198,13 +207,13 @@ class Provider:
             kind = getattr(error, "claim", "") or getattr(error, "error", "") or type(error).__name__
             log.warning("Single sign-on with %s: the ID token was refused: %s", self.settings.host, kind)
             raise NotProven(
-                f"The provider's ID token is not valid ({kind}). Log in again; if it stays so, an administrator "
+                f"The provider's ID token is not valid ({kind}). Log in again; if it fails again, an administrator "
                 "should compare this machine's clock and RINGFENCE_OIDC_CLIENT_ID with the provider's"
             ) from None
         return dict(claims)
 
     def judge_logout(self, text: str) -> LogoutToken:
-        """What a token of the back-channel says, which anybody may send. Raises Unavailable, NotProven."""
+        """Validate a back-channel logout token, which anybody may send. Raises Unavailable, NotProven."""
         metadata = self._discover()
         try:
             with self._connect() as connection:
@@ -217,7 +226,9 @@ class Provider:
     def _decode(
         self, connection: Connection, metadata: Mapping[str, Any], text: str, *, patient: bool = False
     ) -> jwt.Token:
-        """Signed by the provider, or JoseError. patient: its keys are not asked for again each time."""
+        """Decode a token signed by the provider; raises JoseError for any other. patient: limits how often an unknown
+        key makes it fetch the provider's keys again.
+        """
         offered = metadata.get("id_token_signing_alg_values_supported")
         known = [name for name in SIGNED_BY if not isinstance(offered, list) or name in offered]
         registry = JWSRegistry(algorithms=known, strict_check_header=False)
@@ -239,7 +250,10 @@ class Provider:
     def _with_userinfo(
         self, connection: Connection, metadata: Mapping[str, Any], token: Mapping[str, Any], claims: dict[str, Any]
     ) -> dict[str, Any]:
-        """What the ID token leaves out, where a claim that is needed here is missing; the token's own claims win."""
+        """Add the userinfo's claims if a claim that is needed here is missing. The ID token's claims take precedence.
+
+        Raises NotProven and Unavailable.
+        """
         wanted = (self.settings.name_claim, self.settings.groups_claim)
         endpoint, access = metadata.get("userinfo_endpoint"), token.get("access_token")
         if all(claim_of(claims, name) is not None for name in wanted) or not may_be_called(endpoint):
@@ -248,13 +262,13 @@ class Provider:
             return claims
         found = connection.get(str(endpoint), {"Authorization": f"Bearer {access}"})
         if found.get("sub") != claims["sub"]:
-            raise NotProven("The provider's userinfo is about somebody else. Log in again")
+            raise NotProven("The provider's userinfo is for another person. Log in again")
         return {**found, **claims}
 
 
 @lru_cache(maxsize=8)
 def provider(settings: OidcSettings, egress_allow: str) -> Provider:
-    """The provider of these settings, one for each process. Raises ImproperlyConfigured."""
+    """Return the provider for these settings, one for each process. Raises ImproperlyConfigured."""
     try:
         return Provider(settings, egress.Policy(egress_allow))
     except ValueError as error:

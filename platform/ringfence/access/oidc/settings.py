@@ -1,4 +1,4 @@
-"""What is configured of single sign-on: `RINGFENCE_OIDC_*`, as a pure function of the environment."""
+"""The settings of single sign-on, `RINGFENCE_OIDC_*`: a pure function of the environment."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ _PREFIX: Final = "RINGFENCE_OIDC_"
 
 @dataclass(frozen=True, slots=True)
 class OidcSettings:
-    """One provider. `redirect_uri`: what is registered there. `groups_file`: None where groups give no rights."""
+    """One provider. redirect_uri: as registered there; groups_file: None if groups give no rights."""
 
     issuer: str
     client_id: str
@@ -30,19 +30,22 @@ class OidcSettings:
 
     @property
     def host(self) -> str:
-        """The provider, for people."""
+        """The provider's name in messages."""
         return urlsplit(self.issuer).netloc
 
     def client_secret(self) -> str:
-        """Read at each use, so that a new one needs no restart; "" for a public client. Raises ImproperlyConfigured."""
+        """The secret; "" for a public client. It is read at each use, so that a new one needs no restart.
+
+        Raises ImproperlyConfigured.
+        """
         if self.secret_file is None:
             return ""
         try:
             secret = self.secret_file.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise ImproperlyConfigured(
-                f"{_PREFIX}CLIENT_SECRET_FILE={self.secret_file} cannot be read ({type(error).__name__}): give the "
-                "web process's user the right to read it"
+                f"{_PREFIX}CLIENT_SECRET_FILE={self.secret_file} cannot be read ({type(error).__name__}): let the user "
+                "of the web process read it"
             ) from None
         if not secret:
             raise ImproperlyConfigured(
@@ -53,7 +56,7 @@ class OidcSettings:
 
 
 def may_be_called(url: object) -> bool:
-    """https, or http to this very machine: nothing else is sent a code or a secret."""
+    """Return whether codes and secrets may be sent there: over https, or over http to this machine."""
     if not isinstance(url, str):
         return False
     try:
@@ -67,7 +70,7 @@ def may_be_called(url: object) -> bool:
 
 
 def oidc_settings(environment: Mapping[str, str]) -> OidcSettings | None:
-    """None where RINGFENCE_OIDC_ISSUER is not set. Raises ImproperlyConfigured with what to do."""
+    """Return the settings; None if RINGFENCE_OIDC_ISSUER is not set. Raises ImproperlyConfigured with the remedy."""
     given = {
         name.removeprefix(_PREFIX): value.strip()
         for name, value in environment.items()
@@ -112,12 +115,12 @@ def oidc_settings(environment: Mapping[str, str]) -> OidcSettings | None:
     )
     if given:
         hint = " (a secret comes from a file: CLIENT_SECRET_FILE)" if "CLIENT_SECRET" in given else ""
-        raise ImproperlyConfigured(f"{_PREFIX}{min(given)} is no setting{hint}: see docs/access.md")
+        raise ImproperlyConfigured(f"{_PREFIX}{min(given)} is not a setting{hint}: see docs/access.md")
     return found
 
 
 def password_login(given: str, oidc: OidcSettings | None) -> bool:
-    """RINGFENCE_PASSWORD_LOGIN: whether accounts log in with passwords. Raises ImproperlyConfigured."""
+    """Return whether accounts log in with passwords: RINGFENCE_PASSWORD_LOGIN. Raises ImproperlyConfigured."""
     if given not in ("", "0", "1"):
         raise ImproperlyConfigured(f"RINGFENCE_PASSWORD_LOGIN={given}: 1 or 0 is expected")
     if given == "0" and oidc is None:

@@ -58,7 +58,7 @@ def parse(text: str, form: str) -> list[dict[str, str]]:
             # Every scalar as it is written: 1.50 stays 1.50, and `no` stays no.
             values = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506 - it makes strings, lists and maps only
         except (yaml.YAMLError, ValueError, RecursionError) as error:
-            raise bad_request(f"This is no YAML: {error}") from error
+            raise bad_request(f"This is not YAML: {error}") from error
     else:
         values = read(text.encode())
     listed = values if isinstance(values, list) else [values]
@@ -67,7 +67,7 @@ def parse(text: str, form: str) -> list[dict[str, str]]:
     configs = [_name_of(object_of(value, "Each connector")) for value in listed]
     names = [config["name"] for config in configs]
     if len(set(names)) < len(names):
-        raise bad_request("A connector is there twice.")
+        raise bad_request("A connector is listed twice.")
     return configs
 
 

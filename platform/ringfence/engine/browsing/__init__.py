@@ -1,1 +1,1 @@
-"""What a worker reads of topics for people: lists, pages of records with filters, where records came from, groups."""
+"""Reads topics for the pages: lists, records with filters, the origins of records, and consumer groups."""

@@ -1,7 +1,7 @@
-"""A small language to choose records by: `value.carrier == "UA" and (value.delay > 15 or not headers.source)`. Pure.
+"""A small language for filters: `value.carrier == "UA" and (value.delay > 15 or not headers.source)`. Pure.
 
-Nothing is evaluated as code: an expression is parsed into a tree of a few kinds of nodes. Each costs a bounded number
-of steps for a record. What a record does not have is null. Comparing values of different kinds is false, not an error.
+Nothing is evaluated as code: an expression is parsed into a tree of a few kinds of nodes. Each takes a bounded number
+of steps for a record. A missing field is null. Comparing values of different types is false, not an error.
 
     or, and, not, ( )
     == != < <= > >=          numbers with numbers, strings with strings
@@ -30,7 +30,7 @@ Node = Callable[[Names], Any]
 
 
 class Wrong(ValueError):
-    """The expression cannot be read. The message names the place."""
+    """The expression is invalid. The message names the place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class _Token:
 
 
 def parse(text: str) -> Callable[[Names], bool]:
-    """What tells whether a record is wanted, by its names (`key`, `value` …). Raises `Wrong`."""
+    """Return a function from a record's names (`key`, `value` …) to whether it matches. Raises `Wrong`."""
     if len(text) > LONGEST:
         raise Wrong(f"an expression has at most {LONGEST} characters")
     parser = _Parser(_tokens(text))

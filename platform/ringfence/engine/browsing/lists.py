@@ -1,4 +1,4 @@
-"""The topics of the workers' cluster."""
+"""Lists and describes the topics of the workers' cluster."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ MOST_DESCRIBED: Final = 200
 def describe_topics(
     asked: DescribeTopics, worker: WorkerConfig, rules: TopicRules, limit: Deadline
 ) -> dict[str, object]:
-    """Without `names`: every topic's name, and which of them are internal. Raises `Refused`."""
+    """Describe these topics; without `names`, return all names and which of them are internal. Raises `Refused`."""
     connection, access = worker.connection("ringfence-topics"), rules.access("")
     try:
         if asked.names is None:

@@ -1,4 +1,4 @@
-"""Where a record came from, and which records came with a source offset: as a worker finds it in Kafka."""
+"""Finds in Kafka where a record came from, and which records were committed with a source offset."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,8 +23,8 @@ from ringfence.worker_config import WorkerConfig
 def find_origin(
     asked: FindOrigin, worker: WorkerConfig, rules: TopicRules, offsets: ConnectorOffsets, limit: Deadline
 ) -> dict[str, object]:
-    """`transaction` is null where the record belongs to none; `source` where its source offsets are not to be found,
-    and `why` says why. Raises `Refused`."""
+    """Return the origin as JSON: `transaction` is null if the record belongs to none; `source` is null if its source
+    offsets are not found, and `why` has the reason. Raises `Refused`."""
     check_topic(asked.place, worker, rules)
     writers = writers_of(asked.place, worker)
 
@@ -39,7 +39,7 @@ def find_origin(
 
 
 def _holder(connection: Connection, found: Producer, limit: Deadline) -> tuple[Held | None, str]:
-    """The transactional id that has the producer id now, with its coordinator's word."""
+    """Return the transactional id that has the producer id now, as its coordinator describes it; and a problem."""
     if found.segment is None:
         return None, ""
     try:
@@ -83,7 +83,11 @@ def _source(
     if found.segment.marker is None:
         return None, "The transaction is open: its source offsets are written when it is committed."
     if found.segment.marker is Marker.ABORT:
-        return None, "The transaction was aborted: nobody sees the record, and no source offset was committed with it."
+        return (
+            None,
+            "The transaction was aborted: no read_committed reader sees the record, and no source offset was committed "
+            "with it.",
+        )
     likely = [each for each in writers if held and held.transactional_id.startswith(f"{worker.group_id}-{each.name}-")]
     troubles = []
     for writer in likely or writers:
@@ -102,8 +106,8 @@ def _source(
     if not writers:
         return None, "No connector of this cluster is known to write to this topic."
     return None, (
-        "No source offset of this transaction is in the offsets topic: a newer one took its place (compaction), the "
-        "connector commits a consumer group's offsets, or somebody else wrote the record."
+        "No source offset of this transaction is in the offsets topic: a newer one has replaced it (compaction), the "
+        "connector commits a consumer group's offsets, or another client wrote the record."
     )
 
 
@@ -131,7 +135,7 @@ def _source_json(source: Transaction, scrubber: Scrubber) -> dict[str, object]:
 def find_records_of(
     asked: FindRecords, worker: WorkerConfig, offsets: ConnectorOffsets, limit: Deadline
 ) -> dict[str, Any]:
-    """`found` is null where the source offset is not in its topic any more. Raises `Refused`."""
+    """Return the records as JSON; `found` is null if the source offset is no longer in its topic. Raises `Refused`."""
     (writer,) = writers_of(asked.place, worker)
 
     def ask(connection: Connection) -> RecordsOf | None:

@@ -1,4 +1,4 @@
-"""A page of a topic's records for people: found by place, key, text and expression, decoded, without secrets."""
+"""Reads a page of a topic's records: filtered by position, key, text and expression, decoded, without secrets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class _Decoders:
 
 
 def read_records(asked: ReadRecords, worker: WorkerConfig, rules: TopicRules, limit: Deadline) -> dict[str, object]:
-    """Raises `Refused`."""
+    """Return the page as JSON. Raises `Refused`."""
     check_topic(asked.place, worker, rules)
     writers = writers_of(asked.place, worker)
     decoders = _decoders(asked, worker, writers)
@@ -77,7 +77,7 @@ def _decoders(asked: ReadRecords, worker: WorkerConfig, writers: Sequence[Writer
 
 
 def _decoder(named: str, half: str, config: Mapping[str, str], worker: WorkerConfig, scrubber: Scrubber) -> Decoder:
-    """With the registry that is named, else with that of the connector's converter, else with the worker's."""
+    """Return a decoder with the named registry, else with the one of the connector's converter, else the worker's."""
     prefix = f"{half}.converter."
     settings: dict[str, str] = {}
     for known in (config, worker.settings):
@@ -97,7 +97,7 @@ def _decoder(named: str, half: str, config: Mapping[str, str], worker: WorkerCon
 
 
 def _test(asked: ReadRecords, decoders: _Decoders) -> Any:
-    """Whether a record that was met is wanted; None where all are."""
+    """Return the filter for records; None if all are wanted."""
     try:
         wanted = expression.parse(asked.where) if asked.where.strip() else None
     except expression.Wrong as error:
@@ -126,7 +126,7 @@ def _is_key(decoded: DecodedValue, key: str) -> bool:
 
 
 def _texts(met: MetRecord, key: DecodedValue, value: DecodedValue, decoder: Decoder) -> list[str]:
-    """All that a search looks into."""
+    """Return the texts in which a search looks."""
     headers = [text for name, data in met.headers for text in (name, decoder.decode(data).text)]
     return [key.text, value.text, *headers]
 

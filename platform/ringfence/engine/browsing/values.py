@@ -1,7 +1,7 @@
-"""Bytes of a record as a value that a filter can ask and a person can read: null, JSON, string, or hexadecimal.
+"""Decodes the bytes of a record into a value for filters and a text for people: null, JSON, string, or hexadecimal.
 
-Values in the form of a Schema Registry are read with its schemas: Avro, JSON Schema, Protobuf. Secrets of the
-connector's configuration are taken out first, so that neither a page nor a filter tells them.
+Values with a schema of a Schema Registry are decoded with it: Avro, JSON Schema, Protobuf. Secrets of the connector's
+configuration are removed first, so that neither a page nor a filter reveals them.
 """
 
 import datetime as dt
@@ -24,9 +24,9 @@ _KINDS: Final = {"AVRO": "Avro", "JSON": "JSON Schema", "PROTOBUF": "Protobuf"}
 
 @dataclass(frozen=True, slots=True)
 class DecodedValue:
-    """kind: null, empty, JSON, JSON with schema, string, hex, or the form of a registry's schema.
+    """kind: null, empty, JSON, JSON with schema, string, hex, or the type of the registry's schema.
 
-    value: for filters; text: for people. schema: the id that it names, or the name; problem: why it was not used.
+    value: for filters; text: for people; schema: its id or name; problem: why the schema was not used.
     """
 
     kind: str
@@ -36,7 +36,7 @@ class DecodedValue:
     problem: str = ""
 
     def as_json(self, size: int, read: int) -> dict[str, object]:
-        """size: of the whole, -1 for null; read: how much of it was decoded, both in bytes."""
+        """Return the JSON for a page. size: of the whole value, -1 for null; read: how much was decoded, in bytes."""
         cut = len(self.text) > _SHOWN or read < size
         return {
             "kind": self.kind,
@@ -49,7 +49,7 @@ class DecodedValue:
 
 
 class Decoder:
-    """Of one question's keys or values."""
+    """Decodes the keys, or the values, of one question."""
 
     def __init__(self, reader: SchemaReader | None, scrubber: Scrubber, why_no_reader: str = "") -> None:
         self._reader = reader
@@ -98,12 +98,12 @@ class Decoder:
         clean = self._scrubber.value(value)
         text = json.dumps(clean, indent=2, ensure_ascii=False, default=str)
         if not all(char.isprintable() or char in _PLAIN for char in text):
-            text = json.dumps(clean, indent=2, default=str)  # nothing that was an escape comes to life
+            text = json.dumps(clean, indent=2, default=str)  # escape sequences stay escaped
         return DecodedValue(kind, clean, text, schema)
 
 
 def _as_text(data: bytes) -> str | None:
-    """UTF-8 with nothing in it that is not shown as itself; what a cut has halved at the end is left out."""
+    """Return UTF-8 text if all of it is printable, else None. A character that is cut off at the end is left out."""
     for shorter in range(4):
         try:
             text = data[: len(data) - shorter].decode()
@@ -124,7 +124,7 @@ _PLAINLY: Final[dict[type, Callable[[Any], object]]] = {
 
 
 def _plain(value: Any) -> Any:
-    """As JSON can have it."""
+    """Return the value with types that JSON has."""
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""The connectors that write to a topic, as a question brings them along: how to reach the topic, and their secrets."""
+"""The connectors that write to a topic, as a question contains them: how to reach the topic, and their secrets."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class Writer:
-    """secret: the names of its secret settings; topics: all that it has written to."""
+    """A connector. secret: the names of its secret settings; topics: all that it has written to."""
 
     name: str
     resolved: Resolved = field(repr=False)
@@ -31,12 +31,12 @@ class Writer:
         return self.resolved.config
 
     def secrets(self) -> list[str]:
-        """The values that must not be seen."""
+        """The values that must not be shown."""
         return [*filter(None, (self.config.get(key, "") for key in self.secret)), *self.resolved.found.values()]
 
 
 def writers_of(place: TopicPlace, worker: WorkerConfig) -> list[Writer]:
-    """As the web process knows them."""
+    """Return the writers that the web process has sent."""
     providers = ConfigProviders(worker.settings)
     found = []
     for each in place.writers:
@@ -52,7 +52,7 @@ def scrubber_of(writers: Sequence[Writer]) -> Scrubber:
 
 
 def check_topic(place: TopicPlace, worker: WorkerConfig, rules: TopicRules) -> None:
-    """Raises `Refused` for an internal topic, unless an administrator asks. The config topic is shown to nobody."""
+    """Raise `Refused` for an internal topic, unless an administrator asks; for the config topic in any case."""
     what = rules.access("").internal(place.topic)
     if not what:
         return
@@ -66,7 +66,7 @@ def check_topic(place: TopicPlace, worker: WorkerConfig, rules: TopicRules) -> N
 def on_topic(
     place: TopicPlace, worker: WorkerConfig, writers: Sequence[Writer], ask: Callable[[Connection], Answer]
 ) -> Answer:
-    """The answer with the first credentials that get one: those of the connector named in `via`, or the worker's.
+    """Return the answer with the first credentials that work: those of the connector in `via`, then the worker's.
 
     Raises `Refused`.
     """

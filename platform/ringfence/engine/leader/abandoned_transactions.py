@@ -24,7 +24,7 @@ _AGAIN_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """One connector's attempts whose ids were fenced; or `trouble`, after which they are tried again."""
+    """One connector's attempts, and `trouble` if fencing their ids failed; then it is tried again."""
 
     attempts: Sequence[TaskStatus]
     fenced: FenceResult
@@ -41,7 +41,7 @@ class AbandonedTransactions:
         wake: Callable[[], None],
         seconds: float = SECONDS,
     ) -> None:
-        """`seconds`: for a fence with one of the ways."""
+        """ways: returns the connections with which a connector's ids may be fenced; seconds: the limit for each."""
         self._seconds = seconds
         self._group_id = group_id
         self._ways = ways
@@ -74,7 +74,7 @@ class AbandonedTransactions:
             return fenced
 
     def take_finished(self) -> list[Ended]:
-        """What has come to an end since the last call."""
+        """Return what has finished since the last call."""
         ended = []
         for name, (attempts, future) in list(self._running.items()):
             if not future.done():
@@ -93,5 +93,5 @@ class AbandonedTransactions:
         return ended
 
     def close(self) -> None:
-        """Begin no more; what runs ends by itself and is harmless."""
+        """Start no more fences. Those that run end by themselves and do no harm."""
         self._pool.shutdown(wait=False, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""A command's way through the worker: deadline, its class (`commands`), the answer (design: "A command")."""
+"""Carries out commands on the leader: checks the deadline, runs the command's class (`commands`), and answers."""
 
 import threading
 
@@ -31,10 +31,10 @@ class CommandService:
         self._taken: dict[str, None] = {}
 
     def execute(self, command: SentCommand, limit: Deadline) -> dict[str, object]:
-        """`limit`: when its sender stops waiting. The answer for it.
+        """Carry out a command and return its answer. limit: when its sender stops waiting. Raises `Refused`.
 
-        A command whose deadline has passed is not carried out, whenever it wakes up: it is asked here, and once more
-        right before the write.
+        A command whose deadline has passed is not carried out. The deadline is checked here, and again right before
+        the write.
         """
         try:
             if limit.expired:
@@ -43,7 +43,7 @@ class CommandService:
             request = _parse(command)
             with about(request.on or ""):
                 side = LeadingWorker(self._leader, self._plugins, self._reporter, self._connection, limit)
-                side.state()  # refused where another worker leads
+                side.state()  # raises `Refused` if another worker leads
                 outcome = command_of(request, side).run(lambda done: self._report_done(command, done))
                 return {"ok": True, **outcome.answer()}
         except Refused as refusal:
@@ -51,7 +51,7 @@ class CommandService:
             return refusal.answer()
 
     def _once(self, request_id: str) -> None:
-        """A client library may send a message again after a time-out: the copy does nothing."""
+        """Refuse a copy of a request: a client library may send a message again after a timeout."""
         with self._lock:
             if request_id in self._taken:
                 raise Refused(409, "This request was received twice; the first one is carried out")

@@ -1,6 +1,6 @@
-"""`config.action.reload=restart`: connectors whose files of config providers were changed under them.
+"""`config.action.reload=restart`: finds connectors to restart, because a file of a config provider has changed.
 
-No value is read here, only when and how large its file is: values are for the plugin's and the task's process.
+It only compares time and size of the files. Only the plugin's and the task's process read their values.
 """
 
 import os
@@ -20,7 +20,7 @@ Stamp = tuple[tuple[int, int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class _Watched:
-    """`used`: the files as they were when the connector last started; `last`: as they were at the last look."""
+    """used: the files' stamps when the connector last started; last: those of the last check."""
 
     config_offset: int
     used: Stamp
@@ -28,17 +28,20 @@ class _Watched:
 
 
 class ConfigReloads:
-    """What one leader has seen. Changes from before its term are not noticed: what starts then reads the new values."""
+    """The stamps of one term. It misses earlier changes, but whatever starts in the term reads the new values."""
 
     def __init__(self, settings: Mapping[str, str], every_s: float = _EVERY_SECONDS) -> None:
-        """`settings`: the worker's."""
+        """settings: the worker's; every_s: the time between two checks."""
         self._providers = ConfigProviders(settings)
         self._every_s = every_s
         self._next = 0.0
         self._watched: dict[ConnectorName, _Watched] = {}
 
     def due(self, connectors: Iterable[ConnectorState], now: float) -> list[ConnectorName]:
-        """Those to restart. A file that is still being written, or is away, is waited for: two looks must agree."""
+        """Return the connectors to restart. now: monotonic.
+
+        Two checks in a row must find the same files, since one may be missing or incomplete while it is written.
+        """
         if now < self._next:
             return []
         self._next = now + self._every_s
@@ -65,7 +68,7 @@ class ConfigReloads:
 
 
 def _stamp(files: Iterable[Path]) -> Stamp | None:
-    """None while one of them is not there."""
+    """Return time and size of each file; None if one of them is missing."""
     try:
         found = [os.stat(file) for file in files]
     except OSError:

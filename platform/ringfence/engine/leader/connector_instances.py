@@ -1,6 +1,6 @@
-"""Connector instances on the leader: started for each connector, asked for task configurations.
+"""Manages the connector instances on the leader: starts one for each connector, and asks it for task configurations.
 
-They run in the plugin process; calls may take seconds, so none is made on the leader's thread.
+They run in the plugin process. Calls may take seconds, so none is made on the leader's thread.
 """
 
 import logging
@@ -31,7 +31,7 @@ _OFFSETS_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class TaskSet:
-    """The answer of a connector instance: `tasks` or `trace`, or neither where it has to be asked again."""
+    """The answer of a connector instance: `tasks` or `trace`; neither if it must be asked again."""
 
     connector: ConnectorName
     config_offset: int
@@ -40,7 +40,7 @@ class TaskSet:
 
 
 class Instances:
-    """Which connector instances run, and questions to them under way. Thread-safe."""
+    """The running connector instances, and the requests to them. Thread-safe."""
 
     def __init__(
         self,
@@ -49,7 +49,9 @@ class Instances:
         wake: Callable[[], None],
         on_upgrade: Callable[[ConnectorName, str], None] = lambda _name, _text: None,
     ) -> None:
-        """`on_upgrade(connector, text)`: it runs another version of its plugin than is installed."""
+        """wake: called when an answer is there. on_upgrade(connector, text): called when another version of the
+        plugin is installed than the instance runs.
+        """
         self._host = host
         self._upgrades = PluginUpgrades(host, on_upgrade)
         self._offsets = offsets
@@ -65,9 +67,9 @@ class Instances:
     def make(
         self, name: ConnectorName, config: Mapping[str, str], grant: TopicGrantRecord | None
     ) -> list[dict[str, str]]:
-        """Start an instance in place of the one that runs, and ask for its tasks; one that fails at it is stopped.
+        """Start a new instance, which replaces a running one, and return its task configurations.
 
-        Raises `PluginError`.
+        Raises `PluginError` if that fails; then the instance is stopped.
         """
         self._offsets.await_view()
         limit = Deadline.after(_OFFSETS_SECONDS)
@@ -86,12 +88,12 @@ class Instances:
             raise
 
     def look_for_upgrades(self, now: float) -> None:
-        """Tell, beside the leader's thread, of plugins that were installed since their connectors were started."""
+        """Report plugins that were installed after their connectors started. It works on another thread."""
         if self._upgrades.is_due(now):
             self._pool.submit(self._upgrades.look)
 
     def mark_started(self, name: ConnectorName, config_offset: int) -> None:
-        """`make` succeeded, and its configuration was written at this offset."""
+        """Note that `make` succeeded, and that its configuration was written at this offset."""
         with self._lock:
             self._running[name] = config_offset
             self._raised.pop(name, None)
@@ -99,7 +101,7 @@ class Instances:
             self._failed.pop(name, None)
 
     def ask(self, connector: ConnectorState) -> bool:
-        """Have the tasks made beside the leader's thread, unless that is under way or failed just now; whether so."""
+        """Request the task configurations on another thread. Return False if that runs already, or has just failed."""
         name, config_offset = connector.name, connector.config_offset
         with self._lock:
             if name in self._asked:
@@ -133,7 +135,7 @@ class Instances:
         return TaskSet(name, config_offset, tasks, None)
 
     def answers(self) -> list[TaskSet]:
-        """Answers that have come since the last call."""
+        """Return the answers that have arrived since the last call."""
         with self._lock:
             done = {name: future for name, future in self._asked.items() if future.done()}
             for name in done:
@@ -148,35 +150,35 @@ class Instances:
         return results
 
     def trace_of(self, name: ConnectorName, config_offset: int) -> str | None:
-        """Why the instance of this configuration does not run, where it failed; or what it raised."""
+        """Return the trace of the instance with this configuration if it failed to start or raised an error."""
         failed = self._failed.get(name) or self._raised.get(name)
         return failed[1] if failed is not None and failed[0] == config_offset else None
 
     def note_error(self, name: ConnectorName, trace: str) -> None:
-        """A running instance raised an error: the connector is FAILED until another instance is made."""
+        """Note that a running instance raised an error. The connector is FAILED until it has a new instance."""
         with self._lock:
             if name in self._running:
                 self._raised[name] = (self._running[name], trace)
 
     def fail(self, name: ConnectorName, config_offset: int, trace: str) -> None:
-        """The instance failed outside of `ask`."""
+        """Note that the instance failed outside of `ask`."""
         with self._lock:
             self._failed[name] = (config_offset, trace, time.monotonic() + 60.0, 1)
             self._running.pop(name, None)
 
     def restart(self, name: ConnectorName) -> None:
-        """Somebody asked for it: a new instance in place of the one that runs or failed."""
+        """Replace the instance, whether it runs or has failed, because a user requested it."""
         with self._lock:
             if name in self._running or name in self._failed:
                 self._restarting.add(name)
         self.forget(name)
 
     def restarting(self, name: ConnectorName) -> bool:
-        """The new instance that `restart` asked for is neither there nor failed."""
+        """Return whether the new instance of `restart` has neither started nor failed yet."""
         return name in self._restarting
 
     def version_of(self, connector: ConnectorState) -> str | None:
-        """The version of the connector's plugin, as far as this process was told it; never asks."""
+        """Return the version of the connector's plugin if this process knows it; makes no call."""
         config = connector.config or {}
         own = self._upgrades.version_of(connector.name, config)
         return own or self._host.known_versions.get(version_key(config))
@@ -185,17 +187,19 @@ class Instances:
         return self._running.get(name) == config_offset
 
     def forget(self, name: ConnectorName) -> None:
-        """The connector was stopped or deleted, or its instance shall be made again."""
+        """Stop the instance: the connector was stopped or deleted, or needs a new instance."""
         if self._drop(name):
             self._pool.submit(self._stop, name)
 
     def discard(self, name: ConnectorName) -> None:
-        """What `make` started has no use: its configuration was not written. The older one gets an instance again."""
+        """Stop the instance that `make` started, since its configuration was not written. The stored one gets a new
+        instance.
+        """
         self._drop(name)
         self._pool.submit(self._stop, name)
 
     def _drop(self, name: ConnectorName) -> bool:
-        """Whether an instance of it was known to run."""
+        """Forget the instance; return whether one was running."""
         self._upgrades.forget(name)
         with self._lock:
             self._failed.pop(name, None)
@@ -209,17 +213,17 @@ class Instances:
             log.warning("Connector %s did not stop cleanly: %s", name, error)
 
     def running(self) -> list[ConnectorName]:
-        """Connectors with an instance."""
+        """Return the connectors with a running instance."""
         return list(self._running)
 
     def close(self) -> None:
-        """Stop all of them."""
+        """Stop all instances."""
         for name in self.running():
             self.forget(name)
         self._pool.shutdown(wait=False)
 
 
 def _tasks_max(config: Mapping[str, str]) -> int:
-    """0 where it comes from a config provider: the plugin process knows the number."""
+    """Return `tasks.max`; 0 if it comes from a config provider, whose value only the plugin process knows."""
     text = config.get("tasks.max", "1")
     return 0 if "${" in text else int(text)

@@ -1,4 +1,4 @@
-"""Records of the config topic that no leader of this cluster wrote: told to people."""
+"""Reports records of the config topic that were not written by a leader of this cluster."""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 class ForeignRecords:
-    """Each is told once for each worker that leads: nothing else remembers it."""
+    """Reports each record once for each worker that leads, since reports are not stored."""
 
     def __init__(self, config_topic: str, reporter: Reporter) -> None:
         self._topic = config_topic
@@ -21,7 +21,7 @@ class ForeignRecords:
         self._told: set[int] = set()
 
     def watch_term(self, writer: str) -> tuple[Stamper, Callable[[Sequence[LogRecord]], None]]:
-        """The stamper for what a new term writes, and who looks at all records that the term reads."""
+        """Return the stamper for the records of a new term, and a function to call with all records that it reads."""
         seal = StampSeal()
         watch = StampWatch(self._topic, seal)
         return Stamper(seal, writer), lambda records: self._tell(watch.look(records))

@@ -1,8 +1,8 @@
-"""The topics that connectors may write to follow the grants of the accounts that saved them.
+"""Updates the topics that connectors may write to when the grants of the accounts that saved them change.
 
-Grants are in the database, and what a connector may write to is in the config topic, where its tasks see it. So the
-leader compares the two and writes what differs. An account that is gone or inactive changes nothing: its connectors
-belong to people who stay. Where the database is away, nothing changes either.
+Grants are in the database; the topics of a connector are in the config topic, where its tasks see them. The leader
+compares the two and writes the differences. If an account is deleted or inactive, its connectors keep their topics,
+since others may depend on them. If the database does not answer, nothing changes.
 """
 
 import logging
@@ -31,11 +31,11 @@ _SECONDS: Final = 1.0
 _WRITE_SECONDS: Final = 10.0
 
 Rights = Mapping[str, tuple[Right, ...]]
-"""By the name of the account."""
+"""The rights by name of the account."""
 
 
 def changes(grants: Iterable[TopicGrantRecord], rights: Rights) -> list[tuple[TopicGrantRecord, TopicGrantRecord]]:
-    """The records that are out of date, each with what it should be. Pure."""
+    """Return the outdated records, each with its new version. Pure."""
     found = []
     for grant in grants:
         if grant.user not in rights:
@@ -48,12 +48,12 @@ def changes(grants: Iterable[TopicGrantRecord], rights: Rights) -> list[tuple[To
 
 
 def read_rights(names: Iterable[str]) -> Rights:
-    """Of the active accounts among these."""
+    """Return the rights of those accounts that are active."""
     return {user.get_username(): rights_of(user) for user in User.objects.filter(username__in=names, is_active=True)}
 
 
 class GrantWatch:
-    """Runs on a thread of its own in each worker, and works where that one leads."""
+    """Runs on a thread in each worker. It is active while that worker leads."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class GrantWatch:
         self._submit = submit
 
     def run(self, stop: threading.Event) -> None:
-        """Until `stop`."""
+        """Run until `stop`."""
         while not stop.wait(_SECONDS):
             if not self._leads():
                 continue
@@ -78,7 +78,7 @@ class GrantWatch:
                 close_old_connections()
 
     def look(self) -> None:
-        """Once. Raises `Refused` where this worker does not lead any more, or the write failed."""
+        """Compare and write once. Raises `Refused` if this worker no longer leads, or if the write fails."""
         grants = [one.topic_grant for one in self._state().existing() if one.topic_grant and one.topic_grant.user]
         if not grants:
             return

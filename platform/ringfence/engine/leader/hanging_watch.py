@@ -1,12 +1,16 @@
-"""The leader looks for hanging transactions (KIP-664) by itself: on the platform's topics, and on the connectors'.
+"""Searches for hanging transactions (KIP-664) on the leader: on the platform's topics and on the connectors' topics.
 
-It ends those that are safe to end: no coordinator holds them, and either they belong to a transactional id of this
-group, whose coordinator has just said that it holds no such transaction, or this leader has seen them hang for longer
-than any transaction may be open. Its own clock counts: the times in a partition are those of the records, which may be
-years old in a live transaction. The others are reported, and stand on the Overview page.
+It ends a transaction if no coordinator holds it, and if one of these is true:
 
-Leader and tasks also commit offsets of consumer groups in their transactions, so the groups' own topic is looked at,
-where the principal may read it. All programs of the cluster share it: only what is ours is ended there, or reported.
+- It belongs to a transactional id of this group, whose coordinator has just said that it has no such transaction.
+- This leader has seen it hang for longer than any transaction may be open, by the leader's clock. The times in a
+  partition are those of the records, which may be years old in a live transaction.
+
+Others are only reported, on the Overview page.
+
+Leader and tasks also commit offsets of consumer groups in their transactions, so it also searches the topic of the
+consumer groups if the principal may read it. All programs of the cluster share that topic, so only transactions of this
+group are ended or reported there.
 """
 
 import logging
@@ -40,7 +44,7 @@ Topics = Mapping[ConnectorName, Iterable[str]]
 
 @dataclass(slots=True)
 class Place:
-    """A cluster, and what of ours is there: the connectors that write to each topic."""
+    """A cluster, with the connectors that write to each topic there."""
 
     ways: list[AdminAccess]
     topics: dict[str, set[str]] = field(default_factory=dict)
@@ -48,9 +52,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One that hangs. connectors: those that write to its topic, none where it is the platform's own.
+    """A hanging transaction. connectors: those that write to its topic, none for a topic of the platform.
 
-    ended: it was ended just now; why_not: why it was not.
+    ended: whether it was just ended; why_not: the reason if it was not.
     """
 
     one: Hanging
@@ -60,7 +64,7 @@ class Found:
     why_not: str = ""
 
     def describe(self) -> dict[str, object]:
-        """For an event."""
+        """Return the fields of an event."""
         one = self.one
         return {
             "cluster": self.cluster,
@@ -77,7 +81,7 @@ class Found:
 
 
 def places_of(state: ClusterState, active: Topics, worker: WorkerConfig) -> list[Place]:
-    """Every cluster that connectors write to, the worker's own first."""
+    """Return every cluster that connectors write to, first the worker's own."""
     base = worker.connection("ringfence-hanging")
     own = {worker.config_topic, worker.offsets_topic, worker.status_topic, worker.events_topic}
     places = {
@@ -100,9 +104,9 @@ def places_of(state: ClusterState, active: Topics, worker: WorkerConfig) -> list
 
 
 def look(place: Place, group_id: str, hung_ms: Callable[[str, Hanging], float]) -> list[Found]:
-    """What hangs there; what is safe to end is ended. Raises `Refused` where nobody may look.
+    """Find the hanging transactions in a cluster, and end those that are safe to end.
 
-    hung_ms(cluster, one): for how long it has been seen to hang.
+    hung_ms(cluster, one): returns how long this leader has seen it hang. Raises `Refused` if no login may look.
     """
 
     def ask(way: AdminAccess) -> list[Found]:
@@ -119,7 +123,9 @@ def look(place: Place, group_id: str, hung_ms: Callable[[str, Hanging], float]) 
 
 
 def _of_groups(prober: HangingProber, group_id: str) -> list[Hanging]:
-    """What hangs of ours on the consumer groups' topic; [] where this principal may not read it, as most may not."""
+    """Return this group's hanging transactions on the consumer groups' topic; [] if this principal may not read it,
+    like most.
+    """
     try:
         hanging = prober.hanging([GROUP_OFFSETS], (), Deadline.after(_ASK_SECONDS))
     except Fatal as error:
@@ -129,14 +135,14 @@ def _of_groups(prober: HangingProber, group_id: str) -> list[Hanging]:
 
 
 def _is_ours(one: Hanging, group_id: str) -> bool:
-    """A task's, or the leader's."""
+    """Return whether it belongs to a task or to the leader."""
     return one.transactional_id.startswith(f"{group_id}-") or one.transactional_id == leader_transactional_id(group_id)
 
 
 def _settle(prober: HangingProber, one: Hanging, place: Place, way: AdminAccess, wait_ms: float) -> Found:
     writers, cluster = tuple(sorted(place.topics.get(one.topic, ()))), way.connection.bootstrap
     if wait_ms > 0:
-        why = f"Nobody tells whose it is: it is ended by itself where it still hangs in {wait_ms / 1000:.0f} s"
+        why = f"Its owner is unknown: it is ended automatically where it still hangs in {wait_ms / 1000:.0f} s"
         return Found(one, writers, cluster, False, why)
     try:
         prober.abort(one)
@@ -147,10 +153,10 @@ def _settle(prober: HangingProber, one: Hanging, place: Place, way: AdminAccess,
 
 
 class HangingWatch:
-    """Looks once a minute, beside the leader's thread. All methods are called on the leader's thread."""
+    """Searches once a minute, on another thread. All methods are called on the leader's thread."""
 
     def __init__(self, worker: WorkerConfig, tell: Callable[[list[Found]], None]) -> None:
-        """`tell` gets what was found whenever something hangs, or no longer does."""
+        """tell: called with what was found whenever a transaction hangs, or no longer does."""
         self._worker = worker
         self._tell = tell
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="hanging")
@@ -160,7 +166,7 @@ class HangingWatch:
         self._since: dict[tuple[str, Key], float] = {}
 
     def step(self, state: ClusterState, active: Topics) -> None:
-        """Begin a look where one is due; tell what the last one found."""
+        """Start a search if it is due, and report what the last one found. active: topics by connector."""
         if self._running is not None and self._running.done():
             done, self._running = self._running, None
             found = done.result()
@@ -180,7 +186,7 @@ class HangingWatch:
                 except Refused as refusal:
                     log.info("%s", refusal)
         except Exception:
-            # The root of the look: what it does is no condition of leading.
+            # The root of the search. A failure must not end the leadership.
             log.exception("Hanging transactions could not be looked for; it is tried again in a minute")
         left = {(one.cluster, one.one.key) for one in found}
         self._since = {key: since for key, since in self._since.items() if key in left}
@@ -191,12 +197,12 @@ class HangingWatch:
         return (now - self._since.setdefault((cluster, one.key), now)) * 1000
 
     def close(self) -> None:
-        """Begin no more."""
+        """Start no more searches."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 def report_ended(reporter: Reporter, connector: str, one: Hanging, by: str) -> None:
-    """An event, from which the audit trail and the metric are made. by: who ended it (round, leader)."""
+    """Report an event, on which the audit trail and the metric are based. by: who ended it (round, leader)."""
     reporter.event(
         "hanging",
         connector,
@@ -213,7 +219,7 @@ def report_ended(reporter: Reporter, connector: str, one: Hanging, by: str) -> N
 
 
 def report_found(reporter: Reporter, found: list[Found]) -> None:
-    """Events for those that were ended, and one that says what is left."""
+    """Report an event for each transaction that was ended, and one with the rest."""
     for one in found:
         if one.ended:
             connector = one.connectors[0] if len(one.connectors) == 1 else ""

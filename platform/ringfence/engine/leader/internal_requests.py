@@ -16,14 +16,14 @@ _WRITE_SECONDS = 20.0
 
 
 def rotate_key(term: Term, keys: SessionKeys, now_ms: int) -> None:
-    """Make a new key where the newest has lived as long as it may. On the leader's thread."""
+    """Write a new key if the newest has expired. Call it on the leader's thread."""
     if keys.due(term.state.session_key, now_ms):
         made = keys.make_key(now_ms)
         term.write(lambda state: [made] if keys.due(state.session_key, now_ms) else [], Deadline.after(_WRITE_SECONDS))
 
 
 def check_signature(keys: SessionKeys, state: ClusterState, request: Fence) -> None:
-    """Raises `Refused` in Kafka Connect's words unless the request was signed with the newest key."""
+    """Raise `Refused`, with Kafka Connect's message, unless the request is signed with the newest key."""
     algorithm = request.algorithm
     try:
         payload = base64.b64decode(request.payload, validate=True)
@@ -56,9 +56,9 @@ def check_signature(keys: SessionKeys, state: ClusterState, request: Fence) -> N
 
 
 def fence(state: ClusterState, name: ConnectorName, await_round: Callable[[ConnectorName], None]) -> None:
-    """Answer when the round of the connector's newest generation is over. 404 where there is no such connector.
+    """Wait until the round of the connector's newest generation is over. Raises `Refused`, 404 for no such connector.
 
-    The reconcile loop has begun a round that is due by itself; none is begun where none is due.
+    It starts no round: the reconcile loop starts each one that is due.
     """
     if name not in state:
         raise Refused(404, f"Connector {name} not found")

@@ -1,4 +1,4 @@
-"""Writing what a job plans, and what its sender is told of a write that did not go through."""
+"""Writes the records of a job's plan, and tells its sender if the write has failed."""
 
 import time
 from collections.abc import Callable
@@ -23,7 +23,7 @@ _IN_DOUBT: Final = (
 
 
 def carry_out_all(first: Job, jobs: Jobs, term: Term, announce: Callable[[ClusterState, ClusterState], None]) -> None:
-    """This one and those that wait behind it, for a moment: with many connectors a pass of the loop takes seconds."""
+    """Carry out this job, and for a moment those that wait behind it: a pass of the loop may take seconds."""
     until = time.monotonic() + _TURN_SECONDS
     job: Job | None = first
     while job is not None:
@@ -32,9 +32,9 @@ def carry_out_all(first: Job, jobs: Jobs, term: Term, announce: Callable[[Cluste
 
 
 def carry_out(job: Job, term: Term, announce: Callable[[ClusterState, ClusterState], None]) -> None:
-    """Write what the job's plan answers, and answer the job. Raises what ends or holds up the term."""
+    """Write the records of the job's plan, and answer the job. Raises errors that end or delay the term."""
     before = term.state
-    # One try must not take long: a group that rebalances waits for this member, and the write for the group.
+    # An attempt must not take long: a group that rebalances waits for this member, and the write for the group.
     limit, doubt = (Deadline.after(job.deadline.slice(seconds)) for seconds in (TRY_SECONDS, _DOUBT_SECONDS))
     try:
         state, offset = term.write(job.due, limit, doubt)

@@ -15,21 +15,21 @@ from ringfence.requests.refused import Refused
 
 @dataclass(slots=True)
 class Job:
-    """A plan, until when it is wanted, and whom to tell."""
+    """A plan with its deadline, and the future for its result."""
 
     plan: Plan
     deadline: Deadline
     result: "Future[Written]" = field(default_factory=Future)
 
     def due(self, state: ClusterState) -> Records:
-        """The plan's answer; a `Refused` where it comes too late."""
+        """Return the plan's records. Raises `Refused` if the deadline has passed."""
         if self.deadline.expired:
             raise Refused(500, "Request timed out before it was carried out: nothing was changed. Send it again")
         return self.plan(state)
 
 
 class Jobs:
-    """Filled by any thread, emptied by the leader's."""
+    """A queue. Any thread puts jobs in; the leader's thread takes them."""
 
     def __init__(self) -> None:
         self._jobs: deque[Job] = deque()
@@ -42,13 +42,13 @@ class Jobs:
             self._changed.notify()
 
     def wake(self) -> None:
-        """End a `next` that waits, or the next one that would: one, however often it is called in the meantime."""
+        """End the waiting `next`, or the next one that would wait. Several calls in between end only one."""
         with self._changed:
             self._woken = True
             self._changed.notify()
 
     def next(self, seconds: float) -> Job | None:
-        """The next one; None where none comes within `seconds`, or where somebody woke the leader."""
+        """Return the next job; None if there is none within `seconds`, or after `wake`."""
         with self._changed:
             self._changed.wait_for(lambda: self._jobs or self._woken, seconds)
             if self._jobs:
@@ -57,11 +57,11 @@ class Jobs:
             return None
 
     def waiting(self) -> bool:
-        """Whether `next` would answer with a job at once."""
+        """Return whether `next` would return a job at once."""
         return bool(self._jobs)
 
     def refuse(self, refusal: Callable[[], Refused]) -> None:
-        """Answer all that wait."""
+        """Answer all waiting jobs with this refusal."""
         with self._changed:
             waiting = [*self._jobs]
             self._jobs.clear()

@@ -1,4 +1,4 @@
-"""What a command uses of the worker that leads (`commands.LeaderSide`), within its sender's time."""
+"""Gives a command access to the worker that leads (`commands.LeaderSide`), until its sender's deadline."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -74,14 +74,14 @@ class LeadingWorker:
         self._leader.wake()
 
     def await_round(self, name: ConnectorName) -> None:
-        """Until nothing of the connector's old generation can commit any more."""
+        """Wait until no task of the connector's old generation can commit any more. Raises `Refused`."""
         log: ConfigLog | None = None
         try:
             while not self.limit.expired:
                 try:
                     state = self._leader.state()
                 except Refused:
-                    # It is written; another leader may carry out the round. What it does stands in the config topic.
+                    # It is written. If another leader carries out the round, the config topic shows its result.
                     log = log or open_config_log(self.config, self._connection, self.limit)
                     state = log.refresh(self.limit)
                 if not state.connector(name).round_pending:
@@ -141,7 +141,7 @@ class LeadingWorker:
         return alteration.move(changes)
 
     def _check_offsets(self, connector: ConnectorState, changes: Changes) -> bool:
-        """Whether the plugin has looked at them, and takes them."""
+        """Return whether the plugin has checked these offsets. Raises `Refused` if it refuses them."""
         if connector.target is not TargetState.STOPPED:
             return False
         name, timeout = connector.name, min(_PLUGIN_SECONDS, self.limit.remaining)

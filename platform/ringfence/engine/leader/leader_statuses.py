@@ -1,4 +1,4 @@
-"""What the leader says of connectors and tasks in the status topic: of those that cannot speak for themselves."""
+"""Writes the status of connectors and tasks for which no attempt reports: the leader writes it to the status topic."""
 
 import logging
 import time
@@ -37,7 +37,7 @@ _NOT_BEGUN: Final = (PLACED, RESTARTED, STARTING)
 
 
 class LeaderStatuses:
-    """Of one term. All methods are called on the leader's thread."""
+    """The leader's statuses in one term. All methods are called on the leader's thread."""
 
     def __init__(
         self, worker: WorkerId, reporter: Reporter, instances: Instances, status: Callable[[], StatusState]
@@ -52,12 +52,12 @@ class LeaderStatuses:
         """Tasks whose next attempt is a restart."""
 
     def announce(self, before: ClusterState, after: ClusterState) -> None:
-        """Statuses for attempts that were placed between the two states, before they can speak for themselves."""
+        """Write statuses for attempts that were placed between these states, before they report themselves."""
         for connector in after.existing():
             old = before.connector(connector.name).placements
             for number, placement in connector.placements.items():
                 if old.get(number) == placement or placement.after:
-                    continue  # a reserved place is not told: the attempt that must end first still speaks
+                    continue  # only a reserved place: the attempt that must end first still reports
                 task = TaskId(connector.name, number)
                 again = task in self.restarting
                 self.restarting.discard(task)
@@ -83,9 +83,9 @@ class LeaderStatuses:
         self._reporter.event("task", task.connector, task=task.task, **attempt, **told)
 
     def give_up_silent(self, state: ClusterState, status: StatusState) -> None:
-        """An attempt that was placed, may run and says nothing for long is lost: its worker's Spark driver hangs.
+        """Consider an attempt lost if it may run and has not reported for long: its worker's Spark driver hangs.
 
-        One that still starts says so every few seconds (STARTING): it is silent from its last word on.
+        An attempt that is starting reports so every few seconds (STARTING), and the time counts from its last report.
         """
         before, self._silent = self._silent, {}
         for connector in state.existing():
@@ -119,7 +119,7 @@ class LeaderStatuses:
     def report(self, term: Term) -> None:
         due = self._due_statuses(term.state, self._status())
         if any(not self._was_logged_lately(key, record) for key, record in due.items()):
-            # A leader that slept would speak of a world that is gone: remove the statuses of what came in the meantime.
+            # After being suspended, the leader would report on old state, and remove statuses that are newer.
             due = self._due_statuses(term.refresh(Deadline.after(_REFRESH_SECONDS)), self._status())
         for key, record in due.items():
             self.say(key, record)
@@ -136,7 +136,7 @@ class LeaderStatuses:
         for task in status.tasks:
             connector = state.connector(task.connector)
             if connector.round_pending:
-                continue  # the round still asks who is at work
+                continue  # the round still needs to know which attempts are at work
             if connector.config is None or connector.commit is None or task.task >= connector.commit.tasks:
                 due[f"status-task-{task}"] = Removed(f"status-task-{task}")
         return due
@@ -146,17 +146,17 @@ class LeaderStatuses:
         return said == record and time.monotonic() - when <= _SAY_AGAIN_SECONDS
 
     def say(self, key: str, record: StatusRecord) -> None:
-        """Once; again where it has not come back from the topic after a while."""
+        """Write a status once, and again if it cannot be read from the topic after a while."""
         if not self._was_logged_lately(key, record):
             self._said[key] = (record, time.monotonic())
             self._reporter.status(record)
 
     def say_without_slot(self, waits: TaskStatus) -> None:
-        """Once for each generation; again where it has not come back from the topic after a while."""
+        """Write it once for each generation, and again if it cannot be read from the topic after a while."""
         key = f"status-task-{waits.task}"
         said = self._said.get(key)
         if said is not None and isinstance(said[0], TaskStatus) and said[0].key == waits.key:
-            waits = said[0]  # with the time at which it began
+            waits = said[0]  # with the time of its first report
         self.say(key, waits)
 
     def _status_of(self, connector: ConnectorState) -> ConnectorStatus:

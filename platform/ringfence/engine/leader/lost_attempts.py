@@ -1,4 +1,4 @@
-"""Attempts and workers that were lost: how long the leader waits before it places their tasks again."""
+"""Decides how long the leader waits before it places the tasks of lost attempts and workers again."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,26 +23,26 @@ class _Loss:
 
 
 class LostAttempts:
-    """What one term has seen. A new leader begins again, so it rather waits once more than not at all."""
+    """The losses that one term has seen. A new leader knows none, so it waits again rather than not at all."""
 
     def __init__(self, delay_s: float | None) -> None:
-        """`delay_s`: how long a worker that left is waited for (`scheduled.rebalance.max.delay.ms`), None: not set."""
+        """delay_s: how long to wait for a worker that left (`scheduled.rebalance.max.delay.ms`); None if not set."""
         self._delay_s = delay_s
         self._losses: dict[TaskId, _Loss] = {}
         self._held_until: dict[Place, float] = {}
 
     @property
     def not_before(self) -> Mapping[TaskId, float]:
-        """Monotonic times before which a lost task is not placed again."""
+        """The monotonic times before which lost tasks are not placed again."""
         return {task: loss.not_before for task, loss in self._losses.items()}
 
     @property
     def held_until(self) -> Mapping[Place, float]:
-        """Monotonic times until which the tasks of a worker that left wait for it."""
+        """The monotonic times until which the tasks of a worker that left wait for it."""
         return self._held_until
 
     def note(self, state: ClusterState, status: StatusState, members: Sequence[Member], now: float) -> None:
-        """Look at the newest state. An attempt that is lost again and again is placed with growing pauses."""
+        """Take in the newest state. If a task is lost again and again, the pauses before its next placement grow."""
         self._held_until = waiting_for(state, members, self._held_until, self._delay_s, now, status)
         for connector in state.existing():
             for number, placement in connector.placements.items():
@@ -50,7 +50,7 @@ class LostAttempts:
                 reported = status_of(status, task, placement)
                 attempt = (placement.generation, placement.attempt)
                 loss = self._losses.get(task)
-                # An attempt that says "superseded" and is the newest one, ended for a reason of its own: lost, too.
+                # The newest attempt cannot be superseded: if it says so, it ended for another reason and is lost, too.
                 if reported is None or not reported.ended or reported.why in (FAILED, MISCONFIGURED):
                     continue
                 if loss is not None and loss.attempt == attempt:

@@ -1,12 +1,13 @@
-"""Who can run tasks: the group's live members, joined with their `worker-<id>` records."""
+"""Finds the workers that can run tasks: the group's live members with their `worker-<id>` records."""
 
 import logging
 import time
+from collections.abc import Iterable
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import Incarnation, WorkerId, parse_member_client_id
-from ringfence.fencing.kafka.groups import group_members
+from ringfence.fencing.kafka.groups import GroupMember, group_members
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.leader.assignment import Member
 from ringfence.fencing.modes import parse_mode
@@ -19,19 +20,27 @@ _ASKED_SECONDS = 10.0
 
 
 def live_members(connection: Connection, group_id: str, status: StatusState, deadline: Deadline) -> list[Member]:
-    """Members whose own record names the incarnation that sits in the group; others have not introduced themselves."""
+    """Return the members of the group whose status record has the same incarnation. Others have not written theirs yet.
+
+    Raises as `group_members`.
+    """
     found = live_workers(connection, group_id, status, deadline)
     return [Member(record.worker, record.incarnation, record.slots, parse_mode(record.mode)) for record in found]
 
 
 def live_workers(connection: Connection, group_id: str, status: StatusState, deadline: Deadline) -> list[WorkerRecord]:
-    """The same members, as they describe themselves. Raises as `group_members`.
+    """Return the status records of the live members. Raises as `group_members`."""
+    return live_records(group_members(connection, group_id, deadline), status)
 
-    One that has just left its seat to hand the leadership over is still one of them: its tasks go on.
+
+def live_records(members: Iterable[GroupMember], status: StatusState) -> list[WorkerRecord]:
+    """Return the status records of these members.
+
+    A worker that has just left the group to hand over the leadership is included, since its tasks continue.
     """
     now_ms = time.time() * 1000
     records = [record for record in status.workers.values() if record.away_until_ms > now_ms]
-    for member in group_members(connection, group_id, deadline):
+    for member in members:
         parsed = parse_member_client_id(member.client_id)
         record = status.workers.get(parsed[0]) if parsed else None
         if record is not None and parsed is not None and record.incarnation == parsed[1] and record not in records:
@@ -42,7 +51,7 @@ def live_workers(connection: Connection, group_id: str, status: StatusState, dea
 def worker_modes(
     connection: Connection, group_id: str, status: StatusState, deadline: Deadline
 ) -> dict[str, str] | None:
-    """`exactly.once.source.support` of each live worker, by its name; None where no broker tells who lives."""
+    """Return `exactly.once.source.support` of each live worker by its id; None if the brokers do not answer."""
     try:
         live = live_workers(connection, group_id, status, deadline)
     except FencingError as error:
@@ -52,7 +61,7 @@ def worker_modes(
 
 
 def is_member(connection: Connection, group_id: str, worker: str) -> bool:
-    """Whether a worker of this id sits in the group. Raises as `group_members`."""
+    """Return whether a worker with this id is in the group. Raises as `group_members`."""
     found = group_members(connection, group_id, Deadline.after(_ASKED_SECONDS))
     return worker in [parsed[0] for member in found if (parsed := parse_member_client_id(member.client_id))]
 
@@ -60,5 +69,5 @@ def is_member(connection: Connection, group_id: str, worker: str) -> bool:
 def identity(
     worker: str, incarnation: str, config: WorkerConfig, slots: int, version: str, now_ms: int
 ) -> WorkerRecord:
-    """This worker's record."""
+    """Return this worker's status record."""
     return WorkerRecord(WorkerId(worker), Incarnation(incarnation), config.mode, slots, version, now_ms)

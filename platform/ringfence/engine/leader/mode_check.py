@@ -1,6 +1,4 @@
-"""Tells when the workers' modes differ: who lags behind in a rolling upgrade, and what is not guaranteed in the
-meantime.
-"""
+"""Reports when the workers' modes differ, as in a rolling upgrade, and what is not guaranteed until they agree."""
 
 import logging
 from collections.abc import Sequence
@@ -14,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 class ModeWatch:
-    """The leader's; one term's."""
+    """Watches the modes for one term of the leader."""
 
     def __init__(self, worker: WorkerId, reporter: Reporter) -> None:
         self._worker = worker
@@ -22,7 +20,7 @@ class ModeWatch:
         self._told = ""
 
     def look(self, members: Sequence[Member]) -> None:
-        """Log and report it, once each time that it changes."""
+        """Log and report a difference, once for each change."""
         mixed = lagging((member.worker, member.mode) for member in members)
         if mixed == self._told:
             return

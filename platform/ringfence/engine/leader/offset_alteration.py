@@ -1,9 +1,9 @@
-"""Source offsets moved by hand (KIP-875), wherever the connector keeps them.
+"""Alters source offsets for a user (KIP-875), wherever the connector keeps them.
 
-In the worker's topic they are written in the leader's own transaction. With a topic of the connector's own: 1 the
-tombstones go to the worker's topic, 2 the connector's topic is written in one transaction under the id of its task 0,
-3 the leader's transaction brings the worker's copy up to date and says in the config topic that it is done. A request
-that failed on the way may be sent again.
+The leader's transaction writes them to the worker's topic. If the connector has its own offsets topic, there are three
+steps: 1 write the tombstones to the worker's topic; 2 write the connector's topic in one transaction under the id of
+its task 0; 3 in the leader's transaction, update the copy in the worker's topic and confirm the change in the config
+topic. A request that fails on the way can be repeated.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ Changes = Sequence[tuple[Partition, Offset | None]]
 
 
 class OffsetAlteration:
-    """One request. Raises `Refused`."""
+    """One request. The methods raise `Refused`."""
 
     def __init__(
         self, offsets: ConnectorOffsets, name: ConnectorName, connector: ConnectorState, limit: Deadline
@@ -46,15 +46,15 @@ class OffsetAlteration:
 
     @property
     def known(self) -> list[SourceOffset]:
-        """What stands there, each slot's of a ledger too."""
+        """Return the current offsets, of a ledger those of each slot."""
         return list(self._known.present())
 
     def tombstones(self) -> list[tuple[Partition, Offset | None]]:
-        """The changes that delete every offset."""
+        """Return the changes that delete every offset."""
         return [(found.partition, None) for found in self._known.present()]
 
     def move(self, changes: Changes) -> Plan:
-        """Steps 1 and 2 where the connector has a topic of its own; what is left is the leader's to write."""
+        """Carry out steps 1 and 2 if the connector has its own topic. Return the plan for the leader's write."""
         changes = expand(changes, self._known.all())
         worker = self._known.gaps
         if worker is None:

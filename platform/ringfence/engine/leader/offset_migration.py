@@ -1,6 +1,4 @@
-"""Step 4 of a fencing round: where the connector's offsets topic changed, its offsets go along
-(`fencing.leader.round_plan`).
-"""
+"""Step 4 of a fencing round (`fencing.leader.fencing_round`): copies the offsets if their topic changed."""
 
 import logging
 from collections.abc import Mapping
@@ -10,7 +8,7 @@ from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, Fatal, FencingError
 from ringfence.fencing.leader.fence_targets import place_of
-from ringfence.fencing.leader.round_plan import Round
+from ringfence.fencing.leader.fencing_round import Round
 from ringfence.fencing.offsets.alteration import Records, has_moved, records_to_migrate
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
 from ringfence.fencing.offsets.stores import OffsetStores
@@ -23,19 +21,19 @@ _FIRST_SECONDS = 20.0
 
 
 class OffsetMigration:
-    """Called on the round's thread; a failure is the round's, which is tried again."""
+    """Used on the round's thread. If it fails, the whole round is tried again."""
 
     def __init__(self, offsets: ConnectorOffsets) -> None:
         self._offsets = offsets
 
     def guards(self, due: Round) -> list[str]:
-        """What a round without old tasks fences: a leader that may still write offsets by hand, see `offset_moves`."""
+        """Return the ids that a round without old tasks fences: an older leader may still alter offsets under them."""
         if due.target is None or self._offsets.stores(due.target, Deadline.after(_SECONDS)).own is None:
             return []
         return [self._offsets.guard(due.connector)]
 
     def migrate(self, due: Round) -> int:
-        """Make the new topic say what the old one says; how many offsets that were. Safe to repeat."""
+        """Copy the offsets of the old topic to the new one, and return their number. Safe to repeat."""
         if due.target is None or place_of(due.target) == place_of(due.writes):
             return 0
         limit = Deadline.after(_SECONDS)
@@ -57,7 +55,7 @@ class OffsetMigration:
         return count
 
     def _before(self, due: Round, old: OffsetStores, limit: Deadline) -> SourceOffsets:
-        """What the old topic says. Its credentials may work no longer; then the new ones', where it is one cluster."""
+        """Read the old topic. If the old credentials fail, use the new ones, provided that it is the same cluster."""
         newer = _with_newer_login(due.target or {}, due.writes)
         if newer is None:
             return self._offsets.read(due.connector, old, limit)
@@ -76,7 +74,7 @@ class OffsetMigration:
 
 
 def _with_newer_login(target: Mapping[str, str], writes: Mapping[str, str]) -> dict[str, str] | None:
-    """The old topic under the new settings; None where these say nothing else, or lead to another cluster."""
+    """Return the settings to read the old topic with the new login; None if nothing differs, or for another cluster."""
     topic = {OFFSETS_STORAGE_TOPIC: target.get(OFFSETS_STORAGE_TOPIC, "")}
     newer = {**writes, **topic}
     same_cluster = place_of({**target, **topic}) == place_of(newer)

@@ -1,8 +1,8 @@
-"""What commands write: pure functions from the state at the end of the config topic to records.
+"""The plans of commands: pure functions from the state at the end of the config topic to the records to write.
 
-Each returns a plan, `state -> records`; the leader's term evaluates it at the end of the log, in the transaction that
-writes the records, and evaluates it again when it has to try again. A plan raises `Refused` where the state
-forbids it.
+Each function returns a plan, `state -> records`. The leader's term evaluates it at the end of the log, in the
+transaction that writes the records, and evaluates it again for each retry. A plan raises `Refused` if the state does
+not allow the change.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -41,7 +41,7 @@ RECONFIGURED: Final = (
 
 
 def require_existing(state: ClusterState, name: ConnectorName, message: str) -> ConnectorState:
-    """The connector; a 404 with this message where there is none."""
+    """Return the connector. Raises `Refused`, a 404 with this message, if it does not exist."""
     if name not in state:
         raise Refused(404, message)
     return state.connector(name)
@@ -53,14 +53,14 @@ def _task_set(name: ConnectorName, tasks: TaskConfigs) -> list[ConfigRecord]:
 
 
 def _grant_records(connector: ConnectorState, grant: TopicGrantRecord | None) -> list[ConfigRecord]:
-    """The record of the topics that the connector may write to, where that changes; None: all."""
+    """Return the record of the topics that the connector may write to, if they change. grant: None for all topics."""
     if grant == connector.topic_grant:
         return []
     return [TopicGrantRecord(connector.name, None) if grant is None else grant]
 
 
 def regrant(before: TopicGrantRecord, after: TopicGrantRecord) -> Plan:
-    """The grants of the account that saved a connector have changed: no new generation, but its tasks learn of it."""
+    """Replace a connector's grant after its account's grants changed. The tasks follow it without a new generation."""
 
     def plan(state: ClusterState) -> Records:
         return [after] if state.connector(before.connector).topic_grant == before else []
@@ -75,8 +75,8 @@ def create(
     tasks: TaskConfigs | None,
     grant: TopicGrantRecord | None = None,
 ) -> Plan:
-    """A new connector; `tasks` None where the plugin could not make them: the reconcile loop asks again. grant: the
-    topics of whoever creates it; they count from the same transaction on.
+    """Create a connector. tasks: None if the plugin failed; then the reconcile loop asks it again. grant: the topics of
+    the user who creates it, written in the same transaction.
     """
 
     def plan(state: ClusterState) -> Records:
@@ -97,8 +97,10 @@ def configure(
     expected: int | None,
     grant: TopicGrantRecord | None = None,
 ) -> Plan:
-    """Another configuration for an existing connector; the same one changes no more than the grant of whoever saves it,
-    which running tasks learn of, and restarts nothing.
+    """Change the configuration of a connector. expected: the offset of the configuration to replace, None for any.
+
+    An unchanged configuration restarts nothing: only the grant of the user who saves it is written, which running tasks
+    follow.
     """
 
     def plan(state: ClusterState) -> Records:
@@ -116,7 +118,7 @@ def configure(
 
 
 def task_set(name: ConnectorName, config_offset: int, tasks: TaskConfigs) -> Plan:
-    """The tasks of an unchanged configuration, where they differ from what is there (or are missing)."""
+    """Write the tasks of an unchanged configuration if they differ from the present ones, or if those are missing."""
 
     def plan(state: ClusterState) -> Records:
         connector = state.connector(name)
@@ -133,7 +135,7 @@ def task_set(name: ConnectorName, config_offset: int, tasks: TaskConfigs) -> Pla
 
 
 def pause(name: ConnectorName) -> Plan:
-    """Tasks commit what is open and rest. A stopped connector gets its tasks again: a resume must find them."""
+    """Pause: the tasks commit their open transactions and wait. A stopped connector gets tasks again, for a resume."""
 
     def plan(state: ClusterState) -> Records:
         connector = require_existing(state, name, f"Unknown connector {name}")
@@ -148,9 +150,7 @@ def pause(name: ConnectorName) -> Plan:
 
 
 def resume(name: ConnectorName, tasks: TaskConfigs | None) -> Plan:
-    """Run (again). A stopped connector has no tasks: `tasks` are made again, or None leaves it to the reconcile
-    loop.
-    """
+    """Run. tasks: those of a stopped connector, which has none; None leaves them to the reconcile loop."""
 
     def plan(state: ClusterState) -> Records:
         connector = require_existing(state, name, f"Unknown connector {name}")
@@ -160,7 +160,7 @@ def resume(name: ConnectorName, tasks: TaskConfigs | None) -> Plan:
         if connector.target is TargetState.STOPPED:
             if tasks is not None:
                 return [*records, *_task_set(name, tasks)]
-            # Written again, so that it is newer than the empty task set: the tasks are asked for.
+            # Written again, so that it is newer than the empty task set, and the tasks are requested.
             return [*records, ConnectorRecord(name, _readable_config(connector))]
         return records
 
@@ -168,7 +168,7 @@ def resume(name: ConnectorName, tasks: TaskConfigs | None) -> Plan:
 
 
 def stop(name: ConnectorName) -> Plan:
-    """No tasks any more: an empty generation, whose round fences the last one's (KIP-875)."""
+    """Stop: an empty generation, whose round fences the tasks of the last one (KIP-875)."""
 
     def plan(state: ClusterState) -> Records:
         connector = require_existing(state, name, f"Unknown connector {name}")
@@ -180,7 +180,7 @@ def stop(name: ConnectorName) -> Plan:
 
 
 def fence_now(name: ConnectorName) -> Plan:
-    """The same tasks as a new generation: its round fences every id of the old one, and then they start again."""
+    """Write the same tasks as a new generation. Its round fences every id of the old one; then they start again."""
 
     def plan(state: ClusterState) -> Records:
         connector = require_existing(state, name, f"Connector {name} not found")
@@ -193,14 +193,14 @@ def fence_now(name: ConnectorName) -> Plan:
 
 
 def _readable_config(connector: ConnectorState) -> dict[str, str]:
-    """To be written again. Raises Refused where the newest record cannot be read: at best an older one is known."""
+    """Return the configuration, to write it again. Raises `Refused` if the newest record cannot be read."""
     if connector.unreadable is not None:
         raise Refused(409, f"Connector {connector.name}: {connector.unreadable}")
     return dict(connector.config or {})
 
 
 def delete(name: ConnectorName) -> Plan:
-    """An empty generation and the tombstones, at once: the round that is due then goes on under any leader."""
+    """Delete: an empty generation and the tombstones at once. The round that is then due survives a new leader."""
 
     def plan(state: ClusterState) -> Records:
         connector = require_existing(state, name, f"Connector {name} not found")
@@ -219,7 +219,7 @@ def delete(name: ConnectorName) -> Plan:
 
 
 def reset_topics(name: ConnectorName, time_ms: int) -> Plan:
-    """Have the tasks report their topics again (KIP-558); a connector that is not there has none."""
+    """Have the tasks report their topics again (KIP-558). Nothing is written for a connector that does not exist."""
 
     def plan(state: ClusterState) -> Records:
         return [TopicsResetRecord(name, time_ms)] if name in state else []
@@ -233,7 +233,7 @@ def set_log_level(logger: str, level: str) -> Plan:
 
 
 def drain(worker: WorkerId, incarnation: Incarnation | None, now_ms: int) -> Plan:
-    """Have a worker's incarnation get no tasks and give up those for which others have room; None ends that."""
+    """Drain a worker's incarnation: it gets no tasks, and gives up those for which others have room. None ends that."""
 
     def plan(state: ClusterState) -> Records:
         return [] if state.drained.get(worker) == incarnation else [DrainRecord(worker, incarnation, now_ms)]
@@ -242,7 +242,7 @@ def drain(worker: WorkerId, incarnation: Incarnation | None, now_ms: int) -> Pla
 
 
 def set_connector_log_level(name: ConnectorName, level: str | None, until_ms: int) -> Plan:
-    """What the connector's tasks tell of what they log, until then; None ends it."""
+    """Set the level at which the connector's tasks publish log lines until `until_ms`; None ends it."""
 
     def plan(state: ClusterState) -> Records:
         require_existing(state, name, f"Connector {name} not found")
@@ -252,7 +252,7 @@ def set_connector_log_level(name: ConnectorName, level: str | None, until_ms: in
 
 
 def require_movable(connector: ConnectorState) -> None:
-    """Raise `Refused` unless the connector's offsets may be moved by hand now."""
+    """Raise `Refused` unless the connector's offsets may be altered now."""
     name = connector.name
     if connector.target is not TargetState.STOPPED or connector.commit is None or connector.commit.tasks:
         raise Refused(
@@ -271,12 +271,12 @@ def require_movable(connector: ConnectorState) -> None:
 def alter_offsets(
     name: ConnectorName, changes: Sequence[tuple[Partition, Offset | None]], known: SourceOffsets, topic: str
 ) -> Plan:
-    """Source offsets by hand (KIP-875): only where nothing that could commit is alive."""
+    """Alter source offsets (KIP-875). Refused while a task that could commit may be alive."""
 
     def plan(state: ClusterState) -> Records:
         require_movable(require_existing(state, name, f"Connector {name} not found"))
         moved = [TopicRecord(topic, known.key_of(partition), encode_value(offset)) for partition, offset in changes]
-        # Written again: the record of the config topic tells whether the transaction was committed.
+        # Written again: the record in the config topic shows whether the transaction was committed.
         return [*moved, TargetStateRecord(name, TargetState.STOPPED)] if moved else []
 
     return plan

@@ -1,4 +1,4 @@
-"""Which version of its plugin each connector instance runs, and when another one is installed.
+"""Tracks the plugin version of each connector instance, and reports when another one is installed.
 
 Calls to the plugin process may take seconds, so none is made on the leader's thread.
 """
@@ -19,7 +19,7 @@ _EVERY_SECONDS: Final = 10.0
 
 
 class PluginUpgrades:
-    """Thread-safe. `tell(connector, text)`: another version is installed than the connector's instance runs."""
+    """Thread-safe. tell(connector, text): called if another version is installed than the instance runs."""
 
     def __init__(self, host: PluginHost, tell: Callable[[ConnectorName, str], None]) -> None:
         self._host = host
@@ -31,7 +31,7 @@ class PluginUpgrades:
         self._next = 0.0
 
     def note(self, name: ConnectorName, config: Mapping[str, str], version: str) -> None:
-        """An instance was started, in this version of its plugin. Tells at once where that is not what is installed."""
+        """Note that an instance started with this plugin version. Reports at once if another one is installed."""
         with self._lock:
             self._running[name] = (config, version)
             self._told.pop(name, None)
@@ -41,25 +41,25 @@ class PluginUpgrades:
             log.warning("Connector %s: which version of its plugin is installed is not known: %s", name, error)
 
     def forget(self, name: ConnectorName) -> None:
-        """Its instance was stopped."""
+        """Note that its instance was stopped."""
         with self._lock:
             self._running.pop(name, None)
             self._told.pop(name, None)
 
     def version_of(self, name: ConnectorName, config: Mapping[str, str]) -> str | None:
-        """What its instance runs; None where none runs for this plugin and version."""
+        """Return the version that its instance runs; None if none runs for this plugin and version."""
         started, version = self._running.get(name, (None, None))
         return version if started is not None and version_key(started) == version_key(config) else None
 
     def is_due(self, now: float) -> bool:
-        """Whether to call `look`, on another thread. True at most every ten seconds."""
+        """Return whether to call `look`, on another thread. True at most every ten seconds."""
         if now < self._next:
             return False
         self._next = now + _EVERY_SECONDS
         return True
 
     def look(self) -> None:
-        """Tell, once, of what was installed since the last look. After an error the next look asks again."""
+        """Report, once, what was installed since the last call. After an error, the next call tries again."""
         installed = self._host.installed.read()
         if installed == self._seen:
             return

@@ -1,4 +1,7 @@
-"""The leader's reconcile loop: compare what is asked for with what is, take the next step. Every step is idempotent."""
+"""The leader's reconcile loop: compares the desired state with the actual one, and takes the next steps.
+
+Every step is idempotent.
+"""
 
 import logging
 import time
@@ -20,11 +23,11 @@ from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
 from ringfence.fencing.leader.abandoned import find_abandoned
 from ringfence.fencing.leader.assignment import Member
 from ringfence.fencing.leader.fence import FenceResult
+from ringfence.fencing.leader.fencing_round import Round
 from ringfence.fencing.leader.finished_rounds import finish_all
 from ringfence.fencing.leader.forgetting import forget
 from ringfence.fencing.leader.next_placement import REBALANCE_DELAY
 from ringfence.fencing.leader.reconcile import Steps, decide, statuses_with_restart, statuses_without_slot
-from ringfence.fencing.leader.round_plan import Round
 from ringfence.fencing.leader.term import Term
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_records import ConfigRecord
@@ -43,7 +46,7 @@ _SLICE_SECONDS = 0.1
 
 
 class Reconciler:
-    """One term's loop body. All methods are called on the leader's thread."""
+    """The body of the loop, for one term. All methods are called on the leader's thread, unless they say otherwise."""
 
     def __init__(
         self,
@@ -57,7 +60,7 @@ class Reconciler:
         status: Callable[[], StatusState],
         settings: Mapping[str, str],
     ) -> None:
-        """`settings`: the worker's."""
+        """settings: the worker's."""
         self._term = term
         self._began = term.state.end
         self._group_id = group_id
@@ -77,10 +80,10 @@ class Reconciler:
         self.statuses = LeaderStatuses(worker, reporter, instances, status)
 
     def step(self, members: list[Member], waits: Callable[[], bool] = lambda: False) -> None:
-        """One pass: finish what has come to an end, then begin what is due.
+        """Do one pass: handle what has finished, then start what is due.
 
-        Where a command `waits`, the pass stops behind the write that is under way, and the next call goes on with it.
-        Each call gets one part further at least, so a steady stream of commands does not hold up the later ones.
+        If a command `waits`, the pass stops after the current write, and the next call continues it. Each call does at
+        least one part, so a steady stream of commands cannot block the later parts.
         """
         self._members = members
         self._live = {(member.worker, member.incarnation) for member in members}
@@ -92,7 +95,7 @@ class Reconciler:
         self._pass = None
 
     def _parts(self) -> Iterator[None]:
-        """The parts of a pass. Each looks at the newest state: commands may have been carried out in between."""
+        """Do the parts of a pass, and yield after each. Commands may run in between, so each uses the newest state."""
         self._modes.look(self._members)
         yield from self._finish_rounds()
         yield from self._write_task_sets()
@@ -118,7 +121,7 @@ class Reconciler:
         self.statuses.report(self._term)
 
     def _begin(self, due: Steps) -> None:
-        """What needs no write here: others carry it out."""
+        """Start what other threads carry out."""
         state, status = self._term.state, self._status()
         self._end_abandoned()
         for waits in statuses_without_slot(state, status, due.unassigned, self._reporter.now_ms()):
@@ -126,7 +129,7 @@ class Reconciler:
         for shown in statuses_with_restart(state, status, self._settings):
             self.statuses.say(f"status-task-{shown.task}", shown)
         for round_ in due.rounds:
-            # Somebody waits for a generation of this term; the older ones only follow from the leader's change.
+            # A user waits for a generation of this term. Older ones are only due because the leader changed.
             if self._rounds.start(round_, self._busy, urgent=round_.generation >= self._began):
                 self._report_round(round_, "fencing", "")
 
@@ -143,7 +146,7 @@ class Reconciler:
         self._term.write(plan, Deadline.after(_WRITE_SECONDS))
 
     def _finish_rounds(self) -> Iterator[None]:
-        """One transaction for all: after a restart of the platform hundreds may come to their end at once."""
+        """Write all finished rounds in one transaction: after a restart of the platform there may be hundreds."""
         done: list[tuple[RunningRound, FenceResult]] = []
         for running in self._rounds.take_finished():
             try:
@@ -199,14 +202,14 @@ class Reconciler:
         )
 
     def _busy(self, round_: Round) -> bool:
-        """Whether tasks of the generation before are still at work, as far as their reports tell. Any thread."""
+        """Return whether tasks of the earlier generation still report to be at work. Any thread may call it."""
         return any(
             found.generation != round_.generation and (found.worker, found.incarnation) in self._live
             for found in self._status().at_work(round_.connector)
         )
 
     def _end_abandoned(self) -> None:
-        """Fence the ids of attempts that ended with a transaction open, where no next attempt was placed just now."""
+        """Fence the ids of attempts that ended with an open transaction, unless a next attempt was just placed."""
         for ended in self._abandoned.take_finished():
             for last in ended.attempts:
                 self._report_abandoned(last, ended.trouble)
@@ -247,7 +250,7 @@ class Reconciler:
 
         before = self._term.state
         after, offset = self._term.write(placements, Deadline.after(_WRITE_SECONDS))
-        if offset >= 0:  # else what is new was written by another leader, and this one does not know yet
+        if offset >= 0:  # otherwise another leader wrote the new records, and this one does not know it yet
             self.statuses.announce(before, after)
 
     def _tend_instances(self, state: ClusterState) -> None:
@@ -263,7 +266,7 @@ class Reconciler:
                 self._instances.forget(name)
 
     def reconfigure(self, name: ConnectorName) -> None:
-        """A connector instance asked for new task configurations."""
+        """Handle a connector instance's request for new task configurations."""
         connector = self._term.state.connector(name)
         if connector.config is not None and connector.target is not TargetState.STOPPED:
             self._instances.ask(connector)

@@ -1,4 +1,4 @@
-"""What people ask running tasks to do, as records of the config topic that the tasks follow."""
+"""The plans of requests to running tasks: records of the config topic that the tasks follow."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ from ringfence.requests.refused import Refused
 
 
 def request_sweep(record: SweepRequestRecord) -> Plan:
-    """Have the tasks of a running connector look at these offsets now, not when their time has come."""
+    """Have the tasks of a running connector check these offsets now, instead of when they are due."""
 
     def plan(state: ClusterState) -> Records:
         connector = require_existing(state, record.connector, f"Connector {record.connector} not found")
@@ -28,7 +28,7 @@ def request_sweep(record: SweepRequestRecord) -> Plan:
 
 
 def send_signal(name: ConnectorName, kind: str, data: Mapping[str, object], now_ms: int) -> Plan:
-    """Have the connector's tasks do something, now or when they run again."""
+    """Send the connector's tasks a signal. Tasks that do not run now read it when they start."""
 
     def plan(state: ClusterState) -> Records:
         connector = require_existing(state, name, f"Connector {name} not found")

@@ -1,7 +1,7 @@
-"""The leader resigns: it leaves its seat in the group, waits until another worker leads, and takes a seat again.
+"""Hands over the leadership: the leader leaves the group, waits until another worker leads, and joins again.
 
-Its tasks go on: they need no seat, and its record in the status topic says that it is away for a moment only
-(`WorkerRecord.away_until_ms`), so the next leader does not place them elsewhere. The group chooses who leads.
+Its tasks keep running. They do not need the membership, and its status record says that it will be back soon
+(`WorkerRecord.away_until_ms`), so the next leader does not place them elsewhere. The group chooses the next leader.
 """
 
 import threading
@@ -20,16 +20,16 @@ from ringfence.requests.refused import Refused
 
 _PATIENCE_SECONDS = 20.0
 _AWAY_SECONDS = _PATIENCE_SECONDS + 15.0
-"""As long as it waits, and as long as it may take to be a member again."""
+"""The time that it waits, and the time to become a member again."""
 _POLL_SECONDS = 0.05
 
-_ALONE = "No other live worker is there to lead: start one, then hand over"
+_ALONE = "There is no other live worker that could lead: start one, then hand over"
 _NOBODY = "No other worker took the leadership within {seconds:g} s: this one leads again. Look at the others' logs"
 _LATE = "Request timed out while the leadership was handed over: look who leads before sending it once more"
 
 
 class Resignation:
-    """Asked for by a command on its own thread, carried out by the leader's thread."""
+    """One thread, of a command, requests the resignation; the leader's thread carries it out."""
 
     def __init__(self, worker: WorkerRecord, reporter: Reporter, statuses: Callable[[], StatusState]) -> None:
         self._worker = worker
@@ -39,7 +39,7 @@ class Resignation:
         self._asked: Future[WorkerId] | None = None
 
     def ask(self, members: list[Member], limit: Deadline) -> WorkerId:
-        """Resign; who leads then. Raises `Refused`, also where nobody else can lead."""
+        """Resign, and return the next leader. Raises `Refused`, also if no other worker can lead."""
         if all(member.incarnation == self._worker.incarnation for member in members):
             raise Refused(409, _ALONE)
         with self._lock:
@@ -50,7 +50,7 @@ class Resignation:
             raise Refused(500, _LATE) from None
 
     def due(self) -> bool:
-        """Whether the seat shall be left. From here on the worker says that it is away for a moment only."""
+        """Return whether to leave the group now. If so, the status record already says that the worker will be back."""
         if self._asked is None:
             return False
         until = self._reporter.now_ms() + int(_AWAY_SECONDS * 1000)
@@ -59,7 +59,7 @@ class Resignation:
         return True
 
     def await_successor(self, poll: Callable[[], None], stop: threading.Event) -> None:
-        """With the seat left, follow the status topic (`poll`) until another worker says that it leads."""
+        """After leaving the group, follow the status topic (`poll`) until another worker reports that it leads."""
         with self._lock:
             asked = self._asked
         if asked is None:

@@ -1,4 +1,4 @@
-"""What a restart writes: new attempts of the same tasks, each where it is. Pure, as `plans`."""
+"""The plans of restarts: new attempts of the same tasks on the same workers. Pure, like `plans`."""
 
 from ringfence.engine.leader.plans import RECONFIGURED, Plan, Records, require_existing
 from ringfence.fencing.ids import ConnectorName, Generation, TaskId
@@ -11,7 +11,7 @@ from ringfence.requests.refused import Refused
 
 
 def restart(name: ConnectorName, tasks: bool, only_failed: bool, status: StatusState) -> Plan:
-    """A new attempt for the chosen tasks, each where it is; none where only the connector instance restarts."""
+    """Place a new attempt of each chosen task on its worker; of no task if only the connector instance restarts."""
 
     def plan(state: ClusterState) -> Records:
         connector = require_existing(state, name, f"Unknown connector: {name}")
@@ -21,7 +21,7 @@ def restart(name: ConnectorName, tasks: bool, only_failed: bool, status: StatusS
 
 
 def tasks_to_restart(connector: ConnectorState, tasks: bool, only_failed: bool, status: StatusState) -> list[int]:
-    """The tasks that a restart means."""
+    """Return the numbers of the tasks to restart. tasks: whether to restart tasks at all; only_failed: only those."""
     if not tasks:
         return []
     return [
@@ -37,9 +37,10 @@ def _has_failed(status: StatusState, task: TaskId, connector: ConnectorState) ->
 
 
 def restart_task(name: ConnectorName, task: int, seen: Generation | None = None) -> Plan:
-    """A new attempt for one task (KIP-618): 404 where it is gone, 409 where its connector was changed in between.
+    """Place a new attempt of one task (KIP-618). Its count of automatic restarts starts at 0.
 
-    `seen`: the generation when the request came. The count of automatic restarts begins at 0.
+    seen: the generation when the request arrived. Refused with 404 if the task no longer exists, and with 409 if the
+    connector was changed since.
     """
 
     def plan(state: ClusterState) -> Records:
@@ -49,7 +50,7 @@ def restart_task(name: ConnectorName, task: int, seen: Generation | None = None)
         if connector.tasks_stale or seen not in (None, connector.generation):
             raise Refused(409, RECONFIGURED, retry=True)
         if task not in connector.placements:
-            return []  # not placed yet: what would be restarted starts anyway
+            return []  # not placed yet: it starts anyway
         return [_again(connector, task)]
 
     return plan

@@ -1,9 +1,9 @@
-"""Carries out fencing rounds beside the leader's thread: wait for the old tasks, fence, hand the result back.
+"""Carries out fencing rounds on their own threads: waits for the old tasks, fences, and returns the result.
 
-Numbers as in the design: 1 the old tasks get a moment to commit and end, 2 every id of the old count is fenced, and
-what hangs of its producer on the connector's topics is ended (invariant 13), 4 the offsets are carried where their
-topic changed. Steps 3 (the config topic to the end) and 5 (the count records) are the
-leader's own write, when `done` brings the result.
+A round has five steps: 1 the old tasks get some time to commit and end; 2 every id of the old count is fenced, and the
+hanging transactions of its producers on the connector's topics are ended (invariant 13); 3 the config topic is read to
+its end; 4 the offsets are copied if their topic changed; 5 the count records are written. Steps 3 and 5 are the
+leader's write, after `take_finished` has returned the result.
 """
 
 import logging
@@ -21,23 +21,25 @@ from ringfence.fencing.errors import Conflict, FencingError
 from ringfence.fencing.ids import ConnectorName, Generation
 from ringfence.fencing.leader.fence import FenceResult, fence
 from ringfence.fencing.leader.fence_targets import AdminAccess
+from ringfence.fencing.leader.fencing_round import Round
 from ringfence.fencing.leader.older_epochs import end_leftovers
-from ringfence.fencing.leader.round_plan import Round
 from ringfence.fencing.topics.connector_logs import about
 
 log = logging.getLogger(__name__)
 
 _BACKOFF = Backoff(0.25, 30)
 
-_THREADS = 32  # most wait: for old tasks, or for a cluster that does not answer while others' rounds go on
+_THREADS = 32  # most of them wait, for old tasks or for a cluster that does not answer
 _URGENT_THREADS = 16
 _AT_ONCE = 4
-"""Fences on the worker's own cluster that nobody waits for. 32 took as long in all, and slowed the leader's writes."""
+"""The maximum of concurrent fences on the worker's cluster that are not urgent. With 32, all of them together took as
+long, and they slowed the leader's writes.
+"""
 
 
 @dataclass(slots=True)
 class RunningRound:
-    """A round under way. `result` holds what was fenced, or raises what stopped it."""
+    """A running round. result: what was fenced, or the error that stopped it."""
 
     round: Round
     result: Future[FenceResult]
@@ -55,8 +57,9 @@ class RoundRunner:
         wake: Callable[[], None],
         migration: OffsetMigration,
     ) -> None:
-        """`ways`: how a round's ids are reached; `topics`: where they wrote, as far as is known; `wake` is called when
-        a round has come to its end."""
+        """ways: returns the connections with which a round's ids may be fenced; topics: returns the topics that its
+        tasks wrote to, as far as is known; graceful_s: the time of step 1; wake: called when a round has finished.
+        """
         self._ways = ways
         self._topics = topics
         self._migration = migration
@@ -70,9 +73,9 @@ class RoundRunner:
         self._not_before: dict[tuple[ConnectorName, Generation], tuple[int, float]] = {}
 
     def start(self, due: Round, busy: Callable[[Round], bool], *, urgent: bool = False) -> bool:
-        """Start the round unless it runs, or failed a moment ago. `busy`: old tasks of it are still at work.
+        """Start the round unless it runs already, or has just failed; return whether it was started.
 
-        urgent: it does not queue behind those that are not.
+        busy: returns whether old tasks are still at work. urgent: it does not wait for rounds that are not urgent.
         """
         running = self._running.get(due.connector)
         if running is not None and running.round.generation == due.generation:
@@ -80,7 +83,7 @@ class RoundRunner:
         _, not_before = self._not_before.get((due.connector, due.generation), (0, 0.0))
         if time.monotonic() < not_before:
             return False
-        self._newest[due.connector] = due.generation  # before its thread begins, which looks there
+        self._newest[due.connector] = due.generation  # before its thread starts, which checks it
         result = (self._urgent if urgent else self._pool).submit(self._carry_out, due, busy, urgent)
         self._running[due.connector] = RunningRound(due, result)
         result.add_done_callback(lambda _: self._wake())
@@ -97,7 +100,7 @@ class RoundRunner:
             graceful = Deadline.after(self._graceful_s)  # 1
             while busy(due) and not graceful.expired and not self._is_cancelled(due):
                 time.sleep(0.01)
-            # Another cluster, or other credentials, may not answer: such a fence holds up no other.
+            # Another cluster may not answer, and other credentials may fail: such a fence must not delay others.
             elsewhere = due.writes if due.target is None else due.target
             with nullcontext() if urgent or elsewhere else self._gate:
                 if self._is_cancelled(due):  # a late fence would hit tasks that may run by now
@@ -109,18 +112,18 @@ class RoundRunner:
         return fenced
 
     def _is_cancelled(self, due: Round) -> bool:
-        """Whether a newer generation's round has taken this one's place."""
+        """Return whether the round of a newer generation has replaced this one."""
         return self._newest.get(due.connector, due.generation) != due.generation
 
     def take_finished(self) -> list[RunningRound]:
-        """Rounds that have come to an end since the last call."""
+        """Return the rounds that have finished since the last call."""
         done = [running for running in self._running.values() if running.result.done()]
         for running in done:
             del self._running[running.round.connector], self._newest[running.round.connector]
         return done
 
     def record_failure(self, round_: Round, error: FencingError) -> float:
-        """Note a failure; the round is started again after growing pauses. Returns the pause in seconds."""
+        """Note a failure, and return the pause in seconds before the next attempt. The pauses grow."""
         key = (round_.connector, round_.generation)
         times, _ = self._not_before.get(key, (0, 0.0))
         pause = _BACKOFF.pause(times + 1)
@@ -129,12 +132,12 @@ class RoundRunner:
         return pause
 
     def retry_now(self, connector: ConnectorName) -> None:
-        """Somebody has mended what stopped its round: the pause before the next try is over. Any thread."""
+        """End the pause before the next attempt, after a user has fixed the cause. Any thread may call it."""
         for key in [key for key in self._not_before if key[0] == connector]:
             self._not_before.pop(key, None)
         self._wake()
 
     def close(self) -> None:
-        """Begin no more; what runs ends by itself and is harmless."""
+        """Start no more rounds. Those that run end by themselves and do no harm."""
         for pool in (self._pool, self._urgent):
             pool.shutdown(wait=False, cancel_futures=True)

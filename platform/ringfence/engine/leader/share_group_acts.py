@@ -1,12 +1,17 @@
-"""What people do to a share group: begin elsewhere, forget offsets, delete it, change its settings.
+"""Changes a share group for a user: moves it, deletes offsets, deletes the group, or changes its settings.
 
-A group with members is left alone. One that a connector reads is moved with the connector's ledger: 1 the connector is
-STOPPED, and its fencing round over; 2 nobody is a member; 3 the ledger is written as by any change of source offsets;
-4 the group is altered; 5 the leaders of its partitions are made to forget where it was (`fencing.share.flush`), whoever
-reads it; deleted offsets are deleted once more, since that takes a member. A group is deleted last, after its offsets
-and the flush: one that is made again under its name counts its epochs from the beginning, so the leaders would take
-their memory for the new group's (measured with Kafka 4.3), and no flush would tell them. What fails after step 3 loses
-nothing: the ledger alone says which records are done.
+A group with members is refused. A group that a connector reads is moved together with the connector's ledger:
+
+1. The connector must be STOPPED, and its fencing round over.
+2. The group must have no members.
+3. The ledger is written, like any change of source offsets.
+4. The group is altered.
+5. The leaders of its partitions are made to forget its old position (`fencing.share.flush`), for any group. The flush
+   needs a member, which starts the group again, so deleted offsets are deleted once more.
+
+A group is deleted last, after its offsets and the flush. A new group of that name counts its epochs from the beginning,
+so the leaders would use their old state for it (measured with Kafka 4.3), and no flush would help. A failure after step
+3 loses nothing, since only the ledger decides which records are done.
 """
 
 import logging
@@ -41,7 +46,7 @@ log = logging.getLogger(__name__)
 
 Changes = Sequence[tuple[Partition, Offset | None]]
 WriteLedger = Callable[[ConnectorName, ConnectorState, Callable[[list[SourceOffset]], Changes]], object]
-"""Carries changes out, which it is told when it has read what stands there; its answer is not looked at here."""
+"""Calls the function with the current source offsets, and carries out the changes that it returns."""
 
 _NAMED = 10
 _FLUSH_S = 30.0
@@ -50,7 +55,7 @@ _PAUSE_S = 0.2
 
 
 def owners(state: ClusterState, group: str, worker: WorkerConfig) -> list[ConnectorState]:
-    """The connectors that read this group, or would."""
+    """Return the connectors that read this group, or would if they ran."""
     return [
         connector
         for connector in state.existing()
@@ -60,14 +65,14 @@ def owners(state: ClusterState, group: str, worker: WorkerConfig) -> list[Connec
 
 
 def describe_members(members: Sequence[ShareGroupMember]) -> str:
-    """For a refusal."""
+    """Describe the members in a refusal."""
     named = [f"{each.client_id} ({each.host})" for each in members[:_NAMED]]
     more = [f"{len(members) - _NAMED} more"] if len(members) > _NAMED else []
     return ", ".join([*named, *more])
 
 
 class ShareGroupAct:
-    """One act on one group. Raises `Refused`."""
+    """One change of one group. The methods raise `Refused`."""
 
     def __init__(self, state: ClusterState, asked: ActOnShareGroup, worker: WorkerConfig, limit: Deadline) -> None:
         self._group = asked.group
@@ -165,7 +170,7 @@ class ShareGroupAct:
             )
 
     def _changes(self, act: Move, moves: Sequence[PartitionMove], known: Sequence[SourceOffset]) -> Changes:
-        """The ledger's part. A forgotten partition has no offset, and begins as the connector's settings say."""
+        """Return the changes of the ledger. A partition without an offset starts as the connector's settings say."""
         if act["kind"] == "alter":
             return [
                 (partition_key(InputPartition(move.topic_id, move.partition)), encode_state(State(move.topic, move.to)))
@@ -189,18 +194,18 @@ class ShareGroupAct:
             elif moves:
                 admin.delete_offsets(self._group, {move.topic for move in moves})
         except Conflict:
-            self._require_empty(admin)  # which says who it was
+            self._require_empty(admin)  # its error names the members
             raise
 
     def _forget_again(self, admin: ShareGroupAdmin, act: DeleteOffsets) -> None:
-        """What the flush has left: it was a member, so the group began again. Somebody who is there now has that."""
+        """Delete the offsets again, because the flush was a member and so the group has started again."""
         try:
             admin.delete_offsets(self._group, act["topics"])
         except FencingError as error:
             log.info("%s", error)
 
     def _delete(self, admin: ShareGroupAdmin, *, offsets: bool) -> None:
-        """The group itself, as soon as the flush's member has left it. offsets: they are deleted already."""
+        """Delete the group as soon as the flush's member has left. offsets: whether they are deleted already."""
         leaving = Deadline.after(self._limit.slice(_LEAVE_S))
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Tasks that ask for new task configurations: source partitions of theirs are complete."""
+"""Handles tasks that request new task configurations because some of their source partitions are complete."""
 
 from collections.abc import Callable
 from typing import Final
@@ -12,9 +12,9 @@ _AT_REST: Final = frozenset({TargetState.STOPPED, TargetState.PAUSED})
 
 
 class TaskRequests:
-    """Passes each request on once to `ask`, which answers whether it was taken.
+    """Passes each request on once to `ask`, which returns whether it was accepted.
 
-    A new leader passes on again what its predecessor has: making the same task configurations again changes nothing.
+    A new leader repeats the requests of its predecessor, which is harmless: equal task configurations change nothing.
     """
 
     def __init__(self, ask: Callable[[ConnectorState], bool]) -> None:
@@ -22,7 +22,7 @@ class TaskRequests:
         self._heard: dict[TaskId, int] = {}
 
     def note(self, state: ClusterState, status: StatusState) -> None:
-        """Look at the newest state. What an attempt of an older generation asked for is answered already."""
+        """Take in the newest state. Requests of older generations are answered already."""
         for task, told in status.tasks.items():
             if not told.reconfigure_ms or told.reconfigure_ms == self._heard.get(task):
                 continue

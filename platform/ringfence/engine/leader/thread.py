@@ -1,6 +1,6 @@
-"""The leader's thread: the seat in the group, the term while this worker owns it, commands and the reconcile loop.
+"""The leader's thread: the membership in the group, the term while this worker leads, commands and the reconcile loop.
 
-One thread does all of it, so that the seat is kept only while the loop makes progress, and so that there is one writer.
+One thread does all of it: so the worker only stays the leader while the loop makes progress, and there is one writer.
 """
 
 import logging
@@ -18,7 +18,7 @@ from ringfence.engine.leader.hanging_watch import HangingWatch, report_found
 from ringfence.engine.leader.internal_requests import rotate_key
 from ringfence.engine.leader.job_writing import NOT_LEADING, carry_out_all
 from ringfence.engine.leader.jobs import Job, Jobs
-from ringfence.engine.leader.members import live_members
+from ringfence.engine.leader.member_watch import MemberWatch, find_members
 from ringfence.engine.leader.offset_migration import OffsetMigration
 from ringfence.engine.leader.plans import Plan
 from ringfence.engine.leader.reconcile_loop import Reconciler
@@ -38,7 +38,7 @@ from ringfence.fencing.ids import ConnectorName, TaskId, member_client_id
 from ringfence.fencing.kafka.membership import GroupMembership, GroupMetadata
 from ringfence.fencing.leader.assignment import Member
 from ringfence.fencing.leader.fence_targets import AdminAccess, ways
-from ringfence.fencing.leader.round_plan import Round
+from ringfence.fencing.leader.fencing_round import Round
 from ringfence.fencing.leader.term import Term
 from ringfence.fencing.offsets.view import OffsetsView
 from ringfence.fencing.topics.cluster_state import ClusterState
@@ -51,7 +51,6 @@ from ringfence.worker_config import WorkerConfig
 log = logging.getLogger(__name__)
 
 _TICK_SECONDS = 0.05
-_MEMBERS_SECONDS = 0.5
 _AGAIN_SECONDS = 5.0
 _RELOAD_SECONDS = 60.0
 _CLAIM_SECONDS = 10.0
@@ -60,7 +59,7 @@ _RELOADED = "A file that its configuration refers to was changed (config.action.
 
 
 class Leader:
-    """A candidate for leadership while the worker lives. `run` is its thread; the rest may be called by any."""
+    """A candidate for the leadership, for the worker's lifetime. `run` is its thread; any thread may call the rest."""
 
     def __init__(
         self,
@@ -71,7 +70,7 @@ class Leader:
         view: OffsetsView | None = None,
         ids: TopicIds | None = None,
     ) -> None:
-        """`ids`: the cluster's topics, to be remembered in them."""
+        """ids: the ids of the cluster's topics, which the leader stores in these topics."""
         self.worker_config = config
         self._ids = ids
         self._worker = worker
@@ -91,8 +90,8 @@ class Leader:
         self._term: Term | None = None
         self._reconciler: Reconciler | None = None
         self.members: list[Member] = []
-        """The live workers, as the leader saw them last."""
-        self._looked_at = 0.0
+        """The live workers when the leader last checked."""
+        self._member_watch = MemberWatch(partial(find_members, self._connection, config.group_id))
         self._membership: GroupMembership | None = None
         self.hand_over = Resignation(worker, reporter, self.statuses)
         self.ready = threading.Event()
@@ -102,76 +101,76 @@ class Leader:
         self._turned_at = 0.0
 
     def leads_now(self) -> bool:
-        """Whether it leads, and its loop goes round."""
+        """Return whether it leads and its loop makes progress."""
         return self.ready.is_set() and time.monotonic() - self._turned_at < _TURNING_SECONDS
 
     def wake(self) -> None:
-        """Something has come to an end: do not wait for the next tick."""
+        """Start the next pass at once, because something has finished."""
         self._jobs.wake()
 
     def state(self) -> ClusterState:
-        """The config topic as the term knows it. Raises `Refused` where this worker does not lead."""
+        """Return the state of the config topic in this term. Raises `Refused` if this worker does not lead."""
         term = self._term
         if term is None or not self.ready.is_set():
             raise Refused(409, NOT_LEADING, passing=True)
         return term.state
 
     def _ways(self, due: Round) -> list[AdminAccess]:
-        """With the old generation's own admin credentials first."""
+        """Return the connections for a round, those with the old generation's admin credentials first."""
         term = self._term
         config = term.state.connector(due.connector).config if term else None
         return ways(due.target, config, self._connection, self.worker_config.settings)
 
     def _topics(self, due: Round) -> set[str]:
-        """Where the old generation's tasks wrote, as far as anybody knows: active topics, and offsets topics."""
+        """Return the topics that the old generation's tasks wrote to, as far as is known, with the offsets topics."""
         return topics_of(self._status.state.topics.get(due.connector, ()), due.target or {}, self.worker_config)
 
     def _ways_now(self, name: ConnectorName) -> list[AdminAccess]:
-        """To where the connector's tasks write now."""
+        """Return the connections to the cluster that the connector's tasks write to now."""
         term = self._term
         if term is None:
             raise NotLeader("This worker no longer leads: the next leader does it")
         return ways_of(term.state.connector(name), self.worker_config)
 
     def statuses(self) -> StatusState:
-        """The status topic, folded."""
+        """Return the state of the status topic."""
         return self._status.state
 
     def mark_restarting(self, name: ConnectorName, tasks: list[int]) -> None:
-        """The next attempts of these tasks are a restart that somebody asked for."""
+        """Note that the next attempts of these tasks are a restart that a user requested."""
         if self._reconciler is not None:
             self._reconciler.statuses.restarting.update(TaskId(name, task) for task in tasks)
 
     def retry_round(self, name: ConnectorName) -> None:
-        """Try a round that failed again now."""
+        """Try a failed round again now."""
         self._rounds.retry_now(name)
 
     def reconfigure(self, name: str) -> None:
-        """A connector instance asked for new task configurations."""
+        """Handle a connector instance's request for new task configurations."""
         self._reconfigure.put(ConnectorName(name))
         self.wake()
 
     def note_error(self, name: str, trace: str) -> None:
-        """A connector instance raised an error, or could not be started again."""
+        """Note that a connector instance raised an error, or could not be started again."""
         self.instances.note_error(ConnectorName(name), trace)
         self.wake()
 
     def submit(self, plan: Plan, deadline: Deadline) -> "Future[Written]":
-        """Write what the plan answers. The deadline is asked right before the write, so that nothing is done late."""
+        """Have the plan's records written. The deadline is checked right before the write."""
         job = Job(plan, deadline)
         self._jobs.put(job)
         return job.result
 
     def run(self, stop: threading.Event) -> None:
-        """Until `stop`. Leaves the group at the end, so that the next leader need not wait for a session to run out."""
+        """Run until `stop`. Then leave the group, so that the next leader need not wait for the session to expire."""
         try:
             while not stop.is_set():
                 try:
                     self._run_membership(stop)
                     self.hand_over.await_successor(self._status.poll, stop)
                 except Exception as error:
-                    # The root of the thread. What cannot be read or written here another worker may be able to: the
-                    # seat is left (KIP-618, "Leader access to config topic"), and taken again after a pause.
+                    # The root of the thread. Another worker may be able to read or write what this one cannot: it
+                    # leaves the group (KIP-618, "Leader access to config topic"), and joins again after a pause.
                     log.exception("This worker cannot lead; it has left the group for %g s", _AGAIN_SECONDS)
                     self.failure = str(error)
                     self._reporter.event("leader", worker=self._worker.worker, stage="failed", message=self.failure)
@@ -182,6 +181,7 @@ class Leader:
             self._abandoned.close()
             self._hanging.close()
             self._status.close()
+            self._member_watch.close()
 
     def _run_membership(self, stop: threading.Event) -> None:
         client_id = member_client_id(self._worker.worker, self._worker.incarnation)
@@ -220,7 +220,7 @@ class Leader:
             log.warning("The leader waits: %s", error)
 
     def _lead(self) -> None:
-        """Begin a term, or go on under a new generation, where the group gave this worker the partition."""
+        """If the group gave this worker the partition, begin a term, or continue it with a new group generation."""
         metadata = self._gained
         if metadata is None:
             return
@@ -245,6 +245,7 @@ class Leader:
             term.close()
             raise
         self._term = term
+        self._member_watch.begin()
         self._reconciler = Reconciler(
             term, self.worker_config.group_id, self._worker.worker, self._reporter, self._rounds, self._abandoned,
             self.instances, self.statuses, self.worker_config.settings,
@@ -266,7 +267,7 @@ class Leader:
         self._jobs.refuse(lambda: Refused(409, NOT_LEADING, passing=True))
 
     def _work(self) -> None:
-        """Wait a tick for commands; carry them out; reconcile."""
+        """Wait a tick for commands, carry them out, and reconcile."""
         job = self._jobs.next(_TICK_SECONDS)
         if self._term is None or self._reconciler is None:
             if job is not None:
@@ -276,11 +277,10 @@ class Leader:
             carry_out_all(job, self._jobs, self._term, self._reconciler.statuses.announce)
         while not self._reconfigure.empty():
             self._reconciler.reconfigure(self._reconfigure.get_nowait())
-        if time.monotonic() - self._looked_at > _MEMBERS_SECONDS:
-            self.members = live_members(
-                self._connection, self.worker_config.group_id, self._status.state, Deadline.after(5)
-            )
-            self._looked_at = time.monotonic()
+        members = self._member_watch.find(self._status.state)
+        if members is None:
+            return
+        self.members = members
         rotate_key(self._term, self.worker_config.session_keys, self._reporter.now_ms())
         self._reconciler.step(self.members, self._jobs.waiting)
         self._hanging.step(self._term.state, self._status.state.topics)
@@ -292,7 +292,7 @@ class Leader:
         self._reporter.event("command", name, kind="start", outcome="done", user="", offset=-1, message=text)
 
     def _reload(self, name: ConnectorName, reconciler: Reconciler) -> None:
-        """Values of a config provider have changed: as if somebody had asked for a restart of it all."""
+        """Restart connector and tasks, because values of a config provider have changed."""
         log.info("Connector %s restarts: a file that its configuration refers to was changed", name)
         self._reporter.event("command", name, kind="restart", outcome="done", user="", offset=-1, message=_RELOADED)
         reconciler.statuses.restarting.update(TaskId(name, task) for task in self.state().connector(name).placements)

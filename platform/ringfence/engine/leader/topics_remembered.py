@@ -1,4 +1,4 @@
-"""The ids of the cluster's topics stand in three of them, so that the loss of any is known from the others."""
+"""Stores the ids of the cluster's topics in three of them, so that the others show the loss of any one."""
 
 from ringfence.engine.leader.job_writing import TRY_SECONDS
 from ringfence.fencing.clock import Deadline
@@ -10,7 +10,7 @@ from ringfence.worker_config import WorkerConfig
 
 
 def remember_topics(ids: TopicIds, config: WorkerConfig, term: Term, status: StatusState, reporter: Reporter) -> None:
-    """Write them wherever older ones, or none, stand."""
+    """Write the ids to each topic that has older ones or none."""
     known = term.state.topic_ids
     if known is None or known.version < ids.version:
         copy = TopicRecord(config.offsets_topic, offsets_key(config.group_id), dumps(ids))

@@ -7,7 +7,7 @@ from ringfence.fencing.topics.cluster_state import ClusterState
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The state with it, and the offset of its last record, -1 where nothing was due."""
+    """The state after the write, and the offset of its last record; -1 if there was nothing to write."""
 
     state: ClusterState
     offset: int

@@ -1,7 +1,7 @@
-"""Who may use Java plugins: `file.roots` and `egress.allow` do not bind them, so `edit` alone is not enough.
+"""Checks who may use Java plugins: `file.roots` and `egress.allow` do not apply to them, so `edit` is not enough.
 
-The worker decides which class is Java's, since only it knows what is in `plugin.path`; the web process says whether the
-person has the permission.
+The worker decides which class is a Java plugin, since only it knows the contents of `plugin.path`. The web process says
+whether the user has the permission.
 """
 
 from ringfence.engine.plugins.host import PluginHost
@@ -9,7 +9,7 @@ from ringfence.requests.refused import Refused
 
 
 def check_permission(plugins: PluginHost, class_name: str, *, java: bool) -> None:
-    """Raises `Refused` (403) for a Java plugin without the permission, `UnknownPlugin` for no plugin at all."""
+    """Raise `Refused` (403) for a Java plugin without the permission, and `UnknownPlugin` for an unknown one."""
     if not java and class_name and plugins.is_java(class_name):
         raise Refused(
             403,

@@ -1,4 +1,4 @@
-"""One list of the plugins of all environments."""
+"""Joins the plugins of all environments in one list."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ Entry = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class PluginList:
-    """broken: by entry point or folder, why a connector that is installed cannot be run."""
+    """The plugins. broken: by entry point or folder, why an installed connector cannot run."""
 
     plugins: list[Entry]
     broken: dict[str, str]
 
 
 class PluginLists:
-    """Asks the plugin processes for what they have. Thread-safe."""
+    """Requests the lists of the plugin processes. Thread-safe."""
 
     def __init__(self, groups: ProcessGroups, environments: Environments) -> None:
         self._groups = groups
@@ -32,7 +32,7 @@ class PluginLists:
         self._listed: dict[PluginEnvironment, Entry] = {}
 
     def read(self, timeout: float) -> PluginList:
-        """As it is now. timeout: of each call, in seconds. Raises PluginError."""
+        """Return the current list. timeout: of each call, in seconds. Raises PluginError."""
         with self._groups.use(None) as group:
             own = group.ask(ListPlugins(), timeout)
         environments = self._environments.read()
@@ -46,7 +46,7 @@ class PluginLists:
         return PluginList(join_lists(_plugins_in(own), others), broken)
 
     def _list(self, environment: PluginEnvironment, timeout: float) -> Entry:
-        """It is asked once, in a process that ends afterwards: what it holds does not change."""
+        """Return an environment's list. It is requested once, in a process that then ends, since it does not change."""
         known = self._listed.get(environment)
         if known is not None:
             return known
@@ -59,9 +59,9 @@ def _plugins_in(answer: Entry) -> list[Entry]:
 
 
 def join_lists(own: Sequence[Entry], others: Iterable[tuple[PluginEnvironment, Sequence[Entry]]]) -> list[Entry]:
-    """Each class once, as its newest version describes it, with all versions and the environment that holds it.
+    """Return each class once, as its newest version describes it, with all versions and their environments.
 
-    Short names that a connector outside of plugin environments has stay its own.
+    A connector outside of plugin environments keeps its short names.
     """
     taken = {name for entry in own for name in names_in(entry)}
     found = [{**entry, "environment": None} for entry in own]
@@ -76,12 +76,12 @@ def join_lists(own: Sequence[Entry], others: Iterable[tuple[PluginEnvironment, S
 
 
 def names_in(entry: Entry) -> list[str]:
-    """All that may stand in connector.class."""
+    """Return all names that are valid in connector.class."""
     return cast("list[str]", entry["names"])
 
 
 def versions_in(entry: Entry) -> list[str]:
-    """All that are installed, the newest first."""
+    """Return all installed versions, the newest first."""
     return cast("list[str]", entry["versions"])
 
 
@@ -96,7 +96,7 @@ def choose_version(requirement: str, entry: Entry) -> str | None:
 def _newest(same: Sequence[Entry]) -> Entry:
     if len(same) == 1:
         return same[0]
-    # What is in an environment runs, where it is asked for or nothing is: it comes before what is beside the worker.
+    # Unless a version is requested, the plugin in an environment runs, not the one in the packages of the worker.
     several = [entry for entry in same if entry["environment"] is not None]
     newest = max(several, key=lambda entry: versions.order(str(entry["version"])))
     known = {version for entry in same for version in versions_in(entry)}

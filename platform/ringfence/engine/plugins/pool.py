@@ -1,4 +1,4 @@
-"""Processes for single calls: one call at a time each, so that one call's hang or crash is nobody else's."""
+"""Processes for single calls. Each handles one call at a time, so a call that hangs or crashes affects no other."""
 
 import threading
 import time

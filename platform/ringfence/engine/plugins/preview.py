@@ -63,6 +63,7 @@ class PreviewContext:
         self.config = config
         self.offset_reader = reader
         self.raw_batches = raw
+        self.converters = None
         self.transaction_context = transactions
         self.metrics = Gauges()
         self.signals: Sequence[Signal] = ()
@@ -105,7 +106,7 @@ class PreviewContext:
         )
 
     def announce_endpoint(self, endpoint: Endpoint) -> None:
-        raise ConnectorError("This task waits for what is sent to it: a preview receives nothing.")
+        raise ConnectorError("This task waits for incoming requests, and a preview receives none.")
 
     def request_task_reconfiguration(self) -> None:
         """Nobody makes the tasks of a preview again."""

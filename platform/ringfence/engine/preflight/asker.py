@@ -1,4 +1,4 @@
-"""Who asks preflight's questions: a connector's configuration and the worker that would run it."""
+"""The subject of preflight: a connector's configuration, and the worker that would run it."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ _MOST_IDS: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """A connector's configuration, the worker that would run it, and what is known of its name.
+    """A connector's configuration, and the worker that would run it.
 
-    known_tasks: how many tasks a connector of this name has here, or had last; None where that could not be read. Asked
-    only where somebody holds one of its transactional ids.
+    known_tasks: returns how many tasks a connector of this name has here, or had last; None if that cannot be read. It
+    is only called if one of its transactional ids is in use.
     """
 
     config: Mapping[str, str]
@@ -35,25 +35,25 @@ class Asker:
 
     @property
     def transactional(self) -> bool:
-        """Whether its tasks write in transactions here."""
+        """Whether its tasks write in transactions on this worker."""
         return self.worker.mode == "enabled"
 
     @property
     def ids(self) -> list[str]:
-        """The transactional ids of its tasks, as many as are worth asking for."""
+        """The transactional ids of its tasks, at most as many as preflight checks."""
         text = self.config.get(TASKS_MAX, "1").strip()
         count = min(max(1, int(text)) if text.isdecimal() else 1, _MOST_IDS)
         return [task_transactional_id(self.worker.group_id, TaskId(self.connector, number)) for number in range(count)]
 
     @property
     def topic(self) -> str:
-        """The topic that it fills, "" where it does not say so under the usual name, or a provider says it."""
+        """The topic that it writes to; "" if it has no setting `topic`, or if a config provider has its value."""
         topic = self.config.get("topic", "").strip()
         return "" if has_placeholder(topic) else topic
 
     @property
     def timeout_ms(self) -> int:
-        """The transaction timeout that its tasks settle on."""
+        """The transaction timeout of its tasks."""
         return self.boundaries.transaction_timeout_ms(transaction_timeout_ms(self.worker.settings, self.config))
 
     @property
@@ -62,5 +62,6 @@ class Asker:
 
 
 Ask = Callable[[Prober, Asker, OffsetStores], Iterator[Check]]
-"""One of preflight's questions to a cluster, asked with the login that `prober` has. Raises `FencingError` where the
-cluster does not answer; where this principal may not ask, the result is `unknown`."""
+"""One of preflight's checks of a cluster, with the prober's login. The result is `unknown` if this principal may not
+ask. Raises `FencingError` if the cluster does not answer.
+"""

@@ -1,6 +1,6 @@
-"""What validation says about a connector's client overrides: policy (KIP-458), names and values, where they may lead.
+"""Validates a connector's client overrides: the policy (KIP-458), names, values, and the addresses they lead to.
 
-The plugin process validates everything else; these settings belong to the runtime's clients, so the worker checks them.
+The plugin process validates all other settings. These are for the runtime's clients, so the worker checks them.
 """
 
 import logging
@@ -28,7 +28,7 @@ _WHERE: Final = frozenset({OFFSETS_STORAGE_TOPIC, *(f"{role}.override.{BOOTSTRAP
 
 
 def overrides_of(config: Mapping[str, str | None]) -> dict[str, Role]:
-    """The overrides in a configuration, by their full name. One without a value is reported elsewhere."""
+    """Return the overrides in a configuration by full name. Those without a value are reported elsewhere."""
     return {
         name: role
         for role in Role
@@ -38,18 +38,20 @@ def overrides_of(config: Mapping[str, str | None]) -> dict[str, Role]:
 
 
 def warnings_of(config: Mapping[str, str | None], worker: WorkerConfig) -> dict[str, str]:
-    """What is ignored, the worker's own settings included, by its full name."""
+    """Return a warning for each ignored setting, also of the worker, by full name."""
     given = _given_overrides(config)
     return {name: text for role in Role for name, text in effective(role, worker.settings, given).warnings.items()}
 
 
 def errors_of(config: Mapping[str, str | None], worker: WorkerConfig) -> dict[str, list[str]]:
-    """Everything that is wrong with client overrides, and with placeholders in settings that say where."""
+    """Return the errors by setting: of client overrides, and of placeholders in settings that must not have any."""
     given = _given_overrides(config)
     errors: dict[str, list[str]] = {}
     for name in sorted(_WHERE & given.keys()):
         if _PLACEHOLDER.search(given[name]):
-            text = f"{name} says where records and offsets go: write it out, a placeholder is not allowed here."
+            text = (
+                f"{name} decides where records and offsets go, so a placeholder is not allowed: write the value here."
+            )
             errors.setdefault(name, []).append(text)
     if OFFSETS_STORAGE_TOPIC not in errors:
         errors.update(_own_topic_errors(given.get(OFFSETS_STORAGE_TOPIC, "").strip(), given, worker))
@@ -66,7 +68,7 @@ def errors_of(config: Mapping[str, str | None], worker: WorkerConfig) -> dict[st
 
 
 def _forbidden(config: Mapping[str, str | None], worker: WorkerConfig) -> dict[str, str]:
-    """What the worker's policy keeps from connectors."""
+    """Return an error for each setting that the worker's policy does not allow."""
     policy = worker.override_policy
     return {
         name: f"The '{policy}' policy does not allow '{name}' to be overridden in the connector configuration."
@@ -76,7 +78,7 @@ def _forbidden(config: Mapping[str, str | None], worker: WorkerConfig) -> dict[s
 
 
 def _too_long(given: Mapping[str, str], worker: WorkerConfig) -> dict[str, str]:
-    """Of the transaction timeout: readers of committed records may have to wait that long for a task that is lost."""
+    """Return the errors of the transaction timeout: if a task is lost, its readers may have to wait that long."""
     limit = worker.number(LONGEST_TRANSACTION)
     remedy = f"raise the worker's {LONGEST_TRANSACTION}={limit}, up to the brokers' transaction.max.timeout.ms"
     configured = transaction_timeout_ms(worker.settings, given)
@@ -86,7 +88,7 @@ def _too_long(given: Mapping[str, str], worker: WorkerConfig) -> dict[str, str]:
     try:
         boundaries = Boundaries.of(given, worker.number("offset.flush.interval.ms"))
     except Invalid:
-        return {}  # validation of the boundary says what is wrong
+        return {}  # the validation of the boundary reports it
     if boundaries.transaction_timeout_ms(configured) <= limit:
         return {}
     if boundaries.snapshot_ms > limit:
@@ -106,23 +108,21 @@ def _own_topic_errors(name: str, given: Mapping[str, str], worker: WorkerConfig)
     if name in (".", "..") or not _TOPIC.fullmatch(name):
         text = f"Invalid value {name} for configuration {OFFSETS_STORAGE_TOPIC}: no topic can have this name."
     elif name in taken:
-        text = f"{OFFSETS_STORAGE_TOPIC}: {name} is a topic of the workers' own: name another one."
+        text = f"{OFFSETS_STORAGE_TOPIC}: {name} is one of the workers' topics: name another one."
     elif name in (topic.strip() for topic in given.get("topic", "").split(",")):
-        text = (
-            f"{OFFSETS_STORAGE_TOPIC}: {name} is where the connector's records go: offsets need a topic of their own."
-        )
+        text = f"{OFFSETS_STORAGE_TOPIC}: the connector's records go to {name}: offsets need a separate topic."
     else:
         return {}
     return {OFFSETS_STORAGE_TOPIC: [text]}
 
 
 def allows(policy: str, setting: str) -> bool:
-    """Whether the worker's override policy lets a connector set this client setting."""
+    """Return whether the worker's override policy lets a connector set this client setting."""
     return policy == "All" or (policy == "Principal" and setting in _PRINCIPAL)
 
 
 def add_to(validation: dict[str, Any], config: Mapping[str, str | None], worker: WorkerConfig) -> dict[str, Any]:
-    """Kafka Connect's validation object with the overrides in it, each as a setting of its own."""
+    """Return Kafka Connect's validation object with an entry for each override."""
     errors = errors_of(config, worker)
     for text in warnings_of(config, worker).values():
         log.warning("Connector %s: %s", config.get("name"), text)
@@ -135,7 +135,7 @@ def add_to(validation: dict[str, Any], config: Mapping[str, str | None], worker:
         if group not in validation["groups"]:
             validation["groups"].append(group)
     for name, texts in errors.items():
-        if name not in entries:  # the worker's own, when an override changes what it means
+        if name not in entries:  # the worker's setting, if an override changes its meaning
             entries[name] = _entry(name, Role(name.partition(".")[0]), "")
             validation["configs"].append(entries[name])
         entries[name]["value"]["errors"].extend(texts)
@@ -158,13 +158,13 @@ def _entry(name: str, role: Role, value: str) -> dict[str, Any]:
 
 
 def entry_of(name: str) -> dict[str, Any] | None:
-    """The entry of an override that the configuration does not set; None where the name is none."""
+    """Return the entry of an override that the configuration does not set; None if it is not an override's name."""
     role, override, _ = name.partition(".override.")
     return _entry(name, Role(role), "") if override and role in set(Role) else None
 
 
 def has_placeholder(value: str) -> bool:
-    """Whether a configuration provider has to say what it means."""
+    """Return whether the value refers to a config provider."""
     return _PLACEHOLDER.search(value) is not None
 
 

@@ -1,7 +1,7 @@
-"""Preflight's questions to the clusters, by the principals of the KIP's tables of permissions.
+"""Preflight's checks of the clusters, by the principals in the KIP's tables of permissions.
 
-None has a side effect on a running task (fencing/kafka/probes.py). Where a question cannot be answered, for example
-because this principal may not ask it, the result is `unknown`: neither promise nor alarm.
+None has a side effect on a running task (fencing/kafka/probes.py). If a check gets no answer, for example because this
+principal may not ask, its result is `unknown`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ _LOGIN_REFUSED: Final = "SASL_AUTHENTICATION_FAILED"
 
 
 class Principal(StrEnum):
-    """Whose login asks."""
+    """The principal whose login a check uses."""
 
     WORKER = "worker"
     PRODUCER = "producer"
@@ -38,8 +38,8 @@ class Principal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClusterCheck:
-    """A question, and with whose login it is asked; None: the worker's or the producer's, whichever is at the cluster
-    that the tasks write to."""
+    """A check, and the principal whose login it uses. None: the worker's or the producer's, depending on which of them
+    has a login at the cluster that the tasks write to."""
 
     principal: Principal | None
     ask: Ask
@@ -66,7 +66,7 @@ CHECKS: Final = (
 
 
 def checks(asker: Asker) -> Iterator[Check]:
-    """All of them, each as soon as it is answered. Takes seconds where brokers do not answer."""
+    """Yield the results, each as soon as it is known. Takes seconds if brokers do not answer."""
     worker = asker.worker
     base = worker.connection(f"ringfence-preflight-{asker.connector}")
     provided: set[str] = {role for role in Role if has_placeholder(_overrides(role, asker.config))}

@@ -1,7 +1,7 @@
-"""Preflight: whether somebody may find and end a connector's hanging transactions (KIP-664).
+"""Preflight: checks whether a connector's hanging transactions (KIP-664) can be found and ended.
 
-The connector's admin client is asked first, then, on the worker's own cluster, the worker's principal: just as fencing
-rounds and tasks do it. Without either, `read_committed` consumers wait before such a transaction until a person acts.
+It checks the connector's admin client first, then, on the worker's cluster, the worker's principal: fencing rounds and
+tasks use the same order. If neither may, `read_committed` consumers wait at such a transaction until a person ends it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,20 +15,20 @@ from ringfence.fencing.kafka.rights import Permission
 NAME: Final = "hanging transactions"
 
 Rights = Mapping[str, Permission]
-"""Read on each topic, and the right to write markers under `Cluster`."""
+"""Read for each topic, and under `Cluster` the right to write markers."""
 
 CLUSTER: Final = "Cluster"
 
 
 def rights_of(prober: Prober, topics: Sequence[str]) -> Rights:
-    """Of topics that are not there nobody needs any."""
+    """Return the principal's rights. A topic that does not exist needs none."""
     seen = {name: prober.topic(name) for name in topics}
     reads = {name: one.read for name, one in seen.items() if one.exists is not False}
     return {**reads, CLUSTER: may_write_markers(prober)}
 
 
 def judge(principals: Mapping[str, Rights]) -> Check:
-    """Pure. principals: whoever acts, in that order."""
+    """Return the finding. principals: the rights by principal, in the order in which they are used. Pure."""
     for principal, rights in principals.items():
         if set(rights.values()) == {Permission.YES}:
             return Check(NAME, Result.OK, f"The {principal}'s principal may find and end hanging transactions.")

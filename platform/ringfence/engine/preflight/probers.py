@@ -1,4 +1,4 @@
-"""The connections that preflight asks with, kept for a while: one for each login."""
+"""The connections of preflight, one for each login. They are kept for a while."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What can be known before a connector runs: will it be exactly once here, and may it do what it has to (KIP-618)."""
+"""Checks before a connector runs whether it will be exactly once, and whether it has the permissions (KIP-618)."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
@@ -24,11 +24,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A connector's configuration, and what the worker knows of it.
+    """A connector's configuration, and what the worker knows about it.
 
-    support: the connector's own word (supported, unsupported, unknown); boundaries: that it can define transactions
-    itself; known_tasks: see `Asker`; warnings: settings that are ignored; modes: of all live workers, None where that
-    could not be found out.
+    support: what the connector declares (supported, unsupported, unknown); boundaries: whether it can define
+    transactions; known_tasks: see `Asker`; warnings: settings that are ignored; modes: of all live workers, None if
+    unknown.
     """
 
     config: Mapping[str, str]
@@ -48,10 +48,10 @@ def examine(
     offsets: Callable[[Deadline], bool | None] = lambda _: None,
     versions: Callable[[], Versions | None] = dict,
 ) -> list[Check]:
-    """All checks of a configuration. Raises the plugin errors of one that names no connector that is there.
+    """Return all checks of a configuration. Raises `PluginError` if its connector class is not installed.
 
-    offsets: whether any source offset of its name is committed, None where that cannot be read.
-    versions: what is installed on each worker, None where that cannot be read.
+    offsets: returns whether a source offset of its name is committed, None if that cannot be read; versions: returns
+    the plugin versions that are installed on each worker, None if that cannot be read.
     """
     try:
         support, boundaries = plugins.exactly_once_support(config, max(0.1, limit.slice(plugins.call_seconds)))
@@ -76,7 +76,7 @@ def examine(
 def _other_workers(
     config: Mapping[str, str], plugins: PluginHost, limit: Deadline, workers: Versions | None
 ) -> Iterator[Check]:
-    """Whether a task may be placed where its plugin, or the version that is asked for, is missing."""
+    """Check for workers on which its plugin, or the requested version of it, is missing."""
     plugin, requirement = version_key(config)
     class_name = plugins.class_of(plugin, max(0.1, limit.slice(plugins.call_seconds)))
     if class_name is None:
@@ -89,7 +89,7 @@ def _other_workers(
 def _slot(
     config: Mapping[str, str], plugins: PluginHost, limit: Deadline, offsets: Callable[[Deadline], bool | None]
 ) -> Iterator[Check]:
-    """What Debezium's first snapshot of a PostgreSQL database would meet there."""
+    """Check what Debezium's first snapshot would find in a PostgreSQL database."""
     try:
         slot = plugins.find_slot(config, max(0.1, limit.slice(plugins.call_seconds)))
     except PluginError as error:
@@ -100,7 +100,7 @@ def _slot(
 
 
 def count_known_tasks(name: ConnectorName, worker: WorkerConfig, limit: Deadline) -> int | None:
-    """How many of the name's transactional ids belong to this cluster, as its config topic says."""
+    """Return how many transactional ids of this name belong to this cluster, according to its config topic."""
     try:
         follower = open_config_log(worker, worker.connection("ringfence-preflight"), Deadline.after(limit.slice(5)))
         try:
@@ -114,7 +114,7 @@ def count_known_tasks(name: ConnectorName, worker: WorkerConfig, limit: Deadline
 
 
 def checks(question: Question, worker: WorkerConfig) -> list[Check]:
-    """All checks, in the order in which people should read them. Takes seconds where brokers do not answer."""
+    """Return all checks, in the order in which people should read them. Takes seconds if brokers do not answer."""
     asker = Asker(question.config, worker, question.known_tasks)
     found = [*_support(question, worker), *_boundary(question), *_ignored_settings(question)]
     return [*found, *cluster_checks.checks(asker)]
@@ -133,13 +133,15 @@ def _support(question: Question, worker: WorkerConfig) -> Iterator[Check]:
         yield behind
     match question.support:
         case "supported":
-            yield Check(key, Result.OK, "The connector says that it is exactly once with this configuration.", key=key)
+            yield Check(
+                key, Result.OK, "The connector declares that it is exactly once with this configuration.", key=key
+            )
         case "unsupported":
-            text = "The connector says that it cannot be exactly once with this configuration."
+            text = "The connector declares that it is not exactly once with this configuration."
             remedy = "See its documentation for the settings that it needs."
             yield Check(key, Result.FAILED, text, remedy, key, decides=required)
         case _:
-            text = "The connector does not say whether it can be exactly once."
+            text = "The connector does not declare whether it is exactly once."
             remedy = f"Read its documentation; if that promises exactly-once, use {key}=requested."
             yield Check(key, failed, text, remedy, key, decides=required)
 

@@ -1,7 +1,7 @@
-"""Preflight of a connector that reads through a share group: what its input's brokers can do and allow.
+"""Preflight of a connector that reads a share group: what the brokers of its input support and permit.
 
-Asked with the login of the connector's own input cluster (`source.cluster.`, `source.consumer.`). Nothing is changed:
-fencing/kafka/share_probes.py.
+It uses the connector's login for its input cluster (`source.cluster.`, `source.consumer.`), and changes nothing
+(fencing/kafka/share_probes.py).
 """
 
 import re
@@ -37,15 +37,15 @@ _probers = ClientPool(ShareProber)
 
 
 def concerns(config: Mapping[str, str]) -> bool:
-    """Whether the connector is a ShareGroupSource."""
+    """Return whether the connector is a ShareGroupSource."""
     return config.get("connector.class", "").strip().rpartition(".")[2] in _CLASSES
 
 
 def checks(config: Mapping[str, str], worker: WorkerConfig) -> Iterator[Check]:
-    """All of them, each as soon as it is answered."""
+    """Yield all checks, each as soon as it is answered."""
     clients = {key: value for key, value in config.items() if key.startswith(("source.", "target."))}
     if any(has_placeholder(value) for value in clients.values()):
-        text = "Settings of the source's clients come from a configuration provider, and are read by the tasks only."
+        text = "Settings of the source's clients come from a config provider, which only tasks can read."
         yield Check("source connection", Result.UNKNOWN, text, "Compare with docs/share-groups.md.")
         return
     found = source_settings(config)
@@ -99,7 +99,7 @@ def _check_group(prober: ShareProber, group: str, client_ids: str, settings: Sha
 def _check_topic(prober: ShareProber, topic: str, settings: ShareSettings) -> Iterator[Check]:
     seen = prober.topic(topic)
     if seen.exists is False:
-        text = f"{topic} is not there yet. It is read from its beginning once it is."
+        text = f"{topic} is not there yet. It is read from its beginning as soon as it exists."
         yield Check(f"input topic {topic}", Result.OK, text, key=names.TOPICS)
         return
     yield findings.check_granted(_WHO, "Read", "Topic", {topic: seen.read}, names.TOPICS)
@@ -109,7 +109,7 @@ def _check_topic(prober: ShareProber, topic: str, settings: ShareSettings) -> It
 
 
 def _check_overdue(prober: ShareProber, connection: Connection, group: str) -> Iterator[Check]:
-    """Records that wait for longer than half of their topic's retention."""
+    """Check for records that have waited for longer than half of their topic's retention."""
     starts = [one for one in prober.starts([group]).get(group, []) if one.offset >= 0 and one.lag > 0]
     for topic in sorted({one.topic for one in starts}):
         retention = prober.topic_setting(topic, _RETENTION)
@@ -122,7 +122,7 @@ def _check_overdue(prober: ShareProber, connection: Connection, group: str) -> I
 
 
 def judge_version(level: int) -> Check:
-    """level: of share.version; 0 where it is not finalised."""
+    """Check the brokers' feature. level: of share.version; 0 if it is not finalised."""
     if level >= _LEVEL:
         return Check("share groups", Result.OK, f"{FEATURE} is {level}.", key=names.SOURCE_SERVERS)
     text = f"The source's brokers have no share groups: {FEATURE} is not finalised."
@@ -131,36 +131,36 @@ def judge_version(level: int) -> Check:
 
 
 def judge_kind(group: str, kind: str) -> Check:
-    """A group of another type has the name."""
+    """Return the finding for a group of another type with this name."""
     text = f"There is a {kind} group of the name {group}, and a share group needs a name of its own."
     remedy = f"Set {share_group.GROUP} to another name."
     return Check("share group type", Result.FAILED, text, remedy, share_group.GROUP, decides=True)
 
 
 def judge_members(group: str, members: Sequence[ShareGroupMember], client_ids: str) -> Check:
-    """client_ids: what our tasks' begin with, before their number."""
+    """Check that the group has no other members. client_ids: the prefix of the client ids of the connector's tasks."""
     name, key = "share group members", share_group.GROUP
     ours = re.compile(re.escape(client_ids) + r"-\d+")
     foreign = [one for one in members if not ours.fullmatch(one.client_id)]
     if not foreign:
-        return Check(name, Result.OK, f"Nobody but this connector's tasks is in share group {group}.", key=key)
+        return Check(name, Result.OK, f"Share group {group} has no members besides this connector's tasks.", key=key)
     shown = ", ".join(f"{one.client_id} at {one.host}" for one in foreign[:_SHOWN])
     more = f" and {len(foreign) - _SHOWN} more" if len(foreign) > _SHOWN else ""
     text = (
         f"Share group {group} has other members: {shown}{more}. Both would process its records, as this connector "
         "reads from the topics what others accept."
     )
-    remedy = f"Set {key} to a group that nobody else uses, or end these clients."
+    remedy = f"Set {key} to a group without other members, or stop these clients."
     return Check(name, Result.FAILED, text, remedy, key, decides=True)
 
 
 def judge_election(topic: str, unclean: str | None, replicas: int) -> Check:
-    """unclean: the topic's unclean.leader.election.enable, None where it could not be read."""
+    """Check the topic's election setting. unclean: unclean.leader.election.enable, None if it could not be read."""
     name, key = f"input topic {topic} elections", names.TOPICS
     if unclean == "true" and replicas != 1:
         text = (
-            f"{topic} has {UNCLEAN_ELECTION}=true: a replica that lags may lead. Records that were processed are gone "
-            "then, and others take their offsets."
+            f"{topic} has {UNCLEAN_ELECTION}=true: a replica that lags may become the leader. Processed records are "
+            "then lost, and others get their offsets."
         )
         return Check(name, Result.FAILED, text, f"Set {UNCLEAN_ELECTION}=false on topic {topic}.", key)
     if unclean is None:
@@ -170,7 +170,7 @@ def judge_election(topic: str, unclean: str | None, replicas: int) -> Check:
 
 
 def judge_retention(topic: str, retention_ms: str | None, sweep_after_s: float) -> Check:
-    """Whether the sweep comes before the records expire."""
+    """Check that the sweep reads records before they expire."""
     name, key = f"input topic {topic} retention", share_group.SWEEP_AFTER_MS
     if retention_ms is None:
         text = f"The source's principal may not ask for the settings of {topic}."
@@ -185,7 +185,7 @@ def judge_retention(topic: str, retention_ms: str | None, sweep_after_s: float) 
 
 
 def judge_overdue(topic: str, partitions: Sequence[int], retention_ms: int) -> Check:
-    """Partitions whose oldest waiting record is older than half of the retention."""
+    """Return the finding for partitions in which a record waits for longer than half of the retention."""
     shown = ", ".join(map(str, sorted(partitions)[:_SHOWN]))
     text = (
         f"{topic} keeps records for {retention_ms / 1000:g} s, and the oldest that wait in partition {shown} have "

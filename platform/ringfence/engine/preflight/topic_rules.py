@@ -1,7 +1,7 @@
-"""What validation says about the topics that a configuration names: internal topics are nobody's target.
+"""Validates the topics that a configuration names: no connector may write to an internal topic.
 
-Only what stands in the configuration is known here. The task asks again for each topic that a record goes to
-(`fencing.records.topic_access`), since transforms and plugins make names up.
+Here, only the names in the configuration are known. Transforms and plugins generate others, so the task checks each
+topic that a record goes to (`fencing.records.topic_access`).
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -16,16 +16,16 @@ from ringfence.worker_config import WorkerConfig
 
 Config = Mapping[str, str]
 State = Callable[[], ClusterState | None]
-"""The config topic as a worker knows it; None before it has been read."""
+"""Returns the state of the config topic that the worker has read; None before its first read."""
 Active = Callable[[], Mapping[ConnectorName, Collection[str]]]
-"""The topics that connectors have written to since their last reset (KIP-558)."""
+"""Returns the topics that connectors have written to since their last reset (KIP-558)."""
 
 TARGETS = ("topic", DEAD_LETTERS)
 _SOURCES = "topics"
 
 
 class TopicRules:
-    """One object a worker; thread-safe."""
+    """One object per worker, thread-safe."""
 
     def __init__(self, worker: WorkerConfig, state: State = lambda: None, active: Active = dict) -> None:
         self._topics = topics_of(worker)
@@ -34,7 +34,7 @@ class TopicRules:
         self._folded: tuple[ClusterState | None, frozenset[str]] = (None, frozenset())
 
     def access(self, connector: str) -> TopicAccess:
-        """Which topics the connector may write to, as it stands now."""
+        """Return the topics that the connector may write to now."""
         state = self._state()
         if state is None:
             return TopicAccess(self._topics)
@@ -42,14 +42,14 @@ class TopicRules:
         return TopicAccess(self._topics, self.offsets_topics(), grant)
 
     def offsets_topics(self) -> frozenset[str]:
-        """The offsets topics of all connectors, as far as this worker has read; folded once a state."""
+        """Return the offsets topics of all connectors that this worker knows. Computed once for each state."""
         state = self._state()
         if state is not None and state is not self._folded[0]:
             self._folded = state, offsets_topics(state)
         return self._folded[1]
 
     def errors_of(self, config: Config) -> dict[str, list[str]]:
-        """By the setting that names a topic which takes no records, or that is no place for offsets."""
+        """Return the errors by setting: topics that take no records, and topics that cannot keep offsets."""
         internal = self.access("").internal
         errors: dict[str, list[str]] = {}
         for key in TARGETS:
@@ -87,12 +87,12 @@ class TopicRules:
 
 
 def targets(config: Config, key: str) -> list[str]:
-    """The topics that the setting names. Placeholders are resolved in the task only, which asks again."""
+    """Return the topics that the setting names. Only the task resolves placeholders, and checks the topics again."""
     return [topic for each in config.get(key, "").split(",") if (topic := each.strip())]
 
 
 def add_to(validation: dict[str, Any], errors: Mapping[str, list[str]]) -> dict[str, Any]:
-    """Kafka Connect's validation object with these errors."""
+    """Return Kafka Connect's validation object with these errors."""
     entries: dict[str, dict[str, Any]] = {str(entry["value"]["name"]): entry for entry in validation["configs"]}
     for key, texts in errors.items():
         entry = entries.get(key) or entries["name"]

@@ -1,8 +1,8 @@
-"""What validation refuses besides what the plugin and the client settings say: preflight's certain failures.
+"""Adds preflight's certain failures to the errors of a validation.
 
-KIP-618 has the connector and the mode of the worker decide. Here all live workers' modes decide, and so does what a
-broker was asked and has answered: a permission that is missing, a transaction that may not be so long. Whatever nobody
-could find out in time refuses nothing.
+In KIP-618, the connector and the worker's mode decide. Here, the modes of all live workers decide, and so do the
+brokers' answers: a missing permission, or a transaction that would take too long. A check that is not finished in time
+refuses nothing.
 """
 
 import logging
@@ -24,20 +24,20 @@ log = logging.getLogger(__name__)
 
 _THREADS: Final = 4
 PATIENCE_SECONDS: Final = 3.0
-"""The longest that a validation waits for brokers, once everything else is done."""
+"""The longest time that a validation waits for brokers after everything else is done."""
 
 Modes = Callable[[Deadline], Mapping[str, str] | None]
 
 
 class Asked:
-    """Questions under way. `within` may be called once."""
+    """Running checks. `within` may be called once."""
 
     def __init__(self) -> None:
         self.found: list[Check] = []
         self.work: Future[None] | None = None
 
     def within(self, seconds: float) -> list[Check]:
-        """What decides against the configuration, as far as it is known by then."""
+        """Return the failed checks that refuse the configuration, as far as they are known by then."""
         try:
             if self.work is not None:
                 self.work.result(max(0.0, seconds))
@@ -49,23 +49,23 @@ class Asked:
 
 
 class ValidationErrors:
-    """One object a worker; thread-safe. Questions run beside the plugin's own validation."""
+    """One object per worker, thread-safe. The checks run concurrently with the plugin's validation."""
 
     def __init__(self, worker: WorkerConfig, modes: Modes) -> None:
-        """modes: the mode of each live worker, by name; None where that cannot be found out."""
+        """modes: returns the mode of each live worker by id; None if that is unknown."""
         self._worker = worker
         self._modes = modes
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="refusals")
 
     def ask(self, config: Mapping[str, str], limit: Deadline) -> Asked:
-        """Begin. A configuration without a name has other troubles: nothing is asked."""
+        """Start the checks; none for a configuration without a name, which is refused anyway."""
         asked = Asked()
         if config.get("name", "").strip():
             asked.work = self._pool.submit(self._ask, config, limit, asked.found.append)
         return asked
 
     def _ask(self, config: Mapping[str, str], limit: Deadline, found: Callable[[Check], None]) -> None:
-        """The root of the questions' thread: whatever goes wrong here decides against nobody."""
+        """Run the checks. It is the root of their thread: an error here refuses nothing."""
         try:
             self._check(config, limit, found)
         except Exception:
@@ -87,7 +87,7 @@ class ValidationErrors:
 
 
 def add_to(validation: dict[str, Any], refused: list[Check]) -> dict[str, Any]:
-    """Kafka Connect's validation object with these checks as errors of the settings that they belong to."""
+    """Return Kafka Connect's validation object with these checks as errors of the settings that they belong to."""
     entries: dict[str, dict[str, Any]] = {str(entry["value"]["name"]): entry for entry in validation["configs"]}
     for check in refused:
         target = entries.get(check.key)

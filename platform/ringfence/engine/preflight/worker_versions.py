@@ -1,4 +1,4 @@
-"""Preflight's look at the other workers: has each the plugin, in the version that a task would run there? Pure."""
+"""Preflight's check of the other workers: whether each has the plugin, in the version that a task needs. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -11,11 +11,13 @@ _NAME: Final = "plugin versions"
 _SHOWN: Final = 5
 
 Versions = Mapping[str, Mapping[str, Sequence[str]]]
-"""By worker and class, the newest first."""
+"""The versions by worker and class, the newest first."""
 
 
 def check_versions(class_name: str, requirement: str, workers: Versions) -> Check | None:
-    """requirement: `connector.plugin.version`, "" for the newest. None where fewer than two workers told theirs."""
+    """Return the finding; None if fewer than two workers have reported their plugins. requirement:
+    `connector.plugin.version`, "" for the newest.
+    """
     if len(workers) < 2:
         return None
     try:
@@ -23,7 +25,7 @@ def check_versions(class_name: str, requirement: str, workers: Versions) -> Chec
             worker: versions.choose(requirement, plugins.get(class_name, ()), str)
             for worker, plugins in sorted(workers.items())
         }
-    except ValueError:  # validation says so
+    except ValueError:  # the validation reports it
         return None
     missing = [worker for worker, version in found.items() if version is None]
     if missing:
@@ -35,7 +37,7 @@ def check_versions(class_name: str, requirement: str, workers: Versions) -> Chec
         return Check(_NAME, Result.FAILED, text, remedy, PLUGIN_VERSION if requirement else CONNECTOR_CLASS)
     if len(set(found.values())) > 1:
         told = _join([f"{worker} runs {version}" for worker, version in found.items()])
-        text = f"The workers differ: {told}. Which version a task runs depends on where it is placed."
+        text = f"The workers differ: {told}. The version that a task runs depends on its worker."
         remedy = f"Install the same version on every worker, or name one that all have in {PLUGIN_VERSION}."
         return Check(_NAME, Result.FAILED, text, remedy, PLUGIN_VERSION)
     version = next(iter(found.values()))
@@ -43,7 +45,7 @@ def check_versions(class_name: str, requirement: str, workers: Versions) -> Chec
 
 
 def unknown_versions(class_name: str) -> Check:
-    """The workers' lists cannot be read."""
+    """Return the finding if the workers' plugin lists cannot be read."""
     text = f"Which workers have {class_name} cannot be read from the database now."
     return Check(_NAME, Result.UNKNOWN, text, "Try again when the database answers.")
 

@@ -1,1 +1,1 @@
-"""What a worker reads from Kafka to answer a question of the web."""
+"""Reads from Kafka what a worker needs to answer questions of web processes."""

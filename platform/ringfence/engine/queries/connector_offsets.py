@@ -1,4 +1,4 @@
-"""The source offsets of the cluster's connectors, as the worker reads and writes them outside of tasks."""
+"""Reads and writes the source offsets of the cluster's connectors on the worker, outside of tasks."""
 
 from collections.abc import Callable, Mapping
 
@@ -22,30 +22,30 @@ from ringfence.worker_config import WorkerConfig
 
 Config = Mapping[str, str]
 
-# What somebody has just committed may still wait for its markers, and is to be seen.
+# The markers of a commit may still be written, and a read should include it.
 _PATIENCE_SECONDS = 0.25
 
 
 class ConnectorOffsets:
-    """Thread-safe: it holds settings only, and this worker's view of its offsets topic."""
+    """Thread-safe: it only has settings, and this worker's view of its offsets topic."""
 
     def __init__(self, config: WorkerConfig, client_id: str, view: OffsetsView | None = None) -> None:
-        """`view`: from which a reading goes on; without one the whole topic is read."""
+        """view: the start of each read; without one, the whole topic is read."""
         self._config = config
         self._view = view
         self._connection = config.connection(client_id)
 
     @property
     def worker_topic(self) -> str:
-        """The offsets topic that all connectors share but those with one of their own."""
+        """The offsets topic of all connectors that do not have their own."""
         return self._config.offsets_topic
 
     def stores(self, config: Config, limit: Deadline) -> OffsetStores:
-        """Where the offsets of a connector of this configuration are kept. Raises `Invalid`, `Retriable`."""
+        """Return where a connector with this configuration keeps its offsets. Raises `Invalid`, `Retriable`."""
         return resolve(self._stores(config), limit)
 
     def prepare(self, config: Config, limit: Deadline) -> OffsetStores:
-        """The same, and a topic of its own is there afterwards: before a connector instance starts. Raises `Fatal`."""
+        """As `stores`, and create its own offsets topic. Call it before a connector instance starts. Raises `Fatal`."""
         return prepare(self._stores(config), self._config.settings, limit)
 
     def _stores(self, config: Config) -> OffsetStores:
@@ -55,7 +55,7 @@ class ConnectorOffsets:
         )
 
     def read(self, name: ConnectorName, stores: OffsetStores, limit: Deadline) -> SourceOffsets:
-        """The merged view. What stands in the worker's topic only is read with the worker's credentials."""
+        """Read the merged offsets. The worker's topic is read with the worker's credentials."""
         if stores.own is None:
             return self._of_worker(name, limit)
         return read_merged(stores, name, limit, known=self._snapshots(name), patience_s=_PATIENCE_SECONDS)
@@ -69,12 +69,12 @@ class ConnectorOffsets:
         return [] if known is None else [known]
 
     def await_view(self) -> None:
-        """Before a reading that is not urgent: while the worker's view of the topic is being read, and goes on."""
+        """Wait while the worker's view of the topic is being read and makes progress. For reads that are not urgent."""
         if self._view is not None:
             self._view.wait()
 
     def view(self, name: ConnectorName, config: Config, limit: Deadline) -> list[SourceOffset]:
-        """The merged view as people see it, ordered; a topic of its own that is not there yet is a gap all over."""
+        """Return the merged offsets in order, for people. Its own topic may not exist yet."""
         stores = self.stores(config, limit)
         if stores.own is not None and not topic_exists(stores.admin, stores.own.name, limit):
             found = self._of_worker(name, limit)
@@ -83,7 +83,7 @@ class ConnectorOffsets:
         return sorted(merge(name, found.present()), key=lambda each: canonical(each.partition))
 
     def guard(self, name: ConnectorName) -> str:
-        """The transactional id under which `write` works."""
+        """Return the transactional id that `write` uses."""
         return guard_id(self._config.group_id, name)
 
     def write(
@@ -94,11 +94,11 @@ class ConnectorOffsets:
         decide: Callable[[ConnectorState, SourceOffsets], Records],
         limit: Deadline,
     ) -> int:
-        """Write to the effective topic, with the connector's own producer settings; how many records that were.
+        """Write to the effective topic with the connector's producer settings; return the number of records.
 
-        `decide` gets the connector at the end of the config topic and its offsets, both read after the init that shuts
-        others out; it raises `Conflict` where the offsets may not be written any more. Where the topic is the
-        connector's own, tombstones go to the worker's first.
+        decide: gets the connector's state at the end of the config topic, and its offsets. Both are read after the init
+        that fences other writers. It raises `Conflict` if the offsets must no longer be written. If the connector has
+        its own topic, tombstones are written to the worker's topic first.
         """
 
         def records() -> Records:

@@ -1,7 +1,7 @@
-"""The consumer groups of the workers' cluster as a worker sees them: lag up to the last stable offset, and behind it.
+"""Describes the consumer groups of the workers' cluster, with their lag up to the last stable offset and to the end.
 
-A consumer of committed records reads up to the last stable offset (LSO). What lies between it and the end waits for the
-open transaction that begins at the LSO, however fast the consumer is.
+A read_committed consumer reads up to the last stable offset (LSO). However fast it is, the records from there to the
+end wait for the open transaction that begins at the LSO.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,14 +32,14 @@ def _refuse(error: FencingError) -> Refused:
 
 
 def lag_of(committed: int | None, ends: Ends | None) -> tuple[int | None, int | None]:
-    """In offsets, markers counted: up to the last stable offset, and up to the end. None where nobody can tell."""
+    """Return the lag to the last stable offset, and to the end, in offsets with markers; None if unknown."""
     if committed is None or ends is None:
         return None, None
     return max(0, ends.stable - committed), max(0, ends.end - committed)
 
 
 def list_all(asked: ListConsumerGroups, worker: WorkerConfig, rules: TopicRules, limit: Deadline) -> dict[str, Any]:
-    """`groups` by name, each with `topics`; `left_out`: how many match beyond the first `MOST_GROUPS`."""
+    """Return `groups` by name, each with `topics`; `left_out`: the number of matches after the first `MOST_GROUPS`."""
     connection, wanted = _connection(worker), asked.search.casefold()
     try:
         with consumer_group_admin(connection) as admin:
@@ -67,9 +67,9 @@ def list_all(asked: ListConsumerGroups, worker: WorkerConfig, rules: TopicRules,
 
 
 def describe(asked: DescribeConsumerGroup, worker: WorkerConfig, rules: TopicRules, limit: Deadline) -> dict[str, Any]:
-    """`partitions`: the first `MOST_PARTITIONS`; of those that wait for a transaction, its `holder`.
+    """Return one group. `partitions`: the first `MOST_PARTITIONS`, with the `holder` of a transaction that blocks one.
 
-    worker_group: the cluster's `group.id`, with which its tasks' transactional ids begin.
+    `worker_group`: the cluster's `group.id`, the prefix of its tasks' transactional ids. Raises `Refused`.
     """
     connection = _connection(worker)
     try:
@@ -85,7 +85,7 @@ def describe(asked: DescribeConsumerGroup, worker: WorkerConfig, rules: TopicRul
             try:
                 holders = find_holders(admin, ends, limit)
             except FencingError as error:
-                problem = f"Which transactions are open cannot be told: {error}"
+                problem = f"The open transactions cannot be determined: {error}"
     except FencingError as error:
         raise _refuse(error) from error
     by_place = {place: each.member_id for each in members for place in each.assigned}
@@ -108,7 +108,7 @@ def _head(group: ListedGroup) -> dict[str, Any]:
 
 
 def _places(members: Sequence[ConsumerMember], committed: Mapping[Where, int]) -> set[Where]:
-    """All that the group has to do with: what it has committed, and what its members are assigned."""
+    """Return the group's partitions: those with committed offsets, and those that its members are assigned."""
     return {*committed, *(place for each in members for place in each.assigned)}
 
 

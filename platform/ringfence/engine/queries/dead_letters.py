@@ -1,6 +1,6 @@
-"""A connector's dead letters, as a worker reads and replays them: with the connector's credentials, or the worker's.
+"""Reads and replays a connector's dead letters on a worker, with the connector's credentials or the worker's.
 
-A replay converts in a plugin process and writes here, with the connector's own producer settings.
+A replay converts the records in a plugin process, and writes them here with the connector's producer settings.
 """
 
 import logging
@@ -54,7 +54,7 @@ Config = Mapping[str, str]
 
 
 class DeadLetters:
-    """One object a worker; thread-safe."""
+    """One object per worker, thread-safe."""
 
     def __init__(self, plugins: PluginHost, worker: WorkerConfig, topics: TopicRules | None = None) -> None:
         self._plugins = plugins
@@ -72,7 +72,7 @@ class DeadLetters:
         *,
         committed_only: bool,
     ) -> dict[str, object]:
-        """The newest letters that match, and `before` for the next page. Raises `Refused`."""
+        """Return the newest matching dead letters as JSON, with `before` for the next page. Raises `Refused`."""
         topic, wanted = self._topic_of(config), DeadLetterFilter(config["name"], stage, by)
         resolved = ConfigProviders(self._worker.settings).attempt(config)[0]
         try:
@@ -94,8 +94,9 @@ class DeadLetters:
     def replay(
         self, config: Config, chosen: Mapping[str, Any], told: Mapping[str, str], secret: Sequence[str], limit: Deadline
     ) -> dict[str, object]:
-        """chosen: `places`, [partition, offset] each, or `stage` and `class` of all that match. Raises
-        `Refused`.
+        """Replay dead letters; return the result as JSON. Raises `Refused`.
+
+        chosen: `places`, a list of [partition, offset]; or `stage` and `class`, for all that match.
         """
         if not self._places.acquire(blocking=False):
             raise Refused(503, f"{AT_ONCE} replays are under way on this worker. Ask again in a moment", retry=True)
@@ -142,7 +143,7 @@ class DeadLetters:
             raise Refused(400, resolved.hide(f"Nothing was replayed: {error}")) from error
         except Fenced as error:
             log.info("A replay of connector %s was ended by a newer one: %s", name, error)
-            text = f"A newer replay of connector {name} has begun, which ended this one. Look at the letters again"
+            text = f"A newer replay of connector {name} has started, which ended this one. Load the dead letters again"
             raise Refused(409, text, retry=True) from error
         except UnknownOutcome as error:
             text = "Whether the records were written is not known yet. Look at the letters again: nothing that was "
@@ -164,7 +165,7 @@ class DeadLetters:
     def _convert(
         self, config: Config, letters: Sequence[DeadLetter], secret: Sequence[str], topic: str, limit: Deadline
     ) -> list[Converted]:
-        """By the connector's transforms and converters as they are now."""
+        """Convert with the connector's current transforms and converters."""
         if not letters:
             return []
         converters = {key: value for key, value in self._worker.settings.items() if key.startswith(_CONVERTERS)}
@@ -225,7 +226,7 @@ def _encode(letter: DeadLetter) -> dict[str, object]:
 
 
 def _check_topic(made: Converted, access: TopicAccess) -> Converted:
-    """The same, or why the record may not go to its topic."""
+    """Return the record, or the reason why it must not go to its topic."""
     reason = access.refusal(str(made.call[0])) if made.call is not None else ""
     return Converted(why=f"The record is not written: {reason}") if reason else made
 

@@ -1,4 +1,4 @@
-"""Transactions that no coordinator knows (KIP-664) on the topics of a connector: found, and ended by hand."""
+"""Finds hanging transactions (KIP-664) on a connector's topics, and ends one for a user."""
 
 from collections.abc import Collection, Iterable
 from typing import Final
@@ -19,14 +19,14 @@ _SECONDS: Final = 60.0
 
 
 def topics_of(topics: Iterable[str], config: Settings, worker: WorkerConfig) -> set[str]:
-    """With the topic that the tasks' offsets are in: it has its share of each transaction."""
+    """Return these topics and the offsets topic of the tasks, which is part of each transaction."""
     return {*topics, config.get(OFFSETS_STORAGE_TOPIC, "").strip() or worker.offsets_topic}
 
 
 def find(
     name: str, tasks: int, configs: Collection[Settings], topics: Iterable[str], worker: WorkerConfig, limit: Deadline
 ) -> list[dict[str, object]]:
-    """Those on the connector's topics, on each cluster of these configurations. Raises `Refused`."""
+    """Return those on the connector's topics, in each cluster of these configurations. Raises `Refused`."""
     wanted = set(topics).union(*(topics_of((), config, worker) for config in configs))
 
     def ask(way: AdminAccess) -> list[dict[str, object]]:
@@ -47,10 +47,10 @@ def _hanging(
 
 
 def _why_not(one: Hanging, longest_ms: int) -> str:
-    """Why it may not be ended yet; "" where it may.
+    """Return why it may not be ended yet; "" if it may.
 
-    Whoever may not describe an id takes its transaction for one that nobody knows. So those of unknown producers wait
-    until their coordinator, were there one, would have ended them.
+    A principal that may not describe an id cannot see that a coordinator knows its transaction. So transactions of
+    unknown producers may only be ended after the time in which a coordinator would have ended them.
     """
     if one.transactional_id or age_ms(one) > longest_ms + SLACK_MS:
         return ""
@@ -76,7 +76,7 @@ def _serialize(way: AdminAccess, one: Hanging, longest_ms: int) -> dict[str, obj
 
 
 def end(state: ClusterState, asked: EndHanging, worker: WorkerConfig) -> list[dict[str, object]]:
-    """End what hangs on one partition for one producer, looked for again. Raises `Refused`."""
+    """End a producer's hanging transaction on one partition, after checking again that it hangs. Raises `Refused`."""
     name = ConnectorName(asked.connector)
     connector, limit = state.connector(name), Deadline.after(_SECONDS)
     if name not in state:
@@ -84,7 +84,7 @@ def end(state: ClusterState, asked: EndHanging, worker: WorkerConfig) -> list[di
     configs = [connector.config or {}, *asked.earlier]
     topic, wanted = asked.topic, (asked.topic, asked.partition, asked.producer_id)
     if topic not in set(asked.topics).union(*(topics_of((), config, worker) for config in configs)):
-        raise Refused(400, f"{topic} is no topic that connector {name} has written to: GET …/topics lists them")
+        raise Refused(400, f"Connector {name} has not written to topic {topic}: GET …/topics lists its topics")
 
     def ask(way: AdminAccess) -> list[dict[str, object]]:
         with HangingProber(way.connection) as prober:

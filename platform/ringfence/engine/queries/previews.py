@@ -1,9 +1,9 @@
-"""Previews of a source and trials of transforms, as a worker carries them out: with its offsets and its settings.
+"""Carries out previews of a source, and trials of transforms, with the worker's offsets and settings.
 
-A preview polls a source. Where its connector does not say that a preview may read beside tasks
-(`SourceConnector.preview_while_running`), the config topic is read to its end first, and the connector of that name,
-and every other that reads the same source, must be at rest. Between that look and the last poll, seconds later,
-somebody may start one.
+A preview polls a source. Unless the connector declares that a preview may read while its tasks run
+(`SourceConnector.preview_while_running`), the connector of that name and all others that read the same source must be
+at rest, according to the end of the config topic. A user may still start one between this check and the last poll,
+seconds later.
 """
 
 import re
@@ -24,18 +24,18 @@ from ringfence.worker_config import WorkerConfig
 
 AT_ONCE: Final = 2
 _MARGIN_SECONDS: Final = 5.0
-"""For the process to come up and the plugin to start, on top of the time for polls."""
+"""The time to start the process and the plugin, in addition to the time for polls."""
 _CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
 _TEXTS: Final = frozenset({"STRING", "LIST", "CLASS", "PASSWORD"})
 _NAMES_A_TOPIC: Final = re.compile(r"(^|\.)topic(\.|$)")
-"""Where records go. Several, `topics`, are what a connector of Kafka's reads."""
+"""Settings that name the topic to write to. `topics`, in plural, are topics that a connector reads."""
 
 Config = Mapping[str, str]
 Committed = list[tuple[Mapping[str, object], Mapping[str, object] | None]]
 
 
 class Previews:
-    """One object a worker; thread-safe."""
+    """One object per worker, thread-safe."""
 
     def __init__(self, plugins: PluginHost, worker: WorkerConfig) -> None:
         self._plugins = plugins
@@ -45,10 +45,10 @@ class Previews:
     def preview(
         self, config: Config, secret: Sequence[str], bounds: Mapping[str, float], limit: Deadline, *, fresh: bool
     ) -> dict[str, object]:
-        """The first records after the committed source offsets, `fresh`: from the source's beginning.
+        """Return the first records after the committed source offsets; with `fresh`, from the beginning of the source.
 
-        Also `from`: the offsets that it began at, and `beside`: whether a connector that may run reads the same source.
-        `{"busy": name}` where that forbids the preview.
+        The answer also has `from`, the offsets at which it began, and `beside`, whether a connector that may run reads
+        the same source. It is `{"busy": name}` if that forbids the preview. Raises `Refused`.
         """
         if not self._places.acquire(blocking=False):
             raise Refused(503, f"{AT_ONCE} previews are under way on this worker. Ask again in a moment", retry=True)
@@ -72,11 +72,11 @@ class Previews:
         return self._plugins.try_transforms(config, record, self._converters(), secret, min(10.0, limit.remaining))
 
     def _converters(self) -> dict[str, str]:
-        """The worker's settings that a plugin process may know: which converters serve where a connector names none."""
+        """Return the worker's settings for the default converters, which a plugin process may see."""
         return {key: value for key, value in self._worker.settings.items() if key.startswith(_CONVERTERS)}
 
     def _plugin(self, config: Config) -> Mapping[str, object]:
-        """What is known of the configuration's plugin; {} where it is not installed."""
+        """Return the description of the configuration's plugin; {} if it is not installed."""
         class_name = config.get("connector.class", "").strip()
         known = (one for one in self._plugins.plugins() if class_name in cast("list[str]", one["names"]))
         return next(known, {})
@@ -110,11 +110,11 @@ class Previews:
 def rival_of(
     config: Config, state: ClusterState, names: frozenset[str], keys: Iterable[Mapping[str, object]]
 ) -> str | None:
-    """The first connector that is not at rest and reads what this configuration would read; None where there is none.
+    """Return the first connector that is not at rest and reads the same source as this configuration; None for none.
 
-    names: all that `connector.class` may say of the plugin; keys: its own settings. Another connector reads the same
-    source where all strings among them are equal, but for those that name a topic: numbers and switches tune, topics
-    are where records go. A plugin without such settings, one that makes its records up, shares nothing.
+    names: all names of the plugin in `connector.class`; keys: the plugin's settings. Two connectors read the same
+    source if all their settings of type string are equal, except those that name the topic to write to. A plugin
+    without such settings, which generates its records, shares no source.
     """
     name = ConnectorName(config.get("name", ""))
     if not at_rest(state.connector(name)):
@@ -136,7 +136,7 @@ def rival_of(
 
 
 def at_rest(connector: ConnectorState) -> bool:
-    """Nothing of it runs, and nothing of it can: stopped or not there, and its last round is over."""
+    """Return whether nothing of it runs or can start: it is stopped or missing, and its last round is over."""
     if connector.round_pending or (connector.commit is not None and connector.commit.tasks):
         return False
     return connector.config is None or connector.target is TargetState.STOPPED

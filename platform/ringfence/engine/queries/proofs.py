@@ -1,7 +1,7 @@
-"""Counting whether a connector was exactly once (`fencing.proof`), on a thread of this worker, with its progress.
+"""Counts whether a connector was exactly once (`fencing.proof`), on a thread of this worker, and reports the progress.
 
-What comes of it goes into the row that the web process made: a page that asks for it is not held up by a count that
-takes minutes, and the report outlives both processes.
+The result is written to the row that the web process created. So pages do not wait for a count that takes minutes, and
+the report survives both processes.
 """
 
 import json
@@ -40,11 +40,11 @@ log = logging.getLogger(__name__)
 AT_ONCE: Final = 2
 _BEAT_SECONDS: Final = 1.0
 _SOURCE_SECONDS: Final = 30.0
-_ALTERED: Final = "The connector's source offsets were changed by hand, so this may be what was asked for"
+_ALTERED: Final = "The connector's source offsets were changed by a user, so this may be intended"
 
 
 class Proofs:
-    """One object a worker; thread-safe."""
+    """One object per worker, thread-safe."""
 
     def __init__(
         self, plugins: PluginHost, worker: WorkerConfig, topics: TopicRules, offsets: ConnectorOffsets, worker_id: str
@@ -57,7 +57,7 @@ class Proofs:
         self._places = threading.BoundedSemaphore(AT_ONCE)
 
     def start(self, asked: StartProof) -> dict[str, object]:
-        """Begin, and answer at once. Raises `Refused` where too many are under way here."""
+        """Start a count, and return at once. Raises `Refused` if too many run on this worker."""
         if not self._places.acquire(blocking=False):
             raise Refused(503, f"{AT_ONCE} proofs are being counted on this worker. Ask again in a moment", retry=True)
         thread = threading.Thread(target=self._run, args=(asked,), name=f"proof-{asked.number}", daemon=True)
@@ -75,7 +75,7 @@ class Proofs:
             text = error.message if isinstance(error, Refused) else str(error)
             row.fail(resolved.hide(text))
         except Exception as error:
-            # The root of the thread: without a word, the page would wait for a beat that never comes.
+            # The root of the thread. Without a report, the page would wait for progress that never comes.
             log.exception("Counting for the proof of connector %s failed", asked.config["name"])
             row.fail(f"The count failed with {type(error).__name__}: the worker's log has the trace. Start it again")
         finally:
@@ -115,7 +115,7 @@ class Proofs:
         return ways(None, config, base, self._worker.settings)
 
     def _ask_declaration(self, config: Mapping[str, str]) -> tuple[dict[str, object] | None, str]:
-        """What the connector says of its records' places, else why it says nothing."""
+        """Return where the connector's records have their place in the source; or None, and the reason."""
         try:
             found = self._plugins.record_positions(config)
         except PluginError as error:
@@ -130,7 +130,7 @@ class Proofs:
         checks = report.make_checks(found, of_source, no_positions, no_source)
         checks = [_weaken(each, asked) for each in checks]
         if found.missing:
-            text = f"Topics of the connector that are not there (any more): {', '.join(found.missing)}"
+            text = f"Topics of the connector that do not exist (any more): {', '.join(found.missing)}"
             checks.append(Check("topics", Result.UNKNOWN, text))
         return {
             **report.to_json(found, checks),
@@ -158,7 +158,7 @@ class Proofs:
 
 
 def _weaken(check: Check, asked: StartProof) -> Check:
-    """What the source says proves nothing where a person has moved the offsets, or transforms drop records."""
+    """Weaken a finding that proves nothing, because a user altered the offsets or transforms drop records."""
     if check.result is not Result.FAILED or check.name not in ("source", "gaps and doubles"):
         return check
     if asked.altered:
@@ -169,7 +169,7 @@ def _weaken(check: Check, asked: StartProof) -> Check:
 
 
 class _Row:
-    """The row of one count. A database that is away for a moment ends nothing but a beat."""
+    """The row of one count. If the database does not answer, only a progress report is lost."""
 
     def __init__(self, connector: str, number: int, worker: str) -> None:
         from ringfence.history.models import ProofRun  # a worker loads Django's models after its start

@@ -1,4 +1,4 @@
-"""The cluster's share groups as a worker sees them: all of them, one, and what it would mean to move one."""
+"""Describes the cluster's share groups on a worker: the list, one group, and the effect of moving one."""
 
 from collections.abc import Collection, Sequence
 from typing import Any, Final
@@ -20,32 +20,32 @@ from ringfence.requests.share_group_act import Move, MovedPartition
 from ringfence.worker_config import WorkerConfig
 
 MOST_ASKED: Final = 200
-"""So many groups of a list are asked for their offsets: it is a request for each."""
+"""The maximum of groups in a list with offsets, which take one request for each group."""
 
 _LEAST_TO_ASK_SECONDS: Final = 1.0
 _LATEST: Final = "latest"
 
 
 def connection_of(worker: WorkerConfig) -> Connection:
-    """The worker's own cluster, with its own credentials."""
+    """Return the connection to the worker's cluster, with the worker's credentials."""
     return worker.connection("ringfence-share-groups")
 
 
 def refuse(error: FencingError, doing: str) -> Refused:
-    """The refusal that an error of the brokers comes to."""
+    """Return the refusal for an error of the brokers."""
     if isinstance(error, NotThere):
         return Refused(404, f"{error}. GET /api/v1/share-groups lists those that are there")
     if isinstance(error, Conflict):
-        return Refused(409, f"{error} Somebody has just joined it: nothing was changed", retry=True)
+        return Refused(409, f"{error} A client has just joined it: nothing was changed", retry=True)
     if isinstance(error, Fatal):
         return Refused(500, f"{doing}: {error}")
     return Refused(503, f"{doing}: {error}", retry=True)
 
 
 def list_all(worker: WorkerConfig, limit: Deadline) -> dict[str, Any]:
-    """`worker_group`: the cluster's `group.id`, by which a connector's group is named; `groups` by name.
+    """Return `worker_group`, the cluster's `group.id` (the prefix of connectors' groups), and `groups` by name.
 
-    Of the first `MOST_ASKED` with lag and partitions, of all others null.
+    The first `MOST_ASKED` groups have lag and partitions; for the others these are null.
     """
     try:
         with share_group_admin(connection_of(worker)) as admin:
@@ -76,7 +76,7 @@ def _summary(name: str, state: str, group: ShareGroup | None, starts: Sequence[S
 
 
 def describe(worker: WorkerConfig, name: str, limit: Deadline) -> dict[str, Any]:
-    """One group: members, where it begins in each partition, the partitions' own offsets, and its settings."""
+    """Return one group: members, its start in each partition, the partitions' offsets, and its settings."""
     connection = connection_of(worker)
     try:
         with share_group_admin(connection) as admin:
@@ -126,7 +126,7 @@ Edges = dict[tuple[str, int], tuple[str, int, int, int]]
 
 
 def _edges(connection: Connection, topics: Collection[str], limit: Deadline) -> Edges:
-    """Of the topics that are there."""
+    """Return the edges of the partitions of those topics that exist."""
     found: Edges = {}
     for topic in sorted(topics):
         if not topic_exists(connection, topic, limit):
@@ -160,7 +160,7 @@ def foresee(worker: WorkerConfig, name: str, act: Move, limit: Deadline) -> dict
 def find_moves(
     admin: ShareGroupAdmin, connection: Connection, name: str, act: Move, limit: Deadline
 ) -> list[PartitionMove]:
-    """Raises `Refused` for what is not there, `FencingError`."""
+    """Return the moves. Raises `Refused` if a topic or partition does not exist, and `FencingError`."""
     starts = {(one.topic, one.partition): one.offset for one in admin.starts([name]).get(name, [])}
     named = None if act["kind"] == "delete" else act["topics"]
     topics = {topic for topic, _ in starts} if named is None else set(named)

@@ -1,7 +1,7 @@
-"""What the broker has persisted of a share group's records, for people: a strip of each partition, and a timeline.
+"""Shows the stored state of a share group's records: a strip for each partition, and a timeline.
 
-Bounded in every direction: partitions, records of the state topic, steps, and ranges in a strip. What is left out is
-said (`cut`, `whole`).
+Everything is limited: partitions, records of the state topic, steps, and ranges in a strip. `cut` and `whole` tell what
+was left out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from ringfence.worker_config import WorkerConfig
 
 MOST_PARTITIONS: Final = 20
 MOST_ARCHIVED: Final = 500
-"""So many partitions are asked for archived records at once."""
+"""The maximum of partitions in one request for archived records."""
 MOST_STEPS: Final = 200
 MOST_RANGES: Final = 150
 _SECONDS: Final = 4.0
@@ -28,7 +28,7 @@ _SECONDS: Final = 4.0
 def find_states(
     worker: WorkerConfig, name: str, partitions: Sequence[Mapping[str, Any]], delivery_limit: int, limit: Deadline
 ) -> list[dict[str, Any]]:
-    """Of some partitions of a group, as `share_groups.describe` has them: strip and archived records."""
+    """Return strip and archived records of these partitions of a group (see `share_groups.describe`)."""
     chosen = [each for each in partitions if each["topic_id"]]
     keys = {_key(name, each): each for each in chosen}
     histories = _read(worker, name, list(keys), limit)
@@ -44,8 +44,8 @@ def find_states(
 
 
 def find_archived(worker: WorkerConfig, name: str, limit: Deadline) -> dict[str, Any]:
-    """Of each partition what the group delivers no more, whether it was processed or not: all before `start`, and the
-    ranges in `archived` that were delivered as often as is allowed. left_out: partitions beyond the first ones.
+    """Return which offsets of each partition the group no longer delivers, processed or not: all before `start`, and
+    the ranges in `archived`, which have reached the delivery limit. `left_out`: the partitions that are not included.
     """
     described = share_groups.describe(worker, name, limit)
     often = delivery_limit_of({each["name"]: each["value"] for each in described["settings"]})
@@ -62,7 +62,7 @@ def find_archived(worker: WorkerConfig, name: str, limit: Deadline) -> dict[str,
 
 
 def find_timeline(worker: WorkerConfig, name: str, topic: str, partition: int, limit: Deadline) -> dict[str, Any]:
-    """The newest steps of one share-partition, oldest first, each with the state behind it."""
+    """Return the newest steps of one share-partition, oldest first, each with the state after it."""
     described = share_groups.describe(worker, name, limit)
     found = [each for each in described["partitions"] if (each["topic"], each["partition"]) == (topic, partition)]
     if not found or not found[0]["topic_id"]:
@@ -93,13 +93,13 @@ def find_timeline(worker: WorkerConfig, name: str, topic: str, partition: int, l
 
 
 def delivery_limit_of(settings: Mapping[str, str]) -> int:
-    """After how many deliveries the broker archives a record of the group."""
+    """Return the number of deliveries after which the broker archives a record of the group."""
     text = settings.get("share.delivery.count.limit", "")
     return int(text) if text.isdecimal() else 5
 
 
 def _key(name: str, partition: Mapping[str, Any]) -> StateKey:
-    """confluent-kafka prints topic ids in the usual base64, Kafka in the form for URLs."""
+    """Return the key of a partition's state. confluent-kafka has topic ids in standard base64, Kafka in base64url."""
     return StateKey(name, partition["topic_id"].replace("/", "_").replace("+", "-"), partition["partition"])
 
 
@@ -112,7 +112,7 @@ def _read(worker: WorkerConfig, name: str, keys: Sequence[StateKey], limit: Dead
 
 def _last(entries: Sequence[Entry]) -> PersistedState | None:
     state: PersistedState | None = None
-    for _, state in replay(entries):  # noqa: B007 - the last one counts
+    for _, state in replay(entries):  # noqa: B007 - only the last one is used
         pass
     return state
 
@@ -122,7 +122,7 @@ def _kind(entry: Entry) -> str:
 
 
 def _state(state: PersistedState | None, delivery_limit: int) -> dict[str, Any]:
-    """`start` and `end`: SPSO and SPEO as far as they are persisted; `cut`: how many ranges are left out of `strip`."""
+    """Return the state as JSON. `start`, `end`: the stored SPSO and SPEO; `cut`: how many ranges `strip` lacks."""
     if state is None:
         return {"start": -1, "end": -1, "strip": [], "archived": [], "cut": 0, "complete": -1}
     strip = state.strip() if state.start_offset >= 0 else ()
@@ -138,7 +138,7 @@ def _state(state: PersistedState | None, delivery_limit: int) -> dict[str, Any]:
 
 
 def _ranges(batches: Batches) -> list[list[Any]]:
-    """First offset, last offset, state and delivery count of each range; the first `MOST_RANGES`."""
+    """Return first offset, last offset, state and delivery count of each range, for the first `MOST_RANGES`."""
     return [
         [one.first, one.last, RecordState(one.state).name.lower(), one.delivery_count] for one in batches[:MOST_RANGES]
     ]

@@ -1,4 +1,4 @@
-"""The last records of a topic that a connector writes to, as a worker reads them: for the Topics tab."""
+"""Reads the last records of a topic that a connector writes to, for the Topics tab."""
 
 from collections.abc import Mapping
 
@@ -21,9 +21,9 @@ def last_records(
     *,
     committed_only: bool,
 ) -> dict[str, object]:
-    """On the cluster that the connector writes to, with the first credentials that may read. Raises `Refused`.
+    """Return the records as JSON, read from the connector's cluster with the first credentials that work.
 
-    Never of an internal topic, whatever was written there once: it holds other people's secrets.
+    Raises `Refused`, always for an internal topic: it may contain secrets of others.
     """
     if what := access.internal(topic):
         raise Refused(403, f"{topic} is {what}: its records are not shown")

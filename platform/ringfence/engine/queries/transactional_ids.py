@@ -1,4 +1,4 @@
-"""The transactional ids of a connector's tasks: what the coordinators know of them, and fencing one of them now."""
+"""Describes the transactional ids of a connector's tasks, as their coordinators know them, and fences one of them."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -21,8 +21,9 @@ Answer = TypeVar("Answer")
 
 
 def clusters(name: str, configs: Iterable[Settings], worker: WorkerConfig) -> list[list[AdminAccess]]:
-    """How to reach each cluster that tasks with these configurations write to, each cluster once. Raises
-    `Refused`.
+    """Return the connections to each cluster that tasks with these configurations write to, each cluster once.
+
+    Raises `Refused`.
     """
     found: dict[frozenset[str], list[AdminAccess]] = {}
     for config in configs:
@@ -35,12 +36,12 @@ def clusters(name: str, configs: Iterable[Settings], worker: WorkerConfig) -> li
 
 
 def ids_of(name: str, tasks: int, worker: WorkerConfig) -> list[str]:
-    """The transactional ids of tasks 0..tasks-1."""
+    """Return the transactional ids of tasks 0..tasks-1."""
     return [task_transactional_id(worker.group_id, TaskId(ConnectorName(name), n)) for n in range(tasks)]
 
 
 def first_that_may(found_ways: Iterable[AdminAccess], ask: Callable[[AdminAccess], Answer], purpose: str) -> Answer:
-    """The answer with the first credentials that get one. Raises `Refused` with what became of all of them."""
+    """Return the answer with the first credentials that work. Raises `Refused` with the errors of all of them."""
     troubles = []
     for way in found_ways:
         try:
@@ -53,7 +54,7 @@ def first_that_may(found_ways: Iterable[AdminAccess], ask: Callable[[AdminAccess
 def describe(
     name: str, tasks: int, configs: Iterable[Settings], worker: WorkerConfig, limit: Deadline
 ) -> list[dict[str, object]]:
-    """The ids of tasks 0..tasks-1 on each cluster of these configurations. Raises `Refused`."""
+    """Describe the ids of tasks 0..tasks-1 in each cluster of these configurations. Raises `Refused`."""
     ids = ids_of(name, tasks, worker)
 
     def ask(way: AdminAccess) -> list[dict[str, object]]:
@@ -82,7 +83,7 @@ def _serialize(way: AdminAccess, task: int, one: Transaction) -> dict[str, objec
 
 
 def ways_of(connector: ConnectorState, worker: WorkerConfig) -> list[AdminAccess]:
-    """To where the connector's tasks write: its count record says it, else its configuration."""
+    """Return the connections to the tasks' cluster, according to the count record, else the configuration."""
     known = connector.count is not None and connector.count.generation is not None
     target = connector.count.target if connector.count is not None and known else None
     return ways(target, connector.config, worker.connection("ringfence-fence"), worker.settings)
@@ -91,9 +92,9 @@ def ways_of(connector: ConnectorState, worker: WorkerConfig) -> list[AdminAccess
 def fence_id(
     state: ClusterState, name: ConnectorName, transactional_id: str, worker: WorkerConfig
 ) -> list[dict[str, object]]:
-    """Fence one id of the connector: an open transaction is aborted. A live task is placed again (invariant 5).
+    """Fence one id of the connector: its open transaction is aborted, and a live task is placed again (invariant 5).
 
-    Only ids that a task of this connector has: others are somebody else's. Raises `Refused`.
+    Raises `Refused`, also for an id that no task of this connector has.
     """
     if name not in state:
         raise Refused(404, f"Connector {name} not found")
@@ -102,7 +103,9 @@ def fence_id(
     if not (
         transactional_id.startswith(prefix) and number.isascii() and number.isdigit() and str(int(number)) == number
     ):
-        raise Refused(400, f"{transactional_id} is no id of connector {name}: those are {prefix}0, {prefix}1 and so on")
+        raise Refused(
+            400, f"{transactional_id} is not an id of connector {name}: it has {prefix}0, {prefix}1 and so on"
+        )
     try:
         fenced = fence([transactional_id], ways_of(state.connector(name), worker))
     except FencingError as error:

@@ -1,7 +1,7 @@
-"""The environment of processes that run plugin code, and of Spark's: none of the platform's own settings.
+"""Removes the platform's settings from the environment of Spark and of processes that run plugin code.
 
-These hold passwords of the database, of Redis and of Kafka. A process inherits what its parent has, so a worker lets go
-of them once it has read them, and hands on by name what plugin code needs.
+These settings contain the passwords of the database, Redis and Kafka. A process inherits its parent's environment, so a
+worker removes them after it has read them, and passes on by name what plugin code needs.
 """
 
 from collections.abc import Mapping, MutableMapping
@@ -15,7 +15,7 @@ _HANDED_ON: Final = frozenset({PROVIDERS, ENVIRONMENT})
 
 
 def is_ours(name: str) -> bool:
-    """Whether the variable configures the platform, and so is no business of a plugin's."""
+    """Return whether the variable configures the platform, so that plugins must not see it."""
     return name.startswith(_OURS) and name not in _HANDED_ON
 
 
@@ -24,6 +24,6 @@ def without_ours(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def let_go(environment: MutableMapping[str, str]) -> None:
-    """Remove them from this process's environment: whatever it starts from now on has none."""
+    """Remove them from this process's environment, so that processes which it starts later do not inherit them."""
     for name in [name for name in environment if is_ours(name)]:
         del environment[name]

@@ -1,4 +1,4 @@
-"""What this worker closes to connectors (`connectors.worker_limits`), out of its settings and its environment."""
+"""Derives what connectors must not access (`connectors.worker_limits`) from the worker's settings and environment."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ _SQLITE: Final = ("", "-wal", "-shm", "-journal")
 
 
 def limits_of(worker: WorkerConfig, cluster_id: str, environment: Mapping[str, str] | None = None) -> WorkerLimits:
-    """cluster_id: of the worker's Kafka. environment: this process's own."""
+    """Return the limits. cluster_id: of the worker's Kafka; environment: this process's by default."""
     closed = sorted(set(_forbidden_paths(worker.settings, os.environ if environment is None else environment)))
     roots = names(worker.settings.get(FILE_ROOTS, ""))
     egress = worker.settings[EGRESS_ALLOW]
@@ -27,7 +27,7 @@ def limits_of(worker: WorkerConfig, cluster_id: str, environment: Mapping[str, s
 
 
 def _forbidden_paths(settings: Mapping[str, str], environment: Mapping[str, str]) -> Iterator[str]:
-    """The data folder, the database, and whatever holds keys: the worker's own, and those of config providers."""
+    """Yield the data folder, the database, and all files with keys, of the worker and of config providers."""
     if data := environment.get("RINGFENCE_DATA", "").strip():
         yield os.path.abspath(data)
     stored = database(environment.get("RINGFENCE_DATABASE_URL", "sqlite:///ringfence.sqlite3"))

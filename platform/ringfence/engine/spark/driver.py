@@ -1,4 +1,4 @@
-"""The worker's Spark driver: one job with one partition per task attempt, each in a Python process of its own."""
+"""The worker's Spark driver. Each task attempt is a job with one partition, in a separate Python process."""
 
 import contextlib
 import json
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The job ended without an outcome: its process, executor or driver died. `reason` is for people."""
+    """The job ended without an outcome: its process, executor or driver died. reason: for people."""
 
     reason: str
 
@@ -44,10 +44,13 @@ OnEnd = Callable[[TaskSpec, Outcome | Lost], None]
 
 
 class SparkHost:
-    """Submits attempts to Spark, and knows which of them run."""
+    """Submits attempts to Spark, and tracks which of them run."""
 
     def __init__(self, slots: int, worker: Mapping[str, str] | None = None) -> None:
-        """`slots` tasks at once; `worker`: the worker's settings, of which those of Spark count. Raises ValueError."""
+        """slots: the maximum of concurrent tasks; worker: the worker's settings, of which Spark's are used.
+
+        Raises ValueError.
+        """
         self._threads: dict[tuple[TaskId, int, int], threading.Thread] = {}
         settings = spark_settings(worker or {}, slots)
         self._memory = settings[DRIVER_MEMORY]
@@ -63,7 +66,7 @@ class SparkHost:
         self._spark.setLogLevel("ERROR")
 
     def watch(self, died: Callable[[], None]) -> None:
-        """Call `died` when the driver's JVM ends before `stop` was called: no job can be started any more."""
+        """Call `died` if the driver's JVM ends before `stop`: without it, no job can be started."""
 
         def wait() -> None:
             code = wait_for_end(self._spark)
@@ -78,9 +81,9 @@ class SparkHost:
         self._spark.parallelize([0], 1).map(_nothing).collect()
 
     def submit(self, spec: TaskSpec, on_end: OnEnd, variables: Mapping[str, str] | None = None) -> None:
-        """Start the attempt, on a thread of its own, on which `on_end` is called when it has ended, however it did.
+        """Start the attempt on a new thread. `on_end` is called there when the attempt has ended, for whatever reason.
 
-        variables: for its Python process, which none is used for that has others.
+        variables: the environment of its Python process. A process with other variables is not used.
         """
         key = (spec.task, spec.placement.generation, spec.placement.attempt)
         spark = self._with_variables(variables or {})
@@ -91,7 +94,7 @@ class SparkHost:
         thread.start()
 
     def _with_variables(self, variables: Mapping[str, str]) -> SparkContext:
-        """The same context for jobs in Python processes of their own: Spark keeps one daemon for each environment."""
+        """Return the context for jobs with these variables: Spark keeps one Python daemon for each environment."""
         if not variables:
             return self._spark
         context = object.__new__(SparkContext)  # a second one, and a copy, are refused
@@ -124,15 +127,15 @@ class SparkHost:
                         task.terminate()
 
     def runs(self, spec: TaskSpec) -> bool:
-        """Whether the attempt's job has not ended yet."""
+        """Return whether the attempt's job still runs."""
         return (spec.task, spec.placement.generation, spec.placement.attempt) in self._threads
 
     def cancel(self, spec: TaskSpec) -> None:
-        """Ask Spark to end the job; its Python process may live on for seconds, which fencing makes harmless."""
+        """Have Spark end the job. Its Python process may live for some more seconds, which fencing makes harmless."""
         self._spark.cancelJobGroup(group_of(spec))
 
     def join(self, seconds: float) -> None:
-        """Wait for the jobs that still run, at most `seconds` in all."""
+        """Wait for the running jobs, at most `seconds` in all."""
         for thread in list(self._threads.values()):
             thread.join(seconds)
 
@@ -143,7 +146,7 @@ class SparkHost:
 
 
 def _how_it_ended(code: int, memory: str) -> str:
-    """Why there is no driver any more, with the remedy where it is known."""
+    """Return why the driver has ended, with the remedy if it is known."""
     if code == OUT_OF_MEMORY:
         return f"The Spark driver ran out of memory ({DRIVER_MEMORY}={memory}; raise it among the worker's settings)"
     return "The Spark driver's JVM has ended"
@@ -155,7 +158,9 @@ def _not_secret(settings: Mapping[str, str]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _secret_file(settings: Mapping[str, str]) -> Iterator[str]:
-    """Spark's secret settings in a file for the driver's start, "" for none: the others go on its command line."""
+    """Write Spark's secret settings to a file for the driver's start, and yield its path; "" for none. The other
+    settings are passed on the command line.
+    """
     secret = {name: value for name, value in settings.items() if secret_by_name(name)}
     if not secret:
         yield ""
@@ -167,20 +172,20 @@ def _secret_file(settings: Mapping[str, str]) -> Iterator[str]:
 
 
 def _escape(value: str) -> str:
-    """As java.util.Properties reads it."""
+    """Escape a value for java.util.Properties."""
     return value.replace("\\", "\\\\").replace("\n", "\\n")
 
 
 def _forget_numpy() -> None:
-    """Let Py4J not ask of each value that goes to Java whether it is NumPy's: the question alone loads PySpark's test
-    utilities with pandas and NumPy, 45 MiB and half a second of each worker. We hand over strings and numbers only."""
+    """Keep Py4J from checking whether each value for Java is NumPy's. The check loads PySpark's test utilities with
+    pandas and NumPy: 45 MiB and half a second for each worker. We only pass strings and numbers."""
     INPUT_CONVERTER[:] = [
         one for one in INPUT_CONVERTER if not isinstance(one, NumpyScalarConverter | NumpyArrayConverter)
     ]
 
 
 def group_of(spec: TaskSpec) -> str:
-    """The Spark job group of an attempt."""
+    """Return the Spark job group of an attempt."""
     return f"{spec.task}@{spec.placement.generation}.{spec.placement.attempt}"
 
 
@@ -191,7 +196,7 @@ def _run_once(text: str) -> str:
 
     context: Any = TaskContext.get()
     if context is not None and context.attemptNumber() > 0:
-        # The leader places attempts, not Spark, which begins one again whose executor was lost.
+        # Spark would start an attempt again after the loss of its executor, but only the leader places attempts.
         return json.dumps({"lost": "The executor that ran the attempt was lost"})
     return run_task(text)
 
@@ -205,10 +210,10 @@ def _outcome(value: dict[str, Any]) -> Outcome:
 
 
 def _end_of(told: str, spec: TaskSpec) -> Outcome | Lost:
-    """What to make of a job that Spark gave up.
+    """Return the outcome of a job that Spark has given up.
 
-    A process that died of its own fault (SIGSEGV, SIGABRT …) has failed like one whose plugin raised an error: begun
-    again it would crash again. One that was killed from outside is lost.
+    A process that crashed (SIGSEGV, SIGABRT …) has failed, as after an error of its plugin: it would crash again. A
+    process that was killed from outside is lost.
     """
     crash = crash_told(told)
     if crash is None:

@@ -1,6 +1,6 @@
-"""The worker's share of placement: follow the config topic, and start the attempts placed on this incarnation.
+"""Follows the config topic, and starts the attempts that are placed on this incarnation of the worker.
 
-An attempt ends by itself when it is superseded, since it follows the config topic, too; one that does not is fenced.
+A superseded attempt ends by itself, since it follows the config topic, too. One that does not is fenced.
 """
 
 import logging
@@ -54,7 +54,7 @@ _PREFIXES = ("producer.", "consumer.", "admin.", "offset.storage.", "config.prov
 
 
 class Launcher:
-    """Follows the config topic on a thread of its own (`run`)."""
+    """Follows the config topic. `run` is the body of a thread."""
 
     def __init__(
         self,
@@ -66,9 +66,9 @@ class Launcher:
         ids: TopicIds | None = None,
         java: JavaRuntime | None = None,
     ) -> None:
-        """limits: what the worker closes to connectors; None closes all files. view: of the offsets topic, of which an
-        attempt gets its connector's part; without one each attempt reads it all. ids: the cluster's topics; an attempt
-        ends where one of them is replaced. java: what runs Java connectors; None where none may run."""
+        """limits: what connectors must not access; None closes all files. view: of the offsets topic; an attempt gets
+        its connector's part of it, and reads the whole topic without one. ids: the cluster's topics; an attempt ends if
+        one of them is replaced. java: runs Java connectors; None if none may run."""
         self._config = config
         self._view = view
         self._told_at = 0.0
@@ -94,12 +94,12 @@ class Launcher:
         self._log: ConfigLog | None = None
 
     def state(self) -> ClusterState | None:
-        """The config topic as it was read last; None before. Any thread may ask."""
+        """Return the state of the config topic at the last read; None before the first one. Any thread may call it."""
         log_ = self._log
         return None if log_ is None else log_.state
 
     def run(self, spark: SparkHost, stop: threading.Event) -> None:
-        """Until `stop`."""
+        """Run until `stop`."""
         self._spark = spark
         log_: ConfigLog | None = None
         while not stop.is_set():
@@ -147,7 +147,7 @@ class Launcher:
         self._tell_waiting(waiting)
 
     def _tell_waiting(self, waiting: Sequence[tuple[TaskId, Placement]]) -> None:
-        """Attempts that start when the offsets topic is read: as many attempts would read it at once by themselves."""
+        """Report attempts that wait until the worker has read the offsets topic, so that not each one reads it."""
         if not waiting or self._view is None or time.monotonic() - self._told_at < _TELL_SECONDS:
             return
         self._told_at = time.monotonic()
@@ -180,7 +180,7 @@ class Launcher:
         )
 
     def _must_wait(self, task: TaskId) -> bool:
-        """Without transactions nothing fences an older attempt: the next one starts when it has ended here."""
+        """Return whether an older attempt still runs here that nothing fences, because it has no transactions."""
         assert self._spark is not None
         if self._config.mode == Mode.ENABLED:
             return False
@@ -214,7 +214,7 @@ class Launcher:
         return known
 
     def _cancel_overdue(self, log_: ConfigLog) -> None:
-        """A superseded attempt that does not end by itself (its plugin hangs) is ended by Spark: it holds a slot."""
+        """Have Spark end superseded attempts that do not end by themselves (their plugin hangs): they occupy slots."""
         assert self._spark is not None
         self._specs = [spec for spec in self._specs if self._spark.runs(spec)]
         for spec in self._specs:
@@ -229,21 +229,21 @@ class Launcher:
         self._overdue = {group: since for group, since in self._overdue.items() if group in running}
 
     def on_end(self, spec: TaskSpec, result: Outcome | Lost) -> None:
-        """An attempt has ended. A lost one is reported, so that the leader places it again."""
+        """Handle the end of an attempt. A lost one is reported, so that the leader places it again."""
         placement = spec.placement
         if isinstance(result, Lost):
             log.warning("Task %s, attempt %d was lost: %s", spec.task, placement.attempt, result.reason)
             self._event(spec.task, placement, "lost", result.reason)
             self._reporter.status(self._report(spec, State.UNASSIGNED, LOST, None, left_open=True))
         elif result.trace is not None:
-            # Said by the task itself, too; once more in case its last report did not get out.
+            # The task reports it, too. This is in case its last report was not sent.
             log.warning("Task %s, attempt %d failed: %s", spec.task, placement.attempt, error_of(result.trace))
             failed = self._report(spec, State.FAILED, result.reason, result.trace, left_open=result.left_open)
             self._reporter.status(replace(failed, failure=result.failure))
         else:
             log.info("Task %s, attempt %d ended: %s", spec.task, placement.attempt, result.reason)
             if spec.mode is not Mode.ENABLED:
-                # The leader waits for this before it lets the next attempt start elsewhere: so it is said twice, too.
+                # The leader waits for this before the next attempt may start elsewhere, so it is reported twice, too.
                 self._reporter.status(self._report(spec, State.UNASSIGNED, SUPERSEDED, None))
 
     def _report(

@@ -1,4 +1,4 @@
-"""The executor's side: from a task's spec to a running plugin. Runs in Spark's Python worker; needs Kafka only."""
+"""Runs a task on an executor, in Spark's Python worker: from its spec to the running plugin. It needs only Kafka."""
 
 import json
 import logging
@@ -7,7 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ringfence.connectors import files, plugin_environments, worker_limits
 from ringfence.connectors.api import ConfigException, Schema, SourceRecord, SourceTask
@@ -15,6 +15,7 @@ from ringfence.connectors.columns import Column
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
 from ringfence.connectors.config_providers import ConfigProviders
 from ringfence.connectors.converters import header_converter, key_converter, value_converter
+from ringfence.connectors.converters.base import Converter, HeaderConverter
 from ringfence.connectors.java import runtime as java_runtime
 from ringfence.connectors.java.conversion import ReadyBytes
 from ringfence.connectors.java.discovery import choose_plugin, find_plugins
@@ -38,13 +39,19 @@ _LAST_SECONDS = 5.0
 
 
 class Configured(Protocol):
-    """What says which converters and transforms a connector has, as a `TaskSpec` does."""
+    """The settings that name a connector's converters and transforms, such as a `TaskSpec`."""
 
     @property
     def connector_config(self) -> Mapping[str, str]: ...
 
     @property
     def worker_settings(self) -> Mapping[str, str]: ...
+
+
+class _Converters(NamedTuple):
+    key: Converter
+    value: Converter
+    headers: HeaderConverter
 
 
 class Conversion:
@@ -61,6 +68,7 @@ class Conversion:
             headers.from_headers
         )
         self.transforms = bool(chain)
+        self.converters = None if chain else _Converters(key, value, headers)
         self.raw = not chain and value.to_bytes_is_identity and key.to_bytes_is_identity
         self.column = self._column if all(transform.by_column for transform in chain) else None
         self._columns = [transform.apply_column for transform in chain]
@@ -80,7 +88,7 @@ class Conversion:
         return self._from_column(column)
 
     def record(self, record: SourceRecord) -> SourceRecord | None:
-        """The record after all transforms; None where one dropped it."""
+        """Return the record after all transforms; None if one of them dropped it."""
         current: SourceRecord | None = record
         for apply in self._chain:
             if current is None:
@@ -90,14 +98,14 @@ class Conversion:
 
 
 class JavaLevel:
-    """Hands the level that somebody sets for the connector's log on to the Java process of its task."""
+    """Passes the log level that a user sets for the connector on to the Java process of its task."""
 
     def __init__(self) -> None:
         self._task: JavaSourceTask | None = None
         self._wanted = DEFAULT, 0
 
     def take(self, task: JavaSourceTask) -> None:
-        """A new instance, which has not started yet."""
+        """Set the new instance, which has not started yet."""
         self._task = task
         task.set_level(*self._wanted)
 
@@ -110,7 +118,7 @@ class JavaLevel:
 
 
 def run_task(text: str) -> str:
-    """Run the attempt that `TaskSpec.dumps` described to its end; its `Outcome` as JSON."""
+    """Run the attempt of a `TaskSpec.dumps` to its end; return its `Outcome` as JSON."""
     spec = TaskSpec.loads(text)
     worker_limits.declare(worker_limits.of_settings(spec.worker_settings))
     java_runtime.declare(java_runtime.of_settings(spec.worker_settings))
@@ -134,9 +142,9 @@ def run_task(text: str) -> str:
 
 
 def run_spec(spec: TaskSpec, reporter: Reporter, *, tell_logs: bool = False) -> Outcome:
-    """The same, with the reporter given. References to config providers are resolved here, for this attempt only.
+    """Run an attempt to its end. References to config providers are resolved here, for this attempt only.
 
-    `tell_logs`: this process runs nothing else, and what it logs is told in the events topic.
+    tell_logs: publish this process's log in the events topic, since it runs nothing else.
     """
     providers = ConfigProviders(spec.worker_settings)
     connector, errors = providers.attempt(spec.connector_config)
@@ -175,7 +183,7 @@ def run_spec(spec: TaskSpec, reporter: Reporter, *, tell_logs: bool = False) -> 
 
     run = SourceTaskRun(spec, plugin, reporter, on_level=follow)
     if threading.current_thread() is threading.main_thread():
-        # The worker stops: commit what is open, so that readers need not wait for the transaction to time out.
+        # The worker stops: commit the open transaction, so that readers need not wait until it times out.
         signal.signal(signal.SIGTERM, lambda _signal, _frame: run.end())
     if not tell_logs:
         return run.run()
@@ -195,19 +203,19 @@ def _version_of(task_class: type[SourceTask], config: Mapping[str, str]) -> str 
 
 
 def _java_version(config: Mapping[str, str]) -> str | None:
-    """Of the Java plugin that the configuration names; None for any other."""
+    """Return the version of the configuration's Java plugin; None for any other plugin."""
     java = java_runtime.current()
     wanted = config.get(CONNECTOR_CLASS, "").strip()
     found = () if java is None else find_plugins(java.folders)
     try:
         chosen = choose_plugin(found, wanted, config.get(PLUGIN_VERSION))
-    except ValueError:  # its start says so
+    except ValueError:  # its start reports it
         return None
     return None if chosen is None else chosen.version
 
 
 def _find_task_class(path: str) -> type[SourceTask] | None:
-    """None for one that cannot be loaded: it fails when the run makes an instance, with its trace."""
+    """Return the class; None if it cannot be loaded. Then the run fails with the trace when it creates an instance."""
     try:
         return load_task_class(path)
     except (ImportError, TypeError):

@@ -1,8 +1,8 @@
 """Rows made from the config, offsets, status and events topics. Only the projector writes them.
 
-Tables name connectors by text, not by foreign key: records of one topic may come before those of another. JSON is
-kept as ASCII text, since PostgreSQL's jsonb refuses characters that a config may hold. Times are milliseconds since
-the epoch, 0 for "never".
+Tables refer to connectors by name, not by foreign key: records of one topic may come before those of another. JSON is
+stored as ASCII text, since PostgreSQL's jsonb refuses some characters that a configuration may have. Times are in
+milliseconds since the epoch, 0 for "never".
 """
 
 import json
@@ -56,5 +56,5 @@ __all__ = [
 
 
 def pack(value: object) -> str:
-    """A value as compact ASCII JSON text, keys sorted, so that equal values are equal texts."""
+    """Return a value as compact ASCII JSON with sorted keys, so that equal values are equal strings."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)

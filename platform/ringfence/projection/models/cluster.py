@@ -1,4 +1,4 @@
-"""What there is of the cluster: topics, workers, plugins."""
+"""The cluster's rows: topics, workers, plugins."""
 
 from typing import ClassVar
 
@@ -6,10 +6,10 @@ from django.db import models
 
 
 class TopicPosition(models.Model):
-    """How far a topic's partition is applied: the next offset. `role`: config, offsets, status or events.
+    """The next offset to apply of a topic's partition. `role`: config, offsets, status or events.
 
-    shown_offset: where that is further, the rows show what was committed up to there, beside a transaction of somebody
-    else that was still open at `applied_offset`.
+    shown_offset: if it is greater, the rows show what was committed up to there, despite another client's transaction
+    that was still open at `applied_offset`.
     """
 
     role = models.CharField(max_length=16)
@@ -24,10 +24,10 @@ class TopicPosition(models.Model):
 
 
 class ClusterInfo(models.Model):
-    """One row (id 1): who leads, for people to see, the Kafka cluster's id, address and protocol, and its topics
+    """One row (id 1): the leader, for pages, the Kafka cluster's id, address and protocol, and its topics
     (`projection.topic_memory`).
 
-    `topic_ids`: JSON of `fencing.topics.topic_ids`; `topics_lost`: why the cluster stands still, "" where it does not.
+    `topic_ids`: JSON of `fencing.topics.topic_ids`; `topics_lost`: why the cluster has stopped, "" if it has not.
     """
 
     leader = models.TextField(default="")
@@ -55,7 +55,7 @@ class Worker(models.Model):
 
 
 class DrainedWorker(models.Model):
-    """A worker that gets no tasks, in this incarnation only: a worker that came back under its id does."""
+    """A worker that gets no tasks, only in this incarnation: after a restart, the same id gets tasks again."""
 
     worker = models.TextField(primary_key=True)
     incarnation = models.TextField()
@@ -63,7 +63,7 @@ class DrainedWorker(models.Model):
 
 
 class Startups(models.Model):
-    """How many connector instances and tasks a worker has started, as far as the status topic was seen."""
+    """The numbers of connector instances and tasks that a worker has started, according to the status topic."""
 
     worker = models.TextField(primary_key=True)
     connector_successes = models.BigIntegerField(default=0)
@@ -74,10 +74,10 @@ class Startups(models.Model):
 
 
 class HangingTransaction(models.Model):
-    """Open on a partition, unknown to every coordinator, and not ended yet: as the leader saw it last (KIP-664).
+    """A transaction that hangs on a partition, as the leader last saw it (KIP-664).
 
-    last_ms: of its newest records; connectors: JSON, those that write to the topic, none where it is the platform's
-    own; why_not: why it was not ended.
+    last_ms: of its newest records; connectors: JSON, those that write to the topic, none for the platform's topics;
+    why_not: why it was not ended.
     """
 
     cluster = models.TextField()
@@ -101,7 +101,7 @@ class LogLevel(models.Model):
 
 
 class PluginSecrets(models.Model):
-    """Which settings of a plugin are secret (type PASSWORD), as the plugin process last said. JSON list of names."""
+    """The secret settings of a plugin (type PASSWORD), last read from the plugin process. JSON list of names."""
 
     class_name = models.TextField(primary_key=True)
     names = models.TextField(default="[]")

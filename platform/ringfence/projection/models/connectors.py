@@ -1,4 +1,4 @@
-"""What there is of each connector."""
+"""The rows of connectors and their tasks."""
 
 import json
 from typing import Any, ClassVar, cast
@@ -13,14 +13,14 @@ from ringfence.projection.clean_text import loads_clean
 
 
 class Connector(models.Model):
-    """A connector: what is asked for (config topic) and how it is (status topic), side by side.
+    """A connector: its target state (config topic) and its actual state (status topic).
 
-    `known`: the config topic has it; a row without is only a status that waits for its config or for its tombstone.
+    `known`: the config topic has it; otherwise the row is only a status that waits for its config or its tombstone.
     `health`, `severity` and the counts are derived from this row and its tasks at each change of either.
-    `stalled`: it runs, but moves nothing for longer than usual; `usual_pause`: the minutes that were (`mirror.stalls`).
-    `log_level`: what its tasks tell of what they log until then, "" for what is usual.
-    `generation_number`: its generations counted from 1, for people.
-    `rounds_total`: fencing rounds that were finished; `fenced_total`: transactional ids that they fenced.
+    `stalled`: it runs, but has moved nothing for longer than usual; `usual_pause`: in minutes (`projection.stalls`).
+    `log_level`: what its tasks publish of their logs until then, "" for the default.
+    `generation_number`: its generations counted from 1, for users.
+    `rounds_total`: finished fencing rounds; `fenced_total`: transactional ids that they fenced.
     `hanging_ended_total`: hanging transactions that were ended.
     `records_total` to `last_commit_ms`: the sums of its `RecordTotals`. `recent_skipped`, `recent_dead_letters`: of the
     last hour, since `bad_since_ms` without a pause of an hour (`projection.bad_records`).
@@ -74,7 +74,7 @@ class Connector(models.Model):
 
     @property
     def settings(self) -> dict[str, str]:
-        """The configuration as it is in the config topic: secrets in clear. Never hand it out unmasked.
+        """The configuration as in the config topic, with secrets in plain text. Never show it unmasked.
 
         Raises `NoKey`.
         """
@@ -92,10 +92,10 @@ class Task(models.Model):
     `known`: it belongs to the newest generation. The live numbers are those of `live_attempt` of `live_generation`;
     `recent` is JSON: [second, records of that report] of the last reports, with
     the transactions that ended since the one before, if any, or the time between two attempts (`projection.progress`).
-    `measures` (the rest of the newest report) and `totals` (counts that go on over attempts): see `mirror.measures`.
-    `failure`: the record that failed it, encrypted JSON (`record_failure`), "" for none.
-    `endpoint`: where it listens, the same (`projection.endpoints`).
-    `restarts`: automatic ones in a row; `next_restart_ms`: the next one's time; `auto_restarts`: all that were seen.
+    `measures` (the rest of the newest report) and `totals` (counts over all attempts): see `projection.task_metrics`.
+    `failure`: the record that caused its failure, encrypted JSON (`record_failure`), "" for none.
+    `endpoint`: its address, encrypted in the same way (`projection.endpoints`).
+    `restarts`: consecutive automatic ones; `next_restart_ms`: the next one's time; `auto_restarts`: all of them.
     """
 
     connector = models.TextField()
@@ -142,23 +142,23 @@ class Task(models.Model):
 
     @property
     def settings(self) -> dict[str, str]:
-        """The task's configuration: secrets in clear. Raises `NoKey`."""
+        """The task's configuration, with secrets in plain text. Raises `NoKey`."""
         return loads_clean(decrypt_text(self.config, f"task {self.connector}-{self.number}"))
 
     @property
     def record_failure(self) -> RecordFailure | None:
-        """The record that failed it. Holds data of the source. Raises `NoKey`."""
+        """The record that caused its failure, with data of the source. Raises `NoKey`."""
         if not self.failure:
             return None
         return record_failures.read(loads_clean(decrypt_text(self.failure, f"failure {self.connector}-{self.number}")))
 
 
 class RecordTotals(models.Model):
-    """What a task number of a connector has committed over all of its attempts, also those of tasks that are gone.
+    """What a task number of a connector has committed over all attempts, even if there is no such task any more.
 
-    `attempts`: JSON of what each of the newest attempts said, {"generation.attempt": {name: count}}: counts come from
-    two topics, and each is counted once (`projection.record_totals`). `aborted_records`: at least so many. Kept until
-    the connector is gone.
+    `attempts`: JSON of the newest attempts' counts, {"generation.attempt": {name: count}}: they come from two topics,
+    and each record counts once (`projection.record_totals`). `aborted_records`: a lower bound. Kept until the connector
+    is deleted.
     """
 
     connector = models.TextField()
@@ -177,8 +177,8 @@ class RecordTotals(models.Model):
 class GenerationRow(models.Model):
     """A generation of a connector and its fencing round: `pending`, then the round's stages, then `done`.
 
-    `number`: counted from 1 for people, 0 until the config topic tells of it; `forced`: somebody asked for the fence by
-    hand, `forced_by` and why.
+    `number`: counted from 1 for users, 0 until the config topic has it; `forced`: a user (`forced_by`) requested the
+    fence, and why.
     """
 
     connector = models.TextField()
@@ -207,7 +207,7 @@ class GenerationRow(models.Model):
 
 
 class SourceOffset(models.Model):
-    """A committed source offset. `partition` is packed JSON, so equal partitions are equal texts."""
+    """A committed source offset. `partition` is packed JSON, so equal partitions are equal strings."""
 
     connector = models.TextField()
     partition = models.TextField()

@@ -1,4 +1,4 @@
-"""What was: events, minutes, log lines. Old rows are pruned."""
+"""History: events, minutes, log lines. Old rows are deleted."""
 
 from typing import ClassVar
 
@@ -6,7 +6,7 @@ from django.db import models
 
 
 class Event(models.Model):
-    """Something worth telling about a connector ("" for the cluster). `summary` is one plain line."""
+    """An event of a connector ("" for the cluster). `summary` is one line of text."""
 
     connector = models.TextField(default="")
     task = models.IntegerField(null=True)
@@ -23,10 +23,10 @@ class Event(models.Model):
 
 
 class Minute(models.Model):
-    """What a task did in one minute (minutes since the epoch); written and read by `mirror.minutes`.
+    """What a task did in one minute (minutes since the epoch); written and read by `projection.minutes`.
 
-    `state`: the worst in it; `began`: the one in which it began. `fences`: rounds that ended; `restarts`: attempts that
-    began again in their generation; `failed`: times that it failed; `records`: committed ones.
+    `state`: the worst in it; `began`: the one in which it began. `fences`: finished rounds; `restarts`: further
+    attempts of the same generation; `failed`: how often it failed; `records`: committed ones.
     """
 
     connector = models.TextField()
@@ -52,9 +52,9 @@ class Minute(models.Model):
 class HistoryPoint(models.Model):
     """A connector over one minute or one hour (`step`: 1 or 60; `minute`: the first one since the epoch).
 
-    Written and read by `projection.history_points`. Connector "": that the platform was there; `minutes`: in how many.
-    Sums are of the whole step; `open_transactions`, `commit_max_ms` and `lag` its largest; `lag`: null where the source
-    does not measure one, `lag_name` which metric it is.
+    Written and read by `projection.history_points`. Connector "": the platform was running; `minutes`: in how many.
+    Sums are over the whole step; `open_transactions`, `commit_max_ms` and `lag` are maxima; `lag`: null if the source
+    does not measure one; `lag_name`: the name of the metric.
     """
 
     step = models.SmallIntegerField()

@@ -4,7 +4,7 @@ from ringfence.connectors.api import ConnectorError
 from ringfence.testing.checks.trial import Trial, part_of
 from ringfence.testing.outcome import CheckFailed, CheckSkipped
 
-_HINT = "Without source offsets, a connector begins where it began the first time: it may remember nothing elsewhere."
+_HINT = "Without source offsets, a connector starts from its beginning: it must keep no other state."
 
 
 def starts_again_without_offsets(trial: Trial) -> None:

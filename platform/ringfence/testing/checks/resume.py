@@ -5,7 +5,7 @@ Records of a batch that share a source offset are committed together, so nothing
 
 from collections.abc import Mapping, Sequence
 
-from ringfence.connectors.api import SourceRecord
+from ringfence.connectors.api import OffsetRecord, SourceRecord
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, TASKS_MAX
 from ringfence.connectors.delivery_settings import transaction_boundary
 from ringfence.connectors.plugins import class_path
@@ -37,13 +37,15 @@ def resumes_after_each_record(trial: Trial) -> None:
 
 def _check_task(trial: Trial, config: Mapping[str, str]) -> int:
     task_class = trial.scenario_class.connector.task_class()
-    everything = read(task_class, config, limit=_RECORDS * 10)
+    found = read(task_class, config, limit=_RECORDS * 10, offset_records=True)
+    places = [place for place, record in enumerate(found) if not isinstance(record, OffsetRecord)]
+    everything = [found[place] for place in places]
     for record in everything:
         _require_json(record)
     cuts = _find_cuts(everything)
     for cut in cuts[:: max(1, len(cuts) // _CUTS)]:
         wanted = everything[cut:]
-        offsets = committed_after(everything[:cut])
+        offsets = committed_after(found[: places[cut - 1] + 1])
         rest = read(task_class, config, offsets, limit=len(wanted) + 10, seconds=10 if wanted else 0.5)
         hint = f"They were read after the offsets of {cut} of {len(everything)} records. {_HINT}"
         compare(_describe(wanted), _describe(rest), hint)

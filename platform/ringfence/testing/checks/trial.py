@@ -71,7 +71,11 @@ class RunningScenario:
         self._seconds = seconds
 
     def add(self, count: int) -> None:
-        self.expected += self.scenario.add(count)
+        """Where the source does not grow, the first call adds everything, and the others nothing."""
+        if self.scenario.grows:
+            self.expected += self.scenario.add(count)
+        elif not self.expected:
+            self.expected += self.scenario.add(self.scenario.records)
 
     def identify_visible(self) -> list[str]:
         """What identifies each visible record."""

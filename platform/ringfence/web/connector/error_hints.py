@@ -73,7 +73,7 @@ HINTS: Final = (
         r"^(AttributeError|TypeError|KeyError|IndexError|NameError|NotImplementedError|AssertionError|"
         r"ZeroDivisionError|ValueError)$",
         Hint(
-            "The plugin's own code has failed. The trace says where: show it to whoever maintains the plugin.",
+            "The plugin's code has failed. The trace shows where: report it to the plugin's maintainers.",
             references.RAISED,
         ),
     ),
@@ -104,7 +104,8 @@ TEXT_HINTS: Final = (
     (
         r"(?i)UNKNOWN_TOPIC|unknown topic",
         Hint(
-            "The topic is not there, and is not made by itself: create it, or set topic.creation.* for the connector.",
+            "The topic does not exist, and is not created automatically: create it, or set topic.creation.* for the "
+            "connector.",
             references.MISSING_TOPICS,
         ),
     ),

@@ -79,7 +79,7 @@ def preview(request: HttpRequest, name: str) -> HttpResponse:
         current = reading.offsets(name)["offsets"]
         changes = _real(writing.offsets_of(_json(request, "json")), current)
         if not changes:
-            raise bad_request("Nothing differs from what is committed: there is nothing to change.")
+            raise bad_request("Nothing differs from the committed offsets.")
     except (ConnectError, Refused) as error:
         status = error.status if isinstance(error, Refused) else error.status_code
         return ask(request, row, "offsets_nothing", {"problem": error.message}, status)
@@ -159,7 +159,7 @@ def _carry_out(
     else:
         moved = offset_moves.alter(row.name, changes, user)
         text = f"{write_count(len(changes), 'offset')} changed."
-    return moved, text, "Resume to go on from there."
+    return moved, text, "Resume to continue from there."
 
 
 def _question(request: HttpRequest, name: str, kind: str, wanted: OffsetSnapshot | None) -> HttpResponse:

@@ -28,7 +28,7 @@ from ringfence.web.views import find, render_gone
 SHOWN: Final = 100
 """Tables of each snapshot; those that are left come first."""
 _READING: Final = Badge("Reading", "loader", Severity.MOTION, "Its rows are being read.")
-_PAUSED: Final = Badge("Paused", "circle-pause", Severity.REST, "It goes on behind the last committed row.")
+_PAUSED: Final = Badge("Paused", "circle-pause", Severity.REST, "It continues after the last committed row.")
 _WAITING: Final = Badge("Waiting", "hourglass", Severity.REST, "The connector is not running.")
 _COMPLETE: Final = Badge("Complete", "circle-check", Severity.OK, "Every row is in Kafka.")
 _HINT: Final = "Its task carries it out between two transactions of the stream. What became of it is shown here."

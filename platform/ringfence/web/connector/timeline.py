@@ -35,7 +35,7 @@ _OUTCOMES = {
     Outcome.DONE: "done",
     Outcome.REFUSED: "refused",
     Outcome.FAILED: "failed",
-    Outcome.UNKNOWN: "nobody could tell what came of it",
+    Outcome.UNKNOWN: "its outcome is unknown",
 }
 
 

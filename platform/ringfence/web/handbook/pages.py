@@ -1,4 +1,4 @@
-"""The pages below `/ui/docs`, for anybody who is logged in: they say nothing of this installation."""
+"""The pages below `/ui/docs`, for everybody who is logged in: they say nothing of this installation."""
 
 from urllib.parse import quote
 

@@ -32,7 +32,10 @@ from ringfence.web.state_badges import GROUPS, HEALTH, Badge, look_of
 WRONG_SHOWN = 10
 HANGING_SHOWN = 20
 EVENTS_SHOWN = 12
-_HEALTHS = (Health.UNHEALTHY, Health.DEGRADED, Health.STALLED, Health.HEALTHY, Health.PAUSED, Health.STOPPED)
+_HEALTHS = (
+    *(Health.UNHEALTHY, Health.DEGRADED, Health.STALLED),
+    *(Health.HEALTHY, Health.COMPLETE, Health.PAUSED, Health.STOPPED),
+)
 _MOVING = GROUPS["motion"][2]
 """What failed in one of these before is of a configuration that was replaced."""
 _MAY_WAIT = MAY_WAIT & _MOVING

@@ -55,7 +55,7 @@ STARTS: Final = (
     Start(
         "A REST API",
         "app-window",
-        "Pages of JSON, asked for as often as you say. The preview shows its rows before anything is written.",
+        "Pages of JSON, requested as often as you choose. The preview shows its rows before anything is written.",
         "DltSource",
         "orders",
         Reference("dlt#five-minutes-to-the-first-record", "REST APIs"),

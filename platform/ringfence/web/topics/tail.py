@@ -99,5 +99,5 @@ def _read(request: HttpRequest, topic: str) -> tuple[dict[str, str], dict[str, i
     except (signing.BadSignature, ValueError) as error:
         raise bad_request("This was not given out by this server. Follow the topic again.") from error
     if (name, via, of) != (who.name, who.via, topic):
-        raise bad_request("This was given to somebody else, or for another topic. Follow the topic again.")
+        raise bad_request("This link is for another user or topic. Follow the topic again.")
     return given, cursor, began

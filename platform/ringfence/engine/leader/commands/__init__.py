@@ -1,4 +1,4 @@
-"""A class for each command: what it plans, what it does once that is written, and what it waits for."""
+"""The commands, one class for each: its plan, its actions after the write, and what it waits for."""
 
 from ringfence.engine.leader.commands import cluster, fencing, lifecycle, offsets, restarting, share_groups
 from ringfence.engine.leader.commands.command import LeaderSide, Outcome, command_of

@@ -1,4 +1,4 @@
-"""What every command on the leader is made of: its request, what it uses, what it plans, does after, and waits for."""
+"""The base classes of commands on the leader, and the parts of the leader that commands use."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ Changes = Sequence[tuple[Partition, Offset | None]]
 
 
 class LeaderSide(Protocol):
-    """What commands use of the worker that leads. Each method raises `Refused`."""
+    """The parts of the leader that commands use. Each method may raise `Refused`."""
 
     limit: Deadline
     """When the command's sender stops waiting."""
@@ -45,28 +45,28 @@ class LeaderSide(Protocol):
     def make_tasks(
         self, name: ConnectorName, config: Mapping[str, str], grant: TopicGrantRecord | None
     ) -> TaskConfigs | None:
-        """None where the plugin fails: the connector is then FAILED, with the trace.
+        """Return the task configurations; None if the plugin fails, which makes the connector FAILED with the trace.
 
         grant: the topics that the connector may write to, None for all but internal ones.
         """
 
     def look_up_version(self, config: Mapping[str, str]) -> None:
-        """Of the connector's plugin, for its status, also where nothing of it starts."""
+        """Look up the version of the connector's plugin for its status, even if nothing of it starts."""
 
     def mark_started(self, name: ConnectorName, config_offset: int) -> None: ...
     def discard_instance(self, name: ConnectorName) -> None: ...
     def mark_restarting(self, name: ConnectorName, tasks: list[int]) -> None: ...
     def restart_instance(self, name: ConnectorName, *, only_failed: bool) -> None: ...
     def forget_topics(self, name: ConnectorName) -> Offsets:
-        """Of the status topic: its ends with the tombstones."""
+        """Write tombstones for the active topics; return the ends of the status topic after them."""
 
     def plan_offsets(self, connector: ConnectorState, entries: list[OffsetEntry] | None) -> tuple[Plan, bool]:
-        """The write of altered offsets, or where there are no entries of deleted ones; and whether the connector has
-        checked them.
+        """Return the plan that alters these offsets, or deletes all if there are no entries, and whether the connector
+        has checked them.
         """
 
     def plan_ledger(self, connector: ConnectorState, decide: Callable[[list[SourceOffset]], Changes]) -> Plan:
-        """The write of offsets that are decided from what stands there."""
+        """Return the plan of the changes that `decide` derives from the current offsets."""
 
     def ends_of_offsets(self) -> Offsets: ...
 
@@ -84,13 +84,13 @@ class Outcome:
     ends: Mapping[str, Offsets] = field(default_factory=dict)
 
     def answer(self) -> dict[str, object]:
-        """The form in which it travels to the web process."""
+        """Return the JSON that is sent to the web process."""
         offset = {"offset": self.offset} if self.offset >= 0 else {}
         return {"value": self.value, **offset, **{f"{role}_end": ends for role, ends in self.ends.items()}}
 
 
 class LeaderCommand(ABC, Generic[Asked]):
-    """One command under way."""
+    """One command in progress."""
 
     def __init__(self, request: Asked, leader: LeaderSide) -> None:
         self.request = request
@@ -98,21 +98,21 @@ class LeaderCommand(ABC, Generic[Asked]):
 
     @property
     def name(self) -> ConnectorName:
-        """The connector's; "" for a command to the cluster."""
+        """The connector's name; "" for a command to the cluster."""
         return ConnectorName(self.request.on or "")
 
     @property
     def connector(self) -> ConnectorState:
-        """As it is at this moment."""
+        """The connector's current state."""
         return self.leader.state().connector(self.name)
 
     def note(self) -> str:
-        """What its event in the timeline says."""
+        """Return the text of its event in the timeline."""
         return str(getattr(self.request, "reason", ""))
 
     @abstractmethod
     def run(self, report: Callable[[Outcome], None]) -> Outcome:
-        """Carry it out. `report` is called once it is done, before anything is waited for. Raises `Refused`."""
+        """Carry it out. It calls `report` when it is done, before it waits for anything. Raises `Refused`."""
 
 
 class ActingCommand(LeaderCommand[Asked]):
@@ -120,7 +120,7 @@ class ActingCommand(LeaderCommand[Asked]):
 
     @abstractmethod
     def act(self) -> object:
-        """Do it; the value for its sender."""
+        """Act, and return the value for the sender."""
 
     def run(self, report: Callable[[Outcome], None]) -> Outcome:
         value = self.act()
@@ -133,22 +133,22 @@ class WritingCommand(LeaderCommand[Asked]):
     """A command that writes to the config topic."""
 
     starts: ClassVar[bool] = False
-    """It makes tasks: the connector's instance runs with the configuration that was written."""
+    """Whether it creates tasks: the connector's instance runs with the configuration that was written."""
 
     @abstractmethod
     def plan(self) -> Plan:
-        """From the state at the end of the config topic to the records."""
+        """Return the plan, a function from the state at the end of the config topic to the records."""
 
     def value(self, written: Written) -> object:
-        """What its sender gets."""
+        """Return the value for the sender."""
         return None
 
     def after(self) -> Mapping[str, Offsets]:
-        """What is done once it is written: the ends of other topics that belong to it, by role."""
+        """Act after the write. Return the ends of other topics that it has written, by role."""
         return {}
 
     def awaits_round(self) -> bool:
-        """Whether it is answered only when nothing of the old generation can commit any more."""
+        """Return whether the sender waits until the old generation can no longer commit."""
         return False
 
     def run(self, report: Callable[[Outcome], None]) -> Outcome:
@@ -175,7 +175,7 @@ _KINDS: Final[dict[type[Command[object]], type[LeaderCommand[Command[object]]]]]
 
 
 def carries_out(kind: type[Command[object]]) -> Callable[[type[Kind]], type[Kind]]:
-    """Registers the class of a command."""
+    """Register the class that carries out a kind of request."""
 
     def register(command: type[Kind]) -> type[Kind]:
         _KINDS[kind] = command
@@ -185,5 +185,5 @@ def carries_out(kind: type[Command[object]]) -> Callable[[type[Kind]], type[Kind
 
 
 def command_of(request: Command[object], leader: LeaderSide) -> LeaderCommand[Command[object]]:
-    """The command that carries out a request."""
+    """Return the command that carries out a request."""
     return _KINDS[type(request)](request, leader)

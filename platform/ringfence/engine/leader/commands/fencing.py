@@ -1,4 +1,4 @@
-"""Fence a connector's ids by hand, and end transactions that hang."""
+"""Commands to fence a connector's ids, and to end hanging transactions."""
 
 from ringfence.engine.leader import plans
 from ringfence.engine.leader.commands.command import ActingCommand, WritingCommand, carries_out

@@ -1,4 +1,4 @@
-"""Create, configure, pause, resume, stop and delete a connector."""
+"""Commands to create, configure, pause, resume, stop and delete a connector."""
 
 from typing import Final
 
@@ -17,7 +17,7 @@ _INITIAL: Final = {"RUNNING": TargetState.RUNNING, "PAUSED": TargetState.PAUSED,
 
 
 class _Saving(WritingCommand[commands.Create | commands.Configure]):
-    """A configuration, with the topics of whoever saves it, as the web process knows them."""
+    """A command that saves a configuration, with the topics that its user may write to (from the web process)."""
 
     starts = True
     outcome: Created

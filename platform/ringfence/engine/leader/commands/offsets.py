@@ -1,4 +1,4 @@
-"""Alter and reset source offsets (KIP-875), and forget the active topics (KIP-558)."""
+"""Commands to alter and reset source offsets (KIP-875), and to forget the active topics (KIP-558)."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ class _Altering(WritingCommand[commands.AlterOffsets | commands.ResetOffsets]):
     checked: bool
 
     def entries(self) -> list[OffsetEntry] | None:
-        """None for a reset."""
+        """Return the new offsets; None for a reset."""
         return None
 
     def plan(self) -> Plan:
@@ -43,7 +43,7 @@ class AlterOffsets(_Altering):
 
 @carries_out(commands.ResetOffsets)
 class ResetOffsets(_Altering):
-    """Deletes every offset."""
+    """Deletes all offsets."""
 
 
 @carries_out(commands.ResetTopics)

@@ -1,4 +1,4 @@
-"""Restart a connector, its tasks, or one of them (KIP-745)."""
+"""Commands to restart a connector, all of its tasks, or one of them (KIP-745)."""
 
 from ringfence.engine.leader import restart_plans
 from ringfence.engine.leader.commands.command import WritingCommand, carries_out

@@ -1,4 +1,4 @@
-"""What people do to a share group; a connector's is moved with its ledger, which is its source offsets."""
+"""Commands on a share group. A connector's group is moved together with its ledger, its source offsets."""
 
 from collections.abc import Callable
 

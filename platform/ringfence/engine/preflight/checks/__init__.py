@@ -1,1 +1,1 @@
-"""Preflight's questions to the clusters by what they are about; `cluster_checks.CHECKS` lists them all."""
+"""Preflight's checks of the clusters by subject; `cluster_checks.CHECKS` lists all of them."""

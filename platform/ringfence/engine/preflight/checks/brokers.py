@@ -1,4 +1,4 @@
-"""What the brokers that the tasks write to can do, and allow."""
+"""Checks what the brokers that the tasks write to support and permit."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""How many replicas have a record before it counts as written, and which of them may become the leader."""
+"""Checks how many replicas have a record before it counts as written, and which of them may become the leader."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ def check_worker_topics(prober: Prober, asker: Asker, stores: OffsetStores) -> I
 
 
 def check_own_offsets_topic(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterator[Check]:
-    """It is created before the first task starts."""
+    """Check the connector's own offsets topic, which is created before the first task starts."""
     if stores.own is not None:
         yield _check(prober, asker, stores.own.name)
 
@@ -30,7 +30,7 @@ def check_own_offsets_topic(prober: Prober, asker: Asker, stores: OffsetStores) 
 def _check(prober: Prober, asker: Asker, topic: str) -> Check:
     seen = prober.topic(topic)
     if seen.exists is False:
-        text = f"{topic} is not there yet. Created here with three replicas, it gets {MIN_ISR}=2."
+        text = f"{topic} does not exist yet. If it is created here with three replicas, it gets {MIN_ISR}=2."
         return Check(f"durability of topic {topic}", Result.OK, text, key=EXACTLY_ONCE_SUPPORT)
     min_isr, unclean = (prober.topic_setting(topic, name) for name in (MIN_ISR, UNCLEAN_ELECTION))
     return findings.durability(topic, seen.replicas, min_isr, unclean, required=findings.insists(asker.config))

@@ -1,4 +1,4 @@
-"""How the topics with offsets keep their records: compacted, and soon."""
+"""Checks how the offsets topics keep their records: compacted, and soon."""
 
 from collections.abc import Iterator
 

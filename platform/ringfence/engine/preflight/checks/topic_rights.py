@@ -1,4 +1,4 @@
-"""What each principal may do with the topics that it is to read, fill or create."""
+"""Checks each principal's permissions on the topics that it reads, writes or creates."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -24,11 +24,11 @@ def check_writing(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterato
         written = {name: prober.topic(name).write for name in topics}
     yield findings.check_granted("producer", "Write", "Topic", {offsets: written[offsets]}, OFFSETS_STORAGE_TOPIC)
     if not topic:
-        text = "The configuration has no setting `topic` that says where the connector writes to."
+        text = "The configuration has no setting `topic`, so it is unknown where the connector writes."
         yield Check("producer Write Topic", Result.UNKNOWN, text, "Grant it Write on the topics that it fills.")
         return
     yield findings.check_granted("producer", "Write", "Topic", {topic: written[topic]}, "topic")
-    if prober.topic(topic).exists is False:  # somebody else may still create it
+    if prober.topic(topic).exists is False:  # another client may still create it
         answer = {topic: prober.create_topic(topic)}
         yield findings.check_granted("producer", "Create", "Topic", answer, "topic", decides=False)
 
@@ -59,7 +59,7 @@ def check_describing(prober: Prober, _asker: Asker, stores: OffsetStores) -> Ite
 
 
 def check_creating(prober: Prober, _asker: Asker, stores: OffsetStores) -> Iterator[Check]:
-    """The admin: an offsets topic of the connector's own, which is created before the first task starts."""
+    """The admin: the connector's own offsets topic, which is created before the first task starts."""
     if stores.own is not None and prober.topic(stores.own.name).exists is False:
         answer = {stores.own.name: prober.create_topic(stores.own.name)}
         yield findings.check_granted("admin", "Create", "Topic", answer, OFFSETS_STORAGE_TOPIC)

@@ -1,4 +1,4 @@
-"""Who may use the transactional ids of the leader and of the tasks, and who holds them now."""
+"""Checks who may use the transactional ids of the leader and of the tasks, and who holds them now."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ def check_leader(prober: Prober, asker: Asker, _stores: OffsetStores) -> Iterato
 
 
 def check_tasks(prober: Prober, asker: Asker, _stores: OffsetStores) -> Iterator[Check]:
-    """Whether the tasks' producers may use them, and whether another cluster's tasks do."""
+    """Check whether the tasks' producers may use their ids, and whether tasks of another cluster do."""
     if not asker.transactional:
         return
     yield findings.check_granted("producer", "Write", _ID, prober.write_ids(asker.ids), "name")
@@ -55,5 +55,5 @@ def _check_hanging(prober: Prober, asker: Asker, offsets: str, *, alone: bool) -
         with PROBERS.lease(asker.worker.connection(f"ringfence-preflight-{asker.connector}")) as other:
             principals["worker"] = hanging_rights.rights_of(other, topics)
     except FencingError:
-        return found  # why the worker's principal could not be asked is said by its own checks
+        return found  # the worker's own checks say why its principal could not be checked
     return hanging_rights.judge(principals)

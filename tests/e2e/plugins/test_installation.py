@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,31 +11,20 @@ from tests.e2e.up import Up
 from tests.guarantees.copies import committed
 from tests.support.names import unique
 from tests.support.waiting import eventually
-from tests.support.wheels import index_variables, make_plugin, make_shade
+from tests.support.wheels import make_plugin, make_shade
 
 ROUTE = "/api/v1/plugin-installations"
 RED = "red.RedConnector"
 _SECONDS = 60.0
 
 
-@pytest.fixture
-def index(tmp_path: Path) -> Path:
-    folder = tmp_path / "index"
+@pytest.fixture(autouse=True)
+def red(index: Path) -> None:
+    """Two versions of a plugin that need different versions of a library."""
     for each in ("1.0", "2.0"):
-        make_shade(folder, each)
-    make_plugin(folder, "red", "1.2", "1.0")
-    make_plugin(folder, "red", "1.10", "2.0")
-    return folder
-
-
-@pytest.fixture
-def up(tmp_path: Path, index: Path) -> Iterator[Up]:
-    folder = str(tmp_path / "plugins")
-    settings = {"CONNECT_PLUGIN_PATH": folder, "CONNECT_PLUGIN_INSTALL_PATH": folder, **index_variables(index)}
-    made = Up(tmp_path / "data", workers=1, settings=settings)
-    made.start()
-    yield made
-    made.end()
+        make_shade(index, each)
+    make_plugin(index, "red", "1.2", "1.0")
+    make_plugin(index, "red", "1.10", "2.0")
 
 
 def values(up: Up, topic: str) -> list[bytes | None]:
@@ -71,9 +59,7 @@ def upload(up: Up, wheel: Path) -> int:
     return number
 
 
-def test_python_plugins_run_in_environments_of_their_own_without_a_restart_of_a_worker(
-    up: Up, index: Path, tmp_path: Path
-) -> None:
+def test_python_plugins_run_in_environments_of_their_own_without_a_restart_of_a_worker(up: Up, tmp_path: Path) -> None:
     workers = {each["incarnation"] for each in up.rest.expect(200, "GET", "/api/v1/workers")["results"]}
     install(up, "1.2")
     name = unique("red")

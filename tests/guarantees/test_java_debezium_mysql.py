@@ -1,4 +1,4 @@
-"""Debezium's MariaDB connector, as Maven Central has it, against a real server, with its schema history.
+"""Debezium's connectors for MariaDB and MySQL, as Maven Central has them, against real servers, with schema histories.
 
 Python and the JVM are killed in the snapshot, while changes are streamed, and just after a change of the table has
 come into the schema history. The control shows what an interrupted snapshot does without `snapshot.transaction`.
@@ -7,8 +7,9 @@ come into the schema history. The control shows what an interrupted snapshot doe
 import json
 import threading
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -20,6 +21,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import topic_setting
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.topics.topic_log import TopicLog
+from ringfence.local.jars import Coordinate
 from tests.guarantees.change_topic import ChangeTopic, is_exact
 from tests.guarantees.stage import Stage
 from tests.support.attempts import JavaAttempt
@@ -28,10 +30,14 @@ from tests.support.java_plugins import (
     DEBEZIUM_MARIADB,
     DEBEZIUM_MARIADB_CLASS,
     DEBEZIUM_MARIADB_TASK,
+    DEBEZIUM_MYSQL,
+    DEBEZIUM_MYSQL_CLASS,
+    DEBEZIUM_MYSQL_TASK,
     plugin_path,
     runtime_of,
 )
 from tests.support.mariadb import PASSWORD, WITH_BINLOG, MariaDb, mariadb
+from tests.support.mysql import mysql
 from tests.support.names import unique
 from tests.support.waiting import eventually
 
@@ -42,6 +48,43 @@ ADD = "ALTER TABLE orders ADD COLUMN note VARCHAR(20)"
 RENAME = "ALTER TABLE orders CHANGE note remark VARCHAR(20)"
 """Cannot be applied to the same table twice."""
 KEPT_FOR_EVER = {"cleanup.policy": "delete", "retention.ms": str(2**63 - 1), "retention.bytes": "-1"}
+
+
+@dataclass(frozen=True)
+class Database:
+    """What differs between the two."""
+
+    plugin: Coordinate
+    connector: str
+    task: str
+    start: Callable[[Path, Mapping[str, str]], AbstractContextManager[MariaDb]]
+    settings: Mapping[str, str]
+    privileges: str
+
+
+MARIADB = Database(
+    DEBEZIUM_MARIADB,
+    DEBEZIUM_MARIADB_CLASS,
+    DEBEZIUM_MARIADB_TASK,
+    mariadb,
+    WITH_BINLOG,
+    "SELECT, RELOAD, BINLOG MONITOR, REPLICATION SLAVE",
+)
+MYSQL = Database(
+    DEBEZIUM_MYSQL,
+    DEBEZIUM_MYSQL_CLASS,
+    DEBEZIUM_MYSQL_TASK,
+    mysql,
+    {"gtid-mode": "ON", "enforce-gtid-consistency": "ON"},
+    "SELECT, RELOAD, LOCK TABLES, REPLICATION CLIENT, REPLICATION SLAVE",
+)
+
+
+@pytest.fixture(params=[MARIADB, MYSQL], ids=["mariadb", "mysql"])
+def database(request: pytest.FixtureRequest) -> Database:
+    found = request.param
+    assert isinstance(found, Database)
+    return found
 
 
 @pytest.fixture
@@ -95,15 +138,18 @@ class Writer:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[MariaDb]:
-    with mariadb(tmp_path, WITH_BINLOG) as made:
+def server(tmp_path: Path, database: Database) -> Iterator[MariaDb]:
+    with database.start(tmp_path, database.settings) as made:
+        digits = "SELECT 0 d UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6"
         made.run(
             "CREATE TABLE orders(id INT AUTO_INCREMENT PRIMARY KEY, customer TEXT, n INT NOT NULL DEFAULT 0)",
-            f"INSERT INTO orders(id, customer) SELECT seq, REPEAT('c', 300) FROM seq_1_to_{ROWS}",
+            f"CREATE TABLE ten AS {digits} UNION SELECT 7 UNION SELECT 8 UNION SELECT 9",
+            "INSERT INTO orders(id, customer) SELECT 1 + a.d + 10 * b.d + 100 * c.d + 1000 * e.d + 10000 * f.d, "
+            f"REPEAT('c', 300) FROM ten a, ten b, ten c, ten e, ten f WHERE f.d < {ROWS // 10_000}",
         )
         made.administer(
             f"CREATE USER debezium@'127.0.0.1' IDENTIFIED BY '{PASSWORD}'",
-            "GRANT SELECT, RELOAD, BINLOG MONITOR, REPLICATION SLAVE ON *.* TO debezium@'127.0.0.1'",
+            f"GRANT {database.privileges} ON *.* TO debezium@'127.0.0.1'",
         )
         yield made
 
@@ -115,10 +161,10 @@ def writer(server: MariaDb) -> Iterator[Writer]:
     made.stop()
 
 
-def config_of(stage: Stage, server: MariaDb) -> dict[str, str]:
+def config_of(stage: Stage, server: MariaDb, database: Database) -> dict[str, str]:
     return {
         "name": str(stage.connector),
-        "connector.class": DEBEZIUM_MARIADB_CLASS,
+        "connector.class": database.connector,
         "tasks.max": "1",
         "database.hostname": "127.0.0.1",
         "database.port": str(server.port),
@@ -167,10 +213,10 @@ def has_its_columns(after: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("exact", [True, False], ids=["one transaction", "control"])
 def test_every_row_once_and_the_schema_history(
-    stage: Stage, server: MariaDb, writer: Writer, tmp_path: Path, exact: bool
+    stage: Stage, server: MariaDb, database: Database, writer: Writer, tmp_path: Path, exact: bool
 ) -> None:
-    worker = runtime_of(plugin_path(tmp_path, DEBEZIUM_MARIADB)).as_settings()
-    config = config_of(stage, server) | ({"snapshot.transaction": "true"} if exact else {})
+    worker = runtime_of(plugin_path(tmp_path, database.plugin)).as_settings()
+    config = config_of(stage, server, database) | ({"snapshot.transaction": "true"} if exact else {})
     stage.configure(config)
     stage.count()
     topic = ChangeTopic(stage.connection, f"{stage.group}.ringfence.orders")
@@ -178,7 +224,7 @@ def test_every_row_once_and_the_schema_history(
     attempts: list[JavaAttempt] = []
 
     def start() -> JavaAttempt:
-        attempts.append(JavaAttempt(stage, len(attempts) + 1, config, DEBEZIUM_MARIADB_TASK, worker))
+        attempts.append(JavaAttempt(stage, len(attempts) + 1, config, database.task, worker))
         return attempts[-1]
 
     def kill(by: str) -> None:

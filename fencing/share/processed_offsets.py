@@ -1,6 +1,7 @@
-"""One slot's side of the ledger: what it claims, and what it states when it commits. Pure.
+"""The offsets of the input that one task (slot) has processed, or is processing in its open transaction. Pure.
 
-The state that is written counts only if its transaction commits, so the claim itself is in it already.
+A transaction claims its offsets first, and writes the slot's new state last. The state only counts if the transaction
+commits, so it already includes the claimed offsets.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -12,11 +13,11 @@ from ringfence.fencing.share.ledger_records import START, Claim, Claims, State, 
 from ringfence.fencing.share.ranges import Ranges
 
 
-class SlotClaims:
-    """The open transaction's claim and this slot's own states. Read `ledger` under the tail's lock."""
+class ProcessedOffsets:
+    """The claim of the open transaction, and the committed states of this slot. `ledger` needs the tail's lock."""
 
     def __init__(self, ledger: Ledger, slot: int, slots: Callable[[], int] = lambda: 0) -> None:
-        """slots: how many tasks this one's generation has, 0 where that is not known. Others were fenced before it."""
+        """slots: returns the number of tasks in this generation, 0 if unknown. Older generations are fenced already."""
         self._ledger = ledger
         self._slot = slot
         self._slots = slots
@@ -29,24 +30,25 @@ class SlotClaims:
         self._stated: dict[InputPartition, State] = {}
         self._gone: set[InputPartition] = set()
         self.cluster = ""
-        """The id of the input's cluster, where it is known."""
+        """The id of the input's cluster; "" if it is unknown."""
 
     def restart(self, ledger: Ledger) -> None:
-        """After any doubt: what this slot has committed is what the ledger says, read to its end."""
+        """Continue with a ledger that was read to its end, after a transaction with an unknown outcome."""
         self._ledger = ledger
         self._own.clear()
         self.forget()
 
     def forget(self) -> None:
-        """The open transaction is not committed; what it was about is nobody's."""
+        """Forget the open transaction, which is not committed. Its offsets are free again."""
         for kept in (self._wanted, self._starts, self._stated, self._tries, self._gone):
             kept.clear()
 
     def is_known(self, tp: InputPartition) -> bool:
-        """Whether it is settled where the partition begins."""
+        """Return whether the start of the partition is known."""
         return self._ledger.state(tp) is not None or tp in self._own
 
     def is_done(self, tp: InputPartition, offset: int) -> bool:
+        """Return whether the offset is committed, or holds no record."""
         state, own = self._ledger.state(tp), self._own.get(tp)
         return (
             (state is not None and (offset < state.low or offset in state.done))
@@ -55,7 +57,7 @@ class SlotClaims:
         )
 
     def find_committed(self, tp: InputPartition) -> State:
-        """All that is committed of a partition, as far as this slot knows, and the gaps that it has noted."""
+        """Return what is committed of a partition, as far as this slot knows, with the gaps that it has noted."""
         found, own = self._ledger.state(tp), self._own.get(tp)
         merged = State("", 0) if found is None else State(found.topic, found.low, found.done.copy(), dict(found.tries))
         if own is not None:
@@ -69,46 +71,46 @@ class SlotClaims:
         return merged
 
     def claim(self, tp: InputPartition, offsets: Iterable[int]) -> None:
-        """These offsets are processed in the open transaction."""
+        """Add offsets to the claim of the open transaction."""
         wanted = self._wanted.setdefault(tp, Ranges())
         for offset in offsets:
             wanted.add(offset, offset)
 
     def claim_start(self, tp: InputPartition, topic: str, low: int) -> None:
-        """Say where a partition begins; whoever is first settles it."""
+        """Claim that a partition begins at `low`. The first claim of all slots decides."""
         self._wanted.setdefault(tp, Ranges()).add(START, START)
         self._starts[tp] = low
         self._topics[tp] = topic
 
     def note(self, tp: InputPartition, first: int, last: int) -> None:
-        """Nothing is to be done at these offsets: they hold no record. Stated with the next commit."""
+        """Note that these offsets hold no record. The next commit writes it."""
         self._noted.setdefault(tp, Ranges()).add(first, last)
 
     def count_try(self, tp: InputPartition, offset: int, times: int) -> None:
-        """State with the next commit that the sweep is about to try this offset for the `times`th time."""
+        """Write with the next commit that the sweep is about to try this offset for the `times`th time."""
         self._tries.setdefault(tp, {})[offset] = times
 
     def find_tries(self, tp: InputPartition, offset: int) -> int:
-        """How often the sweep has tried an offset."""
+        """Return how often the sweep has tried an offset."""
         found, own = self._ledger.state(tp), self._own.get(tp)
         return max((state.tries.get(offset, 0) for state in (found, own) if state is not None), default=0)
 
     def end(self, tp: InputPartition) -> None:
-        """The partition is gone for ever (`deleted_topics`): with the next commit nothing is stated of it any more."""
+        """Remove the states of a partition that was deleted (`deleted_topics`), with the next commit."""
         self._gone.add(tp)
 
     @property
     def pending(self) -> bool:
-        """Whether there is something to claim or to state that does not wait for records."""
+        """Whether there is something to claim or to write, even without records."""
         return bool(self._wanted or self._tries or self._gone)
 
     @property
     def noted(self) -> int:
-        """How many ranges without records have not been stated yet."""
+        """The number of ranges without records that are not written yet."""
         return sum(map(len, self._noted.values()))
 
     def take_claim(self) -> Claim:
-        """The claim of the transaction that begins now."""
+        """Return the claim of the transaction that begins now."""
         return Claim(self._slot, {tp: ranges.copy() for tp, ranges in self._wanted.items()})
 
     @property
@@ -116,9 +118,10 @@ class SlotClaims:
         return self._wanted
 
     def states(self) -> list[tuple[Partition, Offset | None]]:
-        """What the transaction states at its end: a source offset for each input partition that it touches.
+        """Return the states that the transaction writes at its end: source partition and source offset of each input
+        partition that it touches.
 
-        The states of slots that are gone are taken over, and end in the same transaction.
+        It takes over the states of slots that no longer exist, and removes them (None) in the same transaction.
         """
         count = self._slots()
         self._stated, ended = {}, []
@@ -154,7 +157,7 @@ class SlotClaims:
         return State(merged.topic or self._topics.get(tp, ""), low, done, kept, self.cluster)
 
     def settle(self) -> None:
-        """The transaction is committed."""
+        """Take in that the transaction is committed."""
         self._own.update(self._stated)
         for tp in self._stated:
             self._noted.pop(tp, None)

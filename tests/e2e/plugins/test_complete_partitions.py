@@ -1,6 +1,5 @@
 """Source partitions that are complete: their offsets stay, their tasks end, and nothing is read again."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -74,19 +73,20 @@ class PartsTask(SourceTask):
 
 
 @pytest.fixture
-def up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Up]:
-    for name, value in index_variables(tmp_path).items():
+def parts(up: Up, index: Path, plugins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connector is installed, and the platform has noticed."""
+    for name, value in index_variables(index).items():
         monkeypatch.setenv(name, value)
     points = "[ringfence.connectors]\nParts = parts:PartsConnector\n"
-    wheel = make_wheel(tmp_path, "parts", "1", {"parts.py": CODE}, entry_points=points)
-    install_wheel(wheel, tmp_path / "plugins")
-    made = Up(tmp_path / "data", settings={"CONNECT_PLUGIN_PATH": str(tmp_path / "plugins")})
-    made.start()
-    yield made
-    made.end()
+    install_wheel(make_wheel(tmp_path, "parts", "1", {"parts.py": CODE}, entry_points=points), plugins)
+
+    def found() -> bool:
+        return "parts.PartsConnector" in [each["class"] for each in up.rest.expect(200, "GET", "/connector-plugins")]
+
+    eventually(found, _SECONDS, "the connector is not found", pause=0.2)
 
 
-def test_complete_partitions_are_left_out_and_none_of_their_rows_comes_twice(up: Up) -> None:
+def test_complete_partitions_are_left_out_and_none_of_their_rows_comes_twice(up: Up, parts: None) -> None:
     name = unique("parts")
     config = {"connector.class": "Parts", "topic": name, "tasks.max": "2", "value.converter": "StringConverter"}
     up.rest.settled(201, "PUT", f"/connectors/{name}/config", config)

@@ -1,0 +1,93 @@
+"""Functions that turn the rows of one table from pgoutput's text into JSON, written for that table.
+
+A loop over the columns costs more than the JSON itself (`connectors.converters.struct_functions`). The functions' text
+has places of columns only; names and values reach it as objects.
+"""
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+Write = Callable[[bytes], bytes | None]
+RowFunction = Callable[[bytes, int], tuple[bytes, bytes | None, int] | None]
+"""`(message, start) -> (row, key, end)`: JSON of the row whose columns begin at `start`, of its key (None for a table
+that has none), and where it ends. None for a row that has no such JSON: a value is missing, or must not be null."""
+ValuesFunction = Callable[[Sequence[bytes | None]], tuple[bytes, bytes | None] | None]
+"""`values -> (row, key)`: the same of the values of a row, as text; None is null."""
+_LENGTH: Final = struct.Struct(">i").unpack_from
+
+
+class WrittenColumn(NamedTuple):
+    """One column of a relation.
+
+    name: as JSON, None for a column that records do not have; write: JSON of a value's text, None where the text is
+    JSON already; null: JSON for null, None where there must be none.
+    """
+
+    name: bytes | None
+    write: Write | None = None
+    null: bytes | None = None
+
+
+def row_function(columns: Sequence[WrittenColumn], key: Sequence[int]) -> RowFunction:
+    """key: the places of the key's columns, in its order."""
+    known: dict[str, Any] = {"length": _LENGTH}
+    lines = ["def row(message, at):"]
+    for place, column in enumerate(columns):
+        lines += ["    kind = message[at]", "    if kind == 116:", "        end = at + 5 + length(message, at + 1)[0]"]
+        lines += [f"        {line}" for line in _value(place, column, "message[at + 5 : end]", known)]
+        lines.append("        at = end")
+        if column.name is None:
+            lines += ["    elif kind == 110 or kind == 117:", "        at += 1"]
+        elif column.null is not None:
+            lines += ["    elif kind == 110:", f"        v{place} = null{place}", "        at += 1"]
+        lines += ["    else:", "        return None"]
+    lines.append(f"    return {_result(columns, key, known)}, at")
+    return _define("\n".join(lines), known)  # type: ignore[no-any-return] # the def above
+
+
+def values_function(columns: Sequence[WrittenColumn], key: Sequence[int]) -> ValuesFunction:
+    """The same of a row that COPY gives."""
+    known: dict[str, Any] = {}
+    lines = ["def row(values):"]
+    for place, column in enumerate(columns):
+        if column.name is None:
+            continue
+        lines += [f"    v{place} = values[{place}]", f"    if v{place} is None:"]
+        lines.append("        return None" if column.null is None else f"        v{place} = null{place}")
+        if column.write is not None or column.null is None:
+            lines += ["    else:"]
+            lines += [f"        {line}" for line in _value(place, column, f"v{place}", known)]
+        known[f"null{place}"] = column.null
+    lines.append(f"    return {_result(columns, key, known)}")
+    return _define("\n".join(lines), known)  # type: ignore[no-any-return] # the def above
+
+
+def _value(place: int, column: WrittenColumn, text: str, known: dict[str, Any]) -> list[str]:
+    """Lines that put JSON of a value into its variable."""
+    if column.name is None:
+        return []
+    known[f"null{place}"] = column.null
+    if column.write is None:
+        return [f"v{place} = {text}"]
+    known[f"write{place}"] = column.write
+    return [f"v{place} = write{place}({text})", f"if v{place} is None: return None"]
+
+
+def _result(columns: Sequence[WrittenColumn], key: Sequence[int], known: dict[str, Any]) -> str:
+    """The expression of row and key."""
+    known["all"] = _format([column.name for column in columns if column.name is not None])
+    values = "".join(f"v{place}, " for place, column in enumerate(columns) if column.name is not None)
+    if not key:
+        return f"all % ({values}), None"
+    known["key"] = _format([name for place in key if (name := columns[place].name) is not None])
+    return f"all % ({values}), key % ({''.join(f'v{place}, ' for place in key)})"
+
+
+def _define(text: str, known: dict[str, Any]) -> Any:
+    exec(text, known)  # noqa: S102 - places of columns only
+    return known["row"]
+
+
+def _format(names: Sequence[bytes]) -> bytes:
+    return b"{" + b",".join(name.replace(b"%", b"%%") + b":%b" for name in names) + b"}"

@@ -1,0 +1,30 @@
+"""What a form offers for a table in a database: tables, and the columns that can divide one."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from typing import Final
+
+import sqlalchemy as sa
+
+from ringfence.connectors.api import Choice, ParsedConfig
+from ringfence.connectors.builtin.spark_table import settings as names
+from ringfence.connectors.builtin.spark_table.jdbc_table import DIVISIBLE, LOGIN, kind_of
+from ringfence.connectors.builtin.sql.database import Database
+
+MOST: Final = 500
+"""Tables that are offered: those of the user's own schema."""
+
+
+def list_choices(parsed: ParsedConfig) -> Mapping[str, Sequence[Choice]]:
+    """For `dbtable`, and for `partitionColumn` where that names a table."""
+    with closing(Database(parsed, LOGIN).engine().connect()) as connection:
+        found = {names.DBTABLE: [Choice(name) for name in sorted(sa.inspect(connection).get_table_names())[:MOST]]}
+        if wanted := str(parsed.get(names.DBTABLE) or "").strip():
+            schema, _, name = wanted.rpartition(".")
+            table = sa.Table(name, sa.MetaData(), schema=schema or None, autoload_with=connection, resolve_fks=False)
+            found[names.COLUMN] = [
+                Choice(str(one.name), str(one.type).lower())
+                for one in table.columns
+                if not one.nullable and kind_of(one) in DIVISIBLE
+            ]
+    return found

@@ -1,0 +1,172 @@
+"""A version of a Delta table, read from its log (https://github.com/delta-io/delta/blob/master/PROTOCOL.md).
+
+Delta's own readers open files with credentials and addresses of their own finding. Here the log is read like the rows:
+through the places, so that the worker's rules hold for both.
+"""
+
+import io
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+from ringfence.connectors.api import ConnectorError
+from ringfence.connectors.builtin.files.places import FileInfo, Place
+from ringfence.connectors.builtin.spark_table.snapshots import Snapshot, Told, find_type, read_whole
+
+if TYPE_CHECKING:
+    import pyarrow
+
+FOLDER: Final = "_delta_log/"
+_COMMIT: Final = re.compile(re.escape(FOLDER) + r"(\d{20})\.json")
+_CHECKPOINT: Final = re.compile(re.escape(FOLDER) + r"(\d{20})\.checkpoint(?:\.\d{10}\.(\d{10}))?\.parquet")
+_FEATURES: Final = {"columnMapping", "deletionVectors", "timestampNtz", "vacuumProtocolCheck"}
+"""Those that change nothing where they are not used; their use is refused."""
+
+Action = Mapping[str, Any]
+
+
+class DeltaSnapshot(Snapshot):
+    """Raises `ConnectorError` for tables with features that are not read here, `RetriableError`, OSError."""
+
+    def __init__(self, place: Place, listed: Sequence[FileInfo], wanted: str | None) -> None:
+        """wanted: a version; None: the newest."""
+        log = _Log(place, listed, wanted)
+        self.version = str(log.version)
+        self._metadata: Action = {}
+        protocol: Action = {}
+        adds: dict[str, Action] = {}
+        for commit in log.read():
+            # A file may be removed and come back with other deletion vectors, in any order.
+            for action in sorted(commit, key=lambda action: bool(action.get("add"))):
+                protocol = action.get("protocol") or protocol
+                self._metadata = action.get("metaData") or self._metadata
+                if remove := action.get("remove"):
+                    adds.pop(_name_of(remove), None)
+                if add := action.get("add"):
+                    adds[_name_of(add)] = add
+        _check_protocol(protocol)
+        _check_metadata(self._metadata)
+        known = {file.name: file for file in listed}
+        for name, add in adds.items():
+            if add.get("deletionVector"):
+                raise _refusal("deletion vectors, which leave out rows of files", "REORG TABLE … APPLY (PURGE)")
+            if name not in known:
+                raise ConnectorError(
+                    f"File {name} of version {self.version} of the Delta table is not there, perhaps since VACUUM was "
+                    "run. Take a newer version, or none, and restart the task."
+                )
+        self._adds = adds
+        self.files = [known[name] for name in sorted(adds)]
+
+    def tell_columns(self, file: FileInfo, schema: "pyarrow.Schema") -> Told:
+        """Partition columns, and columns that were added to the table after the file was written: null."""
+        values = dict(self._adds[file.name].get("partitionValues") or {})
+        inside = set(schema.names)
+        told: dict[str, Sequence[str | None]] = {}
+        for field in json.loads(self._metadata["schemaString"])["fields"]:
+            name, type = field["name"], field["type"]
+            if name in inside:
+                continue
+            if not isinstance(type, str) or find_type(type) is None:
+                raise ConnectorError(
+                    f"File {file.name} of the Delta table lacks the column {name}, whose type is not a simple one. "
+                    "Have Spark write the table again (INSERT OVERWRITE), or read an older version."
+                )
+            told[name] = [type, _check_value(name, type, values.get(name) or None)]
+        return told
+
+
+class _Log:
+    """The commits and checkpoints up to a version."""
+
+    def __init__(self, place: Place, listed: Sequence[FileInfo], wanted: str | None) -> None:
+        self._place = place
+        self._commits: dict[int, FileInfo] = {}
+        parts: dict[tuple[int, int], list[FileInfo]] = {}
+        for file in listed:
+            if found := _COMMIT.fullmatch(file.name):
+                self._commits[int(found[1])] = file
+            elif found := _CHECKPOINT.fullmatch(file.name):
+                parts.setdefault((int(found[1]), int(found[2] or 1)), []).append(file)
+        self._checkpoints = {
+            version: sorted(files) for (version, count), files in sorted(parts.items()) if len(files) == count
+        }
+        newest = max([*self._commits, *self._checkpoints], default=-1)
+        if wanted is not None and not wanted.isdecimal():
+            raise ConnectorError(f"The version {wanted!r} of a Delta table is not a number.")
+        self.version = newest if wanted is None else int(wanted)
+        if not 0 <= self.version <= newest:
+            raise ConnectorError(f"The Delta table has no version {self.version}: the newest is {newest}.")
+
+    def read(self) -> Iterator[Sequence[Action]]:
+        """What makes this version, oldest first: the actions of a checkpoint's files, then those of each commit."""
+        start = max((version for version in self._checkpoints if version <= self.version), default=-1)
+        for file in self._checkpoints.get(start, ()):
+            yield [*self._read_checkpoint(file)]
+        for version in range(start + 1, self.version + 1):
+            if version not in self._commits:
+                raise ConnectorError(
+                    f"The log of the Delta table has no commit {version} and no checkpoint that holds it, so version "
+                    f"{self.version} cannot be read. Take a newer version, or none, and restart the task."
+                )
+            lines = read_whole(self._place, self._commits[version]).splitlines()
+            yield [json.loads(line) for line in lines if line.strip()]
+
+    def _read_checkpoint(self, file: FileInfo) -> Iterator[Action]:
+        import pyarrow.parquet
+
+        content = pyarrow.parquet.ParquetFile(io.BytesIO(read_whole(self._place, file)))
+        wanted = {"protocol", "metaData", "add"}
+        for batch in content.iter_batches(10_000):
+            for row in batch.select([name for name in batch.schema.names if name in wanted]).to_pylist():
+                add = row.get("add")
+                if add and add.get("partitionValues") is not None:
+                    add["partitionValues"] = dict(add["partitionValues"])
+                metadata = row.get("metaData")
+                if metadata and metadata.get("configuration") is not None:
+                    metadata["configuration"] = dict(metadata["configuration"])
+                yield row
+
+
+def _name_of(action: Action) -> str:
+    path = str(action["path"])
+    if "://" in path or path.startswith("/"):
+        raise _refusal("files outside of its folder, as shallow clones have", "CREATE TABLE … DEEP CLONE")
+    return unquote(path)
+
+
+def _check_protocol(protocol: Action) -> None:
+    features = set(protocol.get("readerFeatures") or ())
+    if not protocol:
+        raise ConnectorError("The log of the Delta table does not say which protocol it has: it is incomplete.")
+    if protocol["minReaderVersion"] > 3 or (unknown := sorted(features - _FEATURES)):
+        what = ", ".join(unknown) if protocol["minReaderVersion"] <= 3 else "a later protocol"
+        raise _refusal(f"features that are not read here ({what})", "ALTER TABLE … DROP FEATURE")
+
+
+def _check_metadata(metadata: Action) -> None:
+    if not metadata:
+        raise ConnectorError("The log of the Delta table says nothing of its columns: it is incomplete.")
+    if (metadata.get("configuration") or {}).get("delta.columnMapping.mode", "none") != "none":
+        raise _refusal(
+            "mapped columns, whose files have other names",
+            "ALTER TABLE … SET TBLPROPERTIES ('delta.columnMapping.mode' = 'none')",
+        )
+
+
+def _check_value(name: str, type: str, text: str | None) -> str | None:
+    if type == "timestamp" and text is not None and not text.endswith("Z"):
+        raise ConnectorError(
+            f"The partition column {name} of the Delta table has the time {text}, and its log does not say in which "
+            "time zone. Write the table without that partition column."
+        )
+    return text
+
+
+def _refusal(what: str, remedy: str) -> ConnectorError:
+    return ConnectorError(
+        f"The Delta table has {what}. End that with {remedy}, or write what is to be read to a folder of its own with "
+        "Spark (df.write.parquet), and name that folder."
+    )

@@ -1,0 +1,177 @@
+"""A snapshot of an Iceberg table, read from its metadata (https://iceberg.apache.org/spec/), through the places like
+its rows.
+
+Only files whose columns are the table's are accepted, apart from columns that were added later. No catalog is asked:
+which metadata file is the current one is known from the names of tables without a catalog, and else from a setting.
+"""
+
+import gzip
+import io
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from ringfence.connectors.api import ConnectorError
+from ringfence.connectors.builtin.files.places import FileInfo, Place, require
+from ringfence.connectors.builtin.spark_table import settings as names
+from ringfence.connectors.builtin.spark_table.snapshots import Snapshot, Told, find_type, read_whole
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_FILE: Final = re.compile(r"metadata/(?:v(\d+)|\d+-[0-9a-f-]+)(?:\.gz)?\.metadata\.json(?:\.gz)?")
+_ID: Final = b"PARQUET:field_id"
+_DELTA_NAMES: Final = {"int": "integer", "timestamptz": "timestamp", "timestamp": "timestamp_ntz"}
+_ARROW_NAMES: Final = {"int": "int32", "long": "int64", "float": "float", "double": "double"}
+_DELETED: Final = 2
+
+Json = Mapping[str, Any]
+
+
+def is_iceberg(listed: Sequence[FileInfo]) -> bool:
+    """Whether a folder holds such a table."""
+    return any(_FILE.fullmatch(file.name) for file in listed)
+
+
+class IcebergSnapshot(Snapshot):
+    """Raises `ConnectorError` for tables with features that are not read here, `RetriableError`, OSError."""
+
+    def __init__(self, place: Place, listed: Sequence[FileInfo], wanted: str | None, metadata: str | None) -> None:
+        """wanted: the id of a snapshot, None: the current one; metadata: the name of the current metadata file."""
+        require("fastavro", "Iceberg tables")
+        self._place = place
+        self._known = {file.name: file for file in listed}
+        table = self._read_metadata(listed, metadata)
+        if table["format-version"] not in (1, 2):
+            raise _refusal(f"the format version {table['format-version']}, and 1 and 2 are read")
+        self._location = str(table["location"]).rstrip("/") + "/"
+        snapshot = _find_snapshot(table, wanted)
+        self.version = str(snapshot["snapshot-id"])
+        schema = snapshot.get("schema-id") if wanted else None
+        self._fields = _find_fields(table, table.get("current-schema-id") if schema is None else schema)
+        if "manifest-list" not in snapshot:
+            raise _refusal("a snapshot without a manifest list")
+        self.files = sorted(self._read_files(snapshot["manifest-list"]))
+
+    def tell_columns(self, file: FileInfo, schema: "pyarrow.Schema") -> Told:
+        """Columns that were added to the table after the file was written: null."""
+        inside = {int(field.metadata[_ID]): field for field in schema if field.metadata and _ID in field.metadata}
+        if len(inside) != len(schema):
+            raise _old_file(file, "has columns without ids")
+        told: dict[str, Sequence[str | None]] = {}
+        for field in self._fields:
+            found = inside.pop(field["id"], None)
+            if found is None:
+                type = _DELTA_NAMES.get(str(field["type"]), str(field["type"]))
+                if field["required"] or not isinstance(field["type"], str) or find_type(type) is None:
+                    raise _old_file(file, f"lacks the column {field['name']}")
+                told[field["name"]] = [type, None]
+            elif found.name != field["name"] or not _is_same(found.type, field["type"]):
+                raise _old_file(file, f"has another name or type for the column {field['name']}")
+        if inside:
+            raise _old_file(file, f"has a column {next(iter(inside.values())).name} that was dropped")
+        return told
+
+    def _read_metadata(self, listed: Sequence[FileInfo], wanted: str | None) -> Json:
+        found = {file.name: _FILE.fullmatch(file.name) for file in listed}
+        numbers = {name: match[1] for name, match in found.items() if match}
+        if wanted is not None:
+            name = f"metadata/{wanted.rpartition('/')[2]}"
+            if name not in numbers:
+                raise ConnectorError(f"{names.METADATA}: the table has no file {name}.")
+        elif any(number is None for number in numbers.values()):
+            raise ConnectorError(
+                f"Which metadata file of this Iceberg table is the current one, only its catalog knows. Set "
+                f"{names.METADATA} to its name; Spark tells it in the table's metadata_log_entries."
+            )
+        else:
+            name = max(numbers, key=lambda each: int(numbers[each]))
+        content = read_whole(self._place, self._known[name])
+        table: Json = json.loads(gzip.decompress(content) if ".gz" in name else content)
+        return table
+
+    def _read_files(self, manifests: str) -> Iterator[FileInfo]:
+        for manifest in self._read_avro(manifests):
+            rows = self._read_avro(manifest["manifest_path"])
+            for row in (each for each in rows if each["status"] != _DELETED):
+                file = row["data_file"]
+                if manifest.get("content") or file.get("content"):
+                    raise _refusal(
+                        "rows that delete files leave out",
+                        "CALL system.rewrite_data_files with delete-file-threshold=1",
+                    )
+                if file["file_format"].upper() != "PARQUET":
+                    raise _refusal(f"{file['file_format']} files, and Parquet is read")
+                yield self._find(file["file_path"])
+
+    def _read_avro(self, path: str) -> Iterator[Json]:
+        import fastavro
+
+        return iter(fastavro.reader(io.BytesIO(read_whole(self._place, self._find(path)))))  # type: ignore[arg-type]
+
+    def _find(self, path: str) -> FileInfo:
+        if not path.startswith(self._location):
+            raise _refusal("files outside of its folder")
+        name = path.removeprefix(self._location)
+        if name not in self._known:
+            raise ConnectorError(
+                f"File {name} of snapshot {self.version} of the Iceberg table is not there, perhaps since snapshots "
+                f"were expired. Take a newer one, or set {names.METADATA} to the current file, and restart the task."
+            )
+        return self._known[name]
+
+
+def _find_snapshot(table: Json, wanted: str | None) -> Json:
+    asked = str(table.get("current-snapshot-id") if wanted is None else wanted)
+    for snapshot in table.get("snapshots") or ():
+        if str(snapshot["snapshot-id"]) == asked:
+            found: Json = snapshot
+            return found
+    if wanted is None:
+        raise ConnectorError("The Iceberg table has no snapshot yet. Write to it, then restart the task.")
+    raise ConnectorError(f"{names.VERSION}: the Iceberg table has no snapshot {wanted}, or it has expired.")
+
+
+def _find_fields(table: Json, schema: int | None) -> Sequence[Json]:
+    known = table.get("schemas") or [table["schema"]]
+    fields: Sequence[Json] = next((each for each in known if each.get("schema-id") == schema), known[-1])["fields"]
+    return fields
+
+
+def _is_same(arrow: "pyarrow.DataType", type: str | Json) -> bool:
+    """Whether a file's column has the table's type, and all inner fields the same ids and names."""
+    import pyarrow as pa
+
+    if isinstance(type, str):
+        if pa.types.is_nested(arrow):
+            return False
+        if type.startswith("decimal"):
+            return str(arrow) == type.replace("decimal", "decimal128")
+        return type not in _ARROW_NAMES or str(arrow) == _ARROW_NAMES[type]
+    if type["type"] == "struct" and pa.types.is_struct(arrow):
+        inside = {int(field.metadata[_ID]): field for field in arrow}
+        return inside.keys() == {each["id"] for each in type["fields"]} and all(
+            inside[each["id"]].name == each["name"] and _is_same(inside[each["id"]].type, each["type"])
+            for each in type["fields"]
+        )
+    if type["type"] == "list" and (pa.types.is_list(arrow) or pa.types.is_large_list(arrow)):
+        return _is_same(arrow.value_type, type["element"])
+    if type["type"] == "map" and pa.types.is_map(arrow):
+        return _is_same(arrow.key_type, type["key"]) and _is_same(arrow.item_type, type["value"])
+    return False
+
+
+def _refusal(what: str, remedy: str = "") -> ConnectorError:
+    end = f"End that with {remedy}, or write" if remedy else "Write"
+    return ConnectorError(
+        f"The Iceberg table has {what}. {end} what is to be read to a folder of its own with Spark (df.write.parquet), "
+        "and name that folder."
+    )
+
+
+def _old_file(file: FileInfo, what: str) -> ConnectorError:
+    return ConnectorError(
+        f"File {file.name} of the Iceberg table {what}: it was written before the table's columns changed. Have Spark "
+        "write it again (CALL system.rewrite_data_files with rewrite-all=true), and restart the task."
+    )

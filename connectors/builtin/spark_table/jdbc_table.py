@@ -1,0 +1,208 @@
+"""A table in a database, divided as Spark's JDBC reader does it. Needs SQLAlchemy.
+
+Spark reads a part by one query without an order, so a part that was half written can only be written again as a
+whole. Here a part is read by the order of a unique key, some rows at a time, and its source offset is the last key:
+reading goes on behind it, and no row comes twice, however large the part is.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any, Final
+from uuid import UUID
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from ringfence.connectors.api import ConnectorError, ParsedConfig, RetriableError, SourceOffset
+from ringfence.connectors.api.schemas import struct
+from ringfence.connectors.builtin.files.settings import URL
+from ringfence.connectors.builtin.spark_table import settings as names
+from ringfence.connectors.builtin.spark_table.key_ranges import RangePart, cut, from_json, parse_part, to_json
+from ringfence.connectors.builtin.spark_table.plan import Batch, Table
+from ringfence.connectors.builtin.sql.columns import describe_all
+from ringfence.connectors.builtin.sql.database import Database, Login, explain
+
+_KINDS: Final[Sequence[tuple[type["sa.types.TypeEngine[Any]"], type]]] = (
+    (sa.Float, float),  # a kind of Numeric
+    (sa.Integer, int),
+    (sa.Numeric, Decimal),
+    (sa.DateTime, datetime),
+    (sa.Date, date),
+    (sa.String, str),
+    (sa.Uuid, UUID),
+)
+DIVISIBLE: Final = (int, date, datetime)
+"""What the values of a column are whose ranges can be parts."""
+LOGIN: Final = Login(URL, names.USER, names.PASSWORD)
+
+
+class JdbcTable(Table[RangePart]):
+    """All rows of one table, each by the key that it has when its part is read."""
+
+    def __init__(self, settings: ParsedConfig) -> None:
+        self._settings = settings
+        self._name = str(settings.get(names.DBTABLE) or "").strip()
+        if not self._name:
+            raise ConnectorError(f"{names.DBTABLE}: set it, since {URL} names a database.")
+        if "(" in self._name:
+            raise ConnectorError(
+                f"{names.DBTABLE} must be the name of a table. A query has no key that its rows could be found again "
+                "by; SqlSource reads queries."
+            )
+        if settings.string(URL).strip().startswith(f"{names.JDBC}sqlite:"):
+            raise ConnectorError(f"{URL}: a file of SQLite is read by one task. Use SqlSource for it.")
+        self._engine = Database(settings, LOGIN).engine()
+        self._connection: Connection | None = None
+        self._reflected: tuple[sa.Table, list[sa.Column[Any]]] | None = None
+        self.address = f"{self._name} of {settings.string(URL)}"
+        self.partition = {names.URL_KEY: settings.string(URL), names.DBTABLE: self._name}
+
+    def check(self) -> None:
+        _, key = self._reflect()
+        for setting in (names.LOWER, names.UPPER):
+            self._read_bound(key[0], setting)
+
+    def divide(self, plan: str, preview: bool) -> Iterator[RangePart]:
+        _, key = self._reflect()
+        column, columns = key[0], [str(one.name) for one in key]
+        if preview:
+            yield RangePart(plan, columns, None, None, None, done=False)
+            return
+        lower, upper = (self._read_bound(column, setting) for setting in (names.LOWER, names.UPPER))
+        if lower is None or upper is None:
+            with self._errors() as connection:
+                least, greatest = connection.execute(sa.select(sa.func.min(column), sa.func.max(column))).one()
+            lower, upper = (least if lower is None else lower), (greatest if upper is None else upper)
+        empty = lower is None or upper is None
+        if not empty and lower > upper:
+            raise ConnectorError(f"{names.LOWER} {to_json(lower)} is above {names.UPPER} {to_json(upper)}.")
+        between = [] if empty else [to_json(one) for one in cut(lower, upper, self._settings.integer(names.COUNT))]
+        for start, stop in pairwise([None, *between, None]):
+            yield RangePart(plan, columns, start, stop, None, done=False)
+
+    def parse_part(self, offset: SourceOffset) -> RangePart:
+        return parse_part(offset)
+
+    def read(self, part: RangePart, limit: int) -> Batch[RangePart]:
+        table, key = self._reflect()
+        if [str(one.name) for one in key] != [*part.key]:
+            raise ConnectorError(
+                f"The plan for {self.address} orders rows by {', '.join(part.key)}, and now they would be by "
+                f"{', '.join(str(one.name) for one in key)}. Put {names.COLUMN} or the table's key back; or stop the "
+                "connector, reset its offsets and resume it: the whole table is written again."
+            )
+        statement = sa.select(table).where(*self._conditions(part, key)).order_by(*key).limit(limit)
+        with self._errors() as connection:
+            rows = [*connection.execute(statement)]
+        described = describe_all(table, self._settings, wide=False)
+        columns: list[Sequence[object]] = [*zip(*rows, strict=True)] or [()] * len(described)
+        for place, (_, one) in enumerate(described):
+            if (value_of := one.value_of) is not None:
+                columns[place] = [None if value is None else value_of(value) for value in columns[place]]
+        places = [list(table.columns).index(one) for one in key]
+
+        def after_row(number: int) -> RangePart:
+            return part._replace(after=[to_json(rows[number][place]) for place in places])
+
+        last = after_row(-1) if rows else part
+        schema = struct({name: one.schema for name, one in described}, table.name)
+        return Batch(schema, columns, last._replace(done=len(rows) < limit), after_row)
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.invalidate()
+            connection.close()
+
+    def _conditions(self, part: RangePart, key: Sequence["sa.Column[Any]"]) -> Iterator["sa.ColumnElement[bool]"]:
+        """The first column stands alone, too, so that an index on it alone serves."""
+        column = key[0]
+        try:
+            if part.stop is not None:
+                yield column < from_json(part.stop, kind_of(column))
+            if part.after is not None:
+                after = [from_json(value, kind_of(one)) for one, value in zip(key, part.after, strict=True)]
+                bound = [sa.literal(value, one.type) for one, value in zip(key, after, strict=True)]
+                yield column >= bound[0]
+                yield sa.tuple_(*key) > sa.tuple_(*bound) if len(key) > 1 else column > bound[0]
+            elif part.start is not None:
+                yield column >= from_json(part.start, kind_of(column))
+        except ValueError as error:
+            raise ConnectorError(
+                f"The source offset of a part of {self.address} does not fit the key {', '.join(part.key)}: {error}. "
+                "Stop the connector and put back the offset, or reset all."
+            ) from error
+
+    def _read_bound(self, column: "sa.Column[Any]", setting: str) -> Any:
+        text = str(self._settings.get(setting) or "").strip()
+        if not text:
+            return None
+        try:
+            found = from_json(text, kind_of(column))
+        except ValueError as error:
+            raise ConnectorError(f"{setting} {text!r} is no value of {column.name}: {error}.") from error
+        zoned = isinstance(found, datetime) and isinstance(column.type, sa.DateTime) and column.type.timezone
+        return found.replace(tzinfo=UTC) if zoned and not found.tzinfo else found
+
+    def _reflect(self) -> tuple[sa.Table, list["sa.Column[Any]"]]:
+        """The table, and the columns that its rows are ordered by: the one that divides it first."""
+        if self._reflected is None:
+            schema, _, name = self._name.rpartition(".")
+            with self._errors() as connection:
+                try:
+                    table = sa.Table(
+                        name, sa.MetaData(), schema=schema or None, autoload_with=connection, resolve_fks=False
+                    )
+                except sa.exc.NoSuchTableError as error:
+                    raise ConnectorError(
+                        f"{names.DBTABLE}: there is no table {self._name} that this user can see."
+                    ) from error
+                unique = sa.inspect(connection).get_unique_constraints(name, schema=schema or None)
+            self._reflected = table, self._order(table, [one["column_names"] for one in unique])
+        return self._reflected
+
+    def _order(self, table: sa.Table, unique: Sequence[Sequence[str | None]]) -> list["sa.Column[Any]"]:
+        candidates = [[*table.primary_key.columns], *([table.columns[str(one)] for one in each] for each in unique)]
+        key = next((each for each in candidates if each and not any(one.nullable for one in each)), None)
+        if key is None:
+            raise ConnectorError(
+                f"The table {self._name} has no primary key, and no unique key of columns that are never null. Nothing "
+                "would tell which rows of a part are written. Add a key; or read it with SqlSource."
+            )
+        wanted = str(self._settings.get(names.COLUMN) or "").strip() or str(key[0].name)
+        column = table.columns.get(wanted)
+        if column is None:
+            raise ConnectorError(f"{names.COLUMN}: the table {self._name} has no column {wanted}.")
+        if column.nullable or kind_of(column) not in DIVISIBLE:
+            raise ConnectorError(
+                f"{names.COLUMN}: ranges of the column {wanted} cannot be the parts. It must hold whole numbers, dates "
+                "or times, and never null."
+            )
+        order = [column, *(one for one in key if one is not column)]
+        for one in order:
+            if kind_of(one) not in (*DIVISIBLE, Decimal, str, UUID):
+                raise ConnectorError(
+                    f"The table {self._name} has {one.name} ({one.type}) in its key: rows cannot be read in its order. "
+                    "Keys may have numbers without fractions, decimals, texts, dates, times and UUIDs."
+                )
+        return order
+
+    @contextmanager
+    def _errors(self) -> Iterator[Connection]:
+        try:
+            if self._connection is None:
+                self._connection = self._engine.connect()
+            yield self._connection
+        except sa.exc.SQLAlchemyError as error:
+            self.close()
+            raise RetriableError(f"{self.address} cannot be read: {explain(error)}.") from error
+
+
+def kind_of(column: "sa.Column[Any]") -> type | None:
+    """What the column's values are in Python; None for what no key has."""
+    if isinstance(column.type, sa.Enum):
+        return None  # MySQL orders by their numbers, and compares their texts
+    return next((kind for type, kind in _KINDS if isinstance(column.type, type)), None)

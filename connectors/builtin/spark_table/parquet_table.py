@@ -1,0 +1,186 @@
+"""Parquet files in a folder, as Spark, Delta and Iceberg write them. A part is some row groups of one content of one
+file.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import NamedTuple
+
+from ringfence.connectors.api import ConnectorError, ParsedConfig, RetriableError, Schema, SourceOffset
+from ringfence.connectors.api import schemas as connect
+from ringfence.connectors.builtin.files.formats.parquet import ParquetReader
+from ringfence.connectors.builtin.files.offsets import FileOffset
+from ringfence.connectors.builtin.files.places import FileChanged, FileInfo, open_place, require
+from ringfence.connectors.builtin.files.reading import FileReading
+from ringfence.connectors.builtin.files.settings import URL
+from ringfence.connectors.builtin.spark_table import delta_log
+from ringfence.connectors.builtin.spark_table import settings as names
+from ringfence.connectors.builtin.spark_table.folders import check_columns, folder_values
+from ringfence.connectors.builtin.spark_table.iceberg_metadata import IcebergSnapshot, is_iceberg
+from ringfence.connectors.builtin.spark_table.plan import Batch, Table, part_error
+from ringfence.connectors.builtin.spark_table.snapshots import FolderSnapshot, Snapshot, Told, make_column
+
+
+class FilePart(NamedTuple):
+    """Consecutive rows of one content of one file: from `first` up to `end`, which is not included.
+
+    row: the next one that is to be read; columns: beside the file's own, None: those that its folders tell.
+    """
+
+    plan: str
+    file: str
+    etag: str
+    first: int
+    end: int
+    row: int
+    columns: Told | None = None
+
+    @property
+    def done(self) -> bool:
+        return self.row >= self.end
+
+    def as_json(self) -> dict[str, object]:
+        return {key: value for key, value in self._asdict().items() if key != names.COLUMNS or value is not None}
+
+
+def parse_part(offset: SourceOffset) -> FilePart:
+    """Raises `ConnectorError`."""
+    texts = [offset.get(name) for name in (names.PLAN, names.FILE, names.ETAG)]
+    numbers = [offset.get(name) for name in (names.FIRST, names.END, names.ROW)]
+    columns = offset.get(names.COLUMNS)
+    right = all(isinstance(each, str) for each in texts) and all(type(each) is int for each in numbers)
+    if right and (columns is None or isinstance(columns, dict)):
+        part = FilePart(*texts, *numbers, columns)  # type: ignore[arg-type, call-arg]
+        if 0 <= part.first <= part.row <= part.end:
+            return part
+    raise part_error(offset, FilePart._fields, "with row between first and end")
+
+
+class ParquetTable(Table[FilePart]):
+    """All rows of all Parquet files in a folder, or of one version of the Delta or Iceberg table in it."""
+
+    def __init__(self, settings: ParsedConfig) -> None:
+        require("pyarrow", "Parquet files")
+        self._settings = settings
+        self._place = open_place(settings.string(URL), settings)
+        self._reading: FileReading | None = None
+        self.address = self._place.address
+        self.partition = {names.URL_KEY: self.address}
+
+    def check(self) -> None:
+        self._place.check()
+
+    def divide(self, plan: str, preview: bool) -> Iterator[FilePart]:
+        listed = sorted(self._place.list())
+        snapshot = self._find_snapshot(listed)
+        self.version = snapshot.version
+        if not snapshot.files and snapshot.version is None:
+            raise ConnectorError(
+                f"{self.address} has no files. Write the table, then restart the task: its plan is made once."
+            )
+        for file in snapshot.files[:1] if preview else snapshot.files:
+            groups, columns = self._read_footer(file, snapshot)
+            for first, after in divide(groups, self._settings.integer(names.PART_ROWS)):
+                yield FilePart(plan, file.name, file.etag, first, after, first, columns)
+
+    def _find_snapshot(self, listed: Sequence[FileInfo]) -> Snapshot:
+        wanted = str(self._settings.get(names.VERSION) or "").strip() or None
+        if any(file.name.startswith(delta_log.FOLDER) for file in listed):
+            return delta_log.DeltaSnapshot(self._place, listed, wanted)
+        if is_iceberg(listed):
+            metadata = str(self._settings.get(names.METADATA) or "").strip() or None
+            return IcebergSnapshot(self._place, listed, wanted, metadata)
+        if wanted is not None:
+            raise ConnectorError(f"{names.VERSION}: a folder without a Delta or Iceberg table has no versions.")
+        return FolderSnapshot(listed)
+
+    def parse_part(self, offset: SourceOffset) -> FilePart:
+        return parse_part(offset)
+
+    def read(self, part: FilePart, limit: int) -> Batch[FilePart]:
+        try:
+            if self._reading is None:
+                at = FileOffset(part.etag, ParquetReader.unit, part.row, done=False)
+                file = FileInfo(part.file, part.etag, 0.0)
+                self._reading = FileReading(self._place, file, ParquetReader, self._settings, at)
+            found = self._reading.read_columns(min(limit, part.end - part.row))
+        except FileChanged as error:
+            raise self._change_error(part) from error
+        if found is None:
+            raise self._change_error(part)
+        schema, columns = _add_columns(part, found.schema, found.values)
+        first = part.row + 1
+        return Batch(schema, columns, part._replace(row=self._reading.position), lambda n: part._replace(row=first + n))
+
+    def release(self) -> None:
+        if self._reading is not None:
+            self._reading.close()
+            self._reading = None
+
+    def close(self) -> None:
+        self.release()
+        self._place.close()
+
+    def _read_footer(self, file: FileInfo, snapshot: Snapshot) -> tuple[list[int], Told | None]:
+        """How many rows each row group of a file has, and the columns that are not in it."""
+        import pyarrow
+        import pyarrow.parquet
+
+        try:
+            with closing(self._place.open(file)) as opened:
+                try:
+                    parquet = pyarrow.parquet.ParquetFile(opened.stream)
+                    metadata, schema = parquet.metadata, parquet.schema_arrow
+                except pyarrow.ArrowInvalid as error:
+                    opened.check()
+                    raise ConnectorError(
+                        f"File {file.name} is not a Parquet file: {error}. A table has no other files. Move it, or "
+                        "give its name an underscore in front, and restart the task."
+                    ) from error
+                opened.check()
+        except FileChanged as error:
+            raise RetriableError(f"File {file.name} was written or removed while the plan was made.") from error
+        check_columns(schema.names)
+        groups = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+        return groups, snapshot.tell_columns(file, schema)
+
+    def _change_error(self, part: FilePart) -> ConnectorError:
+        return ConnectorError(
+            f"File {part.file} of {self.address} was changed or removed after the plan was made, and rows "
+            f"{part.row} to {part.end} of it are not read: the table is not the one that was planned. Put the former "
+            "file back, with its time, and restart the task; or stop the connector, reset its offsets and resume it: "
+            "the whole table, as it is then, is written again."
+        )
+
+
+def divide(groups: Sequence[int], rows: int) -> Iterator[tuple[int, int]]:
+    """The rows of a file's parts: whole row groups, as many as are needed for `rows` rows. groups: rows of each."""
+    first = end = 0
+    for count in groups:
+        end += count
+        if end - first >= rows:
+            yield first, end
+            first = end
+    if end > first:
+        yield first, end
+
+
+def _add_columns(
+    part: FilePart, schema: Schema, columns: Sequence[Sequence[object]]
+) -> tuple[Schema, Sequence[Sequence[object]]]:
+    """The columns that are not in the file follow its own."""
+    told = part.columns
+    if told is None:
+        told = {name: ["string", value] for name, value in folder_values(part.file).items()}
+    known = {field.name: field.schema for field in schema.fields}
+    added = {
+        name: make_column(name, str(type), value, len(columns[0]))
+        for name, (type, value) in told.items()
+        if name not in known
+    }
+    if not added:
+        return schema, columns
+    return (
+        connect.struct({**known, **{name: made for name, (made, _) in added.items()}}),
+        [*columns, *(values for _, values in added.values())],
+    )

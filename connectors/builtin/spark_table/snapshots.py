@@ -1,0 +1,97 @@
+"""Which files of a folder are the table's, and which columns of their rows are not in them."""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Final
+
+from ringfence.connectors.api import ConnectorError, RetriableError, Schema
+from ringfence.connectors.builtin.files.places import FileChanged, FileInfo, Place
+from ringfence.connectors.builtin.spark_table.folders import check_names, is_data
+
+if TYPE_CHECKING:
+    import pyarrow
+
+Told = Mapping[str, Sequence[str | None]]
+"""Columns that have one value in all rows of a file: by name their type, as Delta calls it, and the value as text."""
+
+
+class Snapshot(ABC):
+    """One state of a table."""
+
+    version: str | None = None
+    """What it is called; None where tables have no versions."""
+    files: Sequence[FileInfo]
+
+    @abstractmethod
+    def tell_columns(self, file: FileInfo, schema: "pyarrow.Schema") -> Told | None:
+        """The columns of a file's rows that are not in it; None: those that its folders tell.
+
+        schema: the file's. Raises `ConnectorError` where its columns are not the table's.
+        """
+
+
+class FolderSnapshot(Snapshot):
+    """All files in a folder. Raises `ConnectorError` where these do not say which rows count."""
+
+    def __init__(self, listed: Sequence[FileInfo]) -> None:
+        check_names([file.name for file in listed])
+        self.files = [file for file in listed if is_data(file.name)]
+
+    def tell_columns(self, file: FileInfo, schema: "pyarrow.Schema") -> Told | None:
+        return None
+
+
+def read_whole(place: Place, file: FileInfo) -> bytes:
+    """The content of a small file. Raises `RetriableError` where it has changed since it was listed."""
+    try:
+        with closing(place.open(file)) as opened:
+            content: bytes = opened.stream.read()
+            opened.check()
+            return content
+    except FileChanged as error:
+        raise RetriableError(f"File {file.name} was written or removed while the plan was made.") from error
+
+
+_DECIMAL: Final = re.compile(r"decimal\((\d+), ?(-?\d+)\)")
+
+
+def find_type(name: str) -> "pyarrow.DataType | None":
+    """Arrow's type for one of Delta's; None for nested ones and those that are not known."""
+    import pyarrow as pa
+
+    if found := _DECIMAL.fullmatch(name):
+        return pa.decimal128(int(found[1]), int(found[2]))
+    known = {
+        "string": pa.string(),
+        "long": pa.int64(),
+        "integer": pa.int32(),
+        "short": pa.int16(),
+        "byte": pa.int8(),
+        "float": pa.float32(),
+        "double": pa.float64(),
+        "boolean": pa.bool_(),
+        "date": pa.date32(),
+        "timestamp": pa.timestamp("us", "UTC"),
+        "timestamp_ntz": pa.timestamp("us"),
+        "binary": pa.binary(),
+    }
+    return known.get(name)
+
+
+def make_column(name: str, type: str, text: str | None, rows: int) -> tuple[Schema, Sequence[object]]:
+    """A told column of so many rows, as a column of this type in a Parquet file would be. Raises `ConnectorError`."""
+    import pyarrow as pa
+
+    from ringfence.connectors.builtin.files.formats.arrow_types import to_connect
+
+    arrow = find_type(type)
+    try:
+        if arrow is None:
+            raise pa.ArrowInvalid(f"{type} is not supported")
+        value: Any = pa.array([text], pa.string()).cast(arrow)
+    except pa.ArrowInvalid as error:
+        raise ConnectorError(f"The column {name} has the value {text!r}, which is no {type}: {error}.") from error
+    schema, convert = to_connect(arrow, name)
+    return schema, convert(value) * rows

@@ -1,0 +1,111 @@
+"""Asks brokers for offsets by AdminClient.list_offsets, in a way that cannot end the process.
+
+librdkafka 2.16.0 looks for the leaders of the partitions on the caller's thread. If it does not know one, and an answer
+to any other question brings topics' metadata at that moment, its own thread finishes the same request and frees it: the
+caller then reads a null pointer (SIGSEGV in `rd_kafka_topic_partition_list_query_leaders_async`). So the client is told
+all leaders first, and is asked only about partitions that have one.
+"""
+
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+from weakref import WeakKeyDictionary, ref
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+
+_TRUSTED_SECONDS: Final = 120.0
+"""How long a client's metadata counts as present: librdkafka keeps it for 900 s, and renews it every 300 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaders:
+    """The partitions of all topics, and whether each has a leader that is there; read at a monotonic time."""
+
+    has_leader: Mapping[tuple[str, int], bool]
+    at: float
+
+
+_known: "WeakKeyDictionary[AdminClient, _Leaders]" = WeakKeyDictionary()
+_turn = threading.Lock()
+
+
+def list_offsets(
+    client: AdminClient,
+    asked: Mapping[TopicPartition, OffsetSpec],
+    level: IsolationLevel,
+    seconds: float,
+    leaders_seconds: float | None = None,
+) -> dict[TopicPartition, "Future[Any]"]:
+    """Return the future answer of each partition. It waits only for the leaders, and only where they are not known.
+
+    seconds: until the question is given up. leaders_seconds: the same for the leaders, by default as many. A partition
+    that is not there, or has no leader, is answered with an error at once. Raises `KafkaException`
+    if no broker tells the leaders in time.
+    """
+    places = [(one.topic, one.partition) for one in asked]
+    leaders = _leaders(client, places, seconds if leaders_seconds is None else leaders_seconds)
+    ready = {one: spec for one, spec in asked.items() if leaders.get((one.topic, one.partition))}
+    answers: dict[TopicPartition, Future[Any]] = {}
+    if ready:
+        answers.update(client.list_offsets(ready, isolation_level=level, request_timeout=seconds))
+        for answer in answers.values():
+            answer.add_done_callback(partial(_doubt, ref(client)))
+    # As librdkafka says it: `_NOENT` passes, since a new topic may not be known to each broker yet.
+    unknown = KafkaError.UNKNOWN_TOPIC_OR_PART if ready else KafkaError._NOENT
+    reasons = _ask_reasons(client, {one.topic for one in asked} - {topic for topic, _ in leaders}, unknown, seconds)
+    for one in asked:
+        if one not in ready:
+            there = (one.topic, one.partition) in leaders
+            answers[one] = reasons.get(one.topic) or _refuse(KafkaError.LEADER_NOT_AVAILABLE if there else unknown)
+    return answers
+
+
+def _doubt(client: "ref[AdminClient]", answer: "Future[Any]") -> None:
+    """Forget the leaders after an error: one may have moved, or a topic may be gone."""
+    if answer.exception() is not None and (known := client()) is not None:
+        with _turn:
+            _known.pop(known, None)
+
+
+def _refuse(code: int) -> "Future[Any]":
+    refused: Future[Any] = Future()
+    refused.set_exception(KafkaException(KafkaError(code)))
+    return refused
+
+
+def _ask_reasons(client: AdminClient, topics: set[str], unknown: int, seconds: float) -> dict[str, "Future[Any]"]:
+    """Ask why these topics are not in the list: they are not there, or may not be seen by this principal."""
+    asked = client.describe_topics(TopicCollection(sorted(topics)), request_timeout=seconds) if topics else {}
+    reasons: dict[str, Future[Any]] = {}
+    for topic, described in asked.items():
+        reasons[topic] = Future()
+        described.add_done_callback(partial(_tell, reasons[topic], unknown))
+    return reasons
+
+
+def _tell(reason: "Future[Any]", unknown: int, described: "Future[Any]") -> None:
+    error = described.exception()
+    has_another = isinstance(error, KafkaException) and error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART
+    reason.set_exception(error if error and has_another else KafkaException(KafkaError(unknown)))
+
+
+def _leaders(client: AdminClient, places: list[tuple[str, int]], seconds: float) -> Mapping[tuple[str, int], bool]:
+    with _turn:
+        known = _known.get(client)
+    at = time.monotonic()
+    if known is not None and at - known.at < _TRUSTED_SECONDS and all(map(known.has_leader.get, places)):
+        return known.has_leader
+    found = client.list_topics(timeout=seconds)
+    has_leader = {
+        (name, number): one.leader in found.brokers
+        for name, topic in found.topics.items()
+        for number, one in topic.partitions.items()
+    }
+    with _turn:
+        _known[client] = _Leaders(has_leader, at)
+    return has_leader

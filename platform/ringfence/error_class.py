@@ -1,0 +1,22 @@
+"""Separates the class of an error from its message: `ValueError: x is missing` in a trace of Python or Java. Pure."""
+
+import re
+from typing import Final
+
+_ERROR: Final = re.compile(r"^(?P<name>[A-Za-z_][\w.$]*)(?:: (?P<message>.*))?$", re.DOTALL | re.ASCII)
+_ENDINGS: Final = (
+    "Error|Exception|Warning|Exit|Interrupt|Fatal|Retriable|Abortable|Fenced|Invalid|Conflict|Group|timeout|gaierror"
+)
+_CLASS: Final = re.compile(rf"({_ENDINGS})$|[.$][A-Z]\w*$")
+"""A class has a known ending, or a capital letter after its package: `example.org: refused` does not name one."""
+
+
+def split_class(error: str) -> tuple[str, str]:
+    """Return class and message of an error. The class is "" if the text names none.
+
+    The message is the class if the error has no other.
+    """
+    found = _ERROR.match(error)
+    if found is None or not _CLASS.search(found["name"]):
+        return "", error
+    return found["name"], (found["message"] or found["name"]).strip()
