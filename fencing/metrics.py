@@ -3,18 +3,18 @@
 Like Kafka Connect's, minima, maxima and averages cover the last 30 to 60 seconds (two samples of 30 s).
 """
 
-from collections.abc import Callable
-from typing import Final, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Final
 
-from ringfence.connectors.api import RetriableError
-from ringfence.connectors.api.records import MixedBatch
+from ringfence.connectors.api import RecordBatch, RetriableError, SourceRecord
+from ringfence.connectors.api.records import MixedBatch, count_records
 from ringfence.fencing.clock import Clock
 from ringfence.fencing.errors import FencingError
 
 WINDOW_S: Final = 30.0
 """The length of one sample; a spread covers two."""
 
-Batch = TypeVar("Batch")
+Batch = Sequence[SourceRecord] | RecordBatch | None
 
 
 class Spread:
@@ -102,7 +102,7 @@ class Measures:
             raise
         if batch:
             now = clock.monotonic()
-            size = len(batch)  # type: ignore[arg-type]
+            size = count_records(batch)
             self.polled += size
             self.poll_ms.add((now - start) * 1000, now)
             self.batch_records.add(size, now)

@@ -37,7 +37,7 @@ from ringfence.connectors.api.errors import ConnectorError, RetriableError
 from ringfence.connectors.api.metrics import Gauge, SourceMetrics
 from ringfence.connectors.api.offsets import OffsetReader, SourceOffset, SourcePartition
 from ringfence.connectors.api.positions import PositionPaths
-from ringfence.connectors.api.records import OffsetRecord, RecordBatch, SerializedRecord, SourceRecord
+from ringfence.connectors.api.records import OffsetRecord, RecordBatch, SerializedRecords, SourceRecord
 from ringfence.connectors.api.schemas import Field, Schema, SchemaType
 from ringfence.connectors.api.signals import Signal
 from ringfence.connectors.api.struct_batch import StructBatch
@@ -93,7 +93,7 @@ __all__ = [
     "Schema",
     "SchemaAndValue",
     "SchemaType",
-    "SerializedRecord",
+    "SerializedRecords",
     "ShareInput",
     "ShareRecord",
     "Signal",

@@ -93,19 +93,18 @@ class OffsetRecord(SourceRecord):
 
 
 SERIALIZED = Schema(SchemaType.BYTES, name="ringfence.Serialized")
-"""The `value_schema` of `SerializedRecord`s."""
+"""The `value_schema` of `SerializedRecords`."""
 
 
-class SerializedRecord(SourceRecord):
-    """A record with the bytes that the connector's converters would make of its key, value and headers.
+class SerializedRecords(SourceRecord):
+    """Consecutive records of one topic, with the bytes that the connector's converters would make of them.
 
-    `poll` returns it among other records. Allowed only if `SourceTaskContext.converters` is not None: the task makes
-    the bytes itself, by these converters' rules.
+    `poll` returns it as one item among other records. values, keys: one item for each record (None: a tombstone, no
+    key); headers: those of each record; source_offset: the position after the last record. Allowed only if
+    `SourceTaskContext.converters` is not None: the task makes the bytes itself, by these converters' rules.
     """
 
-    __slots__ = ()
-    value: bytes | None
-    key: bytes | None
+    __slots__ = ("keys", "values")
     headers: RawHeaders
 
     def __init__(
@@ -113,21 +112,19 @@ class SerializedRecord(SourceRecord):
         source_partition: SourcePartition,
         source_offset: SourceOffset,
         topic: str,
-        value: bytes | None,
-        key: bytes | None,
-        headers: RawHeaders,
+        values: Sequence[bytes | None],
+        keys: Sequence[bytes | None],
+        headers: RawHeaders = (),
     ) -> None:
-        # Not by the constructor above: one call less for each record.
-        self.source_partition = source_partition
-        self.source_offset = source_offset
-        self.topic = topic
-        self.value = value
-        self.key = key
-        self.headers = headers
-        self.timestamp = None
-        self.partition = None
-        self.key_schema = None
-        self.value_schema = SERIALIZED
+        super().__init__(source_partition, source_offset, topic, None, headers=headers, value_schema=SERIALIZED)
+        self.values = values
+        self.keys = keys
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __repr__(self) -> str:
+        return f"SerializedRecords(topic={self.topic!r}, {len(self)} records, source_offset={self.source_offset!r})"
 
 
 class RecordBatch:
@@ -216,3 +213,10 @@ class MixedBatch(RecordBatch):
 
     def __bool__(self) -> bool:
         return bool(self.values) or bool(self.offsets)
+
+
+def count_records(batch: Sequence[SourceRecord] | RecordBatch) -> int:
+    """Return the number of records in what `poll` has returned."""
+    if isinstance(batch, RecordBatch):
+        return len(batch)
+    return len(batch) + sum(len(each) - 1 for each in batch if isinstance(each, SerializedRecords))

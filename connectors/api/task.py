@@ -158,7 +158,7 @@ class SourceTaskContext(Protocol):
 
     @property
     def converters(self) -> Converters | None:
-        """The connector's converters, for a task that can return `SerializedRecord`s. None if that is not allowed:
+        """The connector's converters, for a task that can return `SerializedRecords`. None if that is not allowed:
         transforms would have to change the records, or it is a preview.
         """
         ...

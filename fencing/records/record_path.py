@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from ringfence.connectors.api import Converters, OffsetRecord, RecordBatch, SourceRecord, StructBatch
 from ringfence.connectors.api.errors import ConnectorError
-from ringfence.connectors.api.records import SERIALIZED, MixedBatch
+from ringfence.connectors.api.records import SERIALIZED, MixedBatch, SerializedRecords
 from ringfence.connectors.columns import Column, alike, column_of
 from ringfence.fencing.kafka.protocols import Produce
 from ringfence.fencing.offsets.source_offsets import Offset, Partition
@@ -38,7 +38,7 @@ class Convert(ConversionSteps, Protocol):
 
     @property
     def converters(self) -> Converters | None:
-        """The converters, if `SerializedRecord` is allowed."""
+        """The converters, if `SerializedRecords` is allowed."""
         ...
 
     @property
@@ -144,8 +144,16 @@ class RecordPath:
         topic = run[0].topic
         self._check_topic(topic)
         prepared.topics.add(topic)
-        prepared.calls += [(topic, one.value, one.key, -1, None, None, 0, one.headers) for one in run]
-        prepared.size += sum(len(one.value) for one in run if isinstance(one.value, bytes))
+        same, no, any_partition, now = repeat(topic), repeat(None), repeat(-1), repeat(0)
+        for each in run:
+            assert isinstance(each, SerializedRecords)
+            if each.headers:
+                headers = repeat(each.headers)
+                calls = zip(same, each.values, each.keys, any_partition, no, no, now, headers, strict=False)
+                prepared.calls.extend(calls)
+            else:
+                prepared.calls.extend(zip(same, each.values, each.keys, strict=False))
+            prepared.size += sum(map(len, filter(None, each.values)))
         self._add_offsets(run, prepared)
 
     def _by_column(
@@ -281,6 +289,6 @@ class RecordPath:
 
 def _not_serialized() -> ConnectorError:
     return ConnectorError(
-        "The task returned a SerializedRecord although a transform changes the records: look at context.converters "
+        "The task returned SerializedRecords although a transform changes the records: look at context.converters "
         "before you return one"
     )

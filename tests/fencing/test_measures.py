@@ -2,7 +2,7 @@
 
 import pytest
 
-from ringfence.connectors.api import RetriableError
+from ringfence.connectors.api import RetriableError, SerializedRecords, SourceRecord
 from ringfence.fencing.errors import Abortable
 from ringfence.fencing.metrics import Measures, StateTimes, Window
 
@@ -43,11 +43,13 @@ def test_what_is_old_is_forgotten_even_when_nothing_new_comes() -> None:
 def test_a_poll_is_timed_and_its_batch_counted() -> None:
     clock, measures = TurnedClock(), Measures()
 
-    def slow() -> list[int]:
-        clock.now += 0.25
-        return [1, 2, 3]
+    batch = [SourceRecord({}, {}, "t", 1), SerializedRecords({}, {}, "t", [b"2", b"3"], [None, None])]
 
-    assert measures.poll(slow, clock) == [1, 2, 3]
+    def slow() -> list[SourceRecord]:
+        clock.now += 0.25
+        return batch
+
+    assert measures.poll(slow, clock) == batch
     assert measures.poll(lambda: None, clock) is None
     reported = measures.report(clock.now)
     assert reported["polled"] == 3

@@ -9,7 +9,7 @@ from ringfence.connectors.api import (
     Converters,
     OffsetRecord,
     RecordBatch,
-    SerializedRecord,
+    SerializedRecords,
     SourceRecord,
 )
 from ringfence.connectors.api.records import MixedBatch
@@ -187,19 +187,18 @@ class Untouched(Upper):
         return lambda column: [self.value(column.topic, value) for value in column.values]
 
 
-def serialized(value: bytes | None, offset: int, source: str = "a") -> SerializedRecord:
-    return SerializedRecord({"file": source}, {"at": offset}, "t", value, b"k", [("h", b"1")])
+def serialized(*values: bytes | None, offset: int, source: str = "a") -> SerializedRecords:
+    return SerializedRecords({"file": source}, {"at": offset}, "t", values, [b"k"] * len(values), [("h", b"1")])
 
 
 def test_serialized_records_go_out_as_they_are_in_order_with_others() -> None:
     path, queue, offsets = RecordPath(Untouched()), Queue(100), GatheredOffsets()
     batch = [
-        serialized(b"one", 1),
-        serialized(None, 2),
+        serialized(b"one", None, offset=2),
         record("two", 3),
         OffsetRecord({"file": "a"}, {"at": 4}),
         *(record(f"n{number}", 5 + number) for number in range(4)),
-        serialized(b"three", 9),
+        serialized(b"three", offset=9),
     ]
     path.send(path.prepare(batch), queue.produce, queue.make, offsets)
     assert [call[1] for call in queue.taken] == [b"one", None, b"TWO", b"N0", b"N1", b"N2", b"N3", b"three"]
@@ -211,7 +210,7 @@ def test_serialized_records_go_out_as_they_are_in_order_with_others() -> None:
 
 def test_serialized_records_of_several_source_partitions_each_move_theirs() -> None:
     path, queue, offsets = RecordPath(Untouched()), Queue(100), GatheredOffsets()
-    batch = [serialized(b"x", 1, "a"), serialized(b"y", 5, "b"), serialized(b"z", 2, "a")]
+    batch = [serialized(b"x", offset=1), serialized(b"y", offset=5, source="b"), serialized(b"z", offset=2)]
     path.send(path.prepare(batch), queue.produce, queue.make, offsets)
     assert offsets.take() == [({"file": "a"}, {"at": 2}), ({"file": "b"}, {"at": 5})]
 
@@ -219,10 +218,10 @@ def test_serialized_records_of_several_source_partitions_each_move_theirs() -> N
 @pytest.mark.parametrize("convert", [Upper(), Raw()])
 def test_serialized_records_are_refused_where_records_must_be_changed(convert: Upper) -> None:
     with pytest.raises(ConnectorError, match=r"context\.converters"):
-        RecordPath(convert).prepare([serialized(b"x", 1)])
+        RecordPath(convert).prepare([serialized(b"x", offset=1)])
 
 
 def test_serialized_records_go_to_no_forbidden_topic() -> None:
     path = RecordPath(Untouched(), "t")
     with pytest.raises(ConnectorError, match="its own source offsets"):
-        path.prepare([serialized(b"x", 1)])
+        path.prepare([serialized(b"x", offset=1)])

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import psycopg
 
 from ringfence.connectors import worker_limits
-from ringfence.connectors.api import OffsetRecord, RetriableError, SerializedRecord, SourceOffset, SourceRecord
+from ringfence.connectors.api import OffsetRecord, RetriableError, SerializedRecords, SourceOffset, SourceRecord
 from ringfence.connectors.builtin.postgres.task import PostgresSourceTask
 from ringfence.connectors.worker_limits import WorkerLimits
 from ringfence.engine.spark.task_process import Conversion
@@ -206,9 +206,12 @@ class Run:
         conversion = self.conversion
         made = []
         for record in self.records:
-            if isinstance(record, SerializedRecord):
-                prefix = self.config["topic.prefix"]
-                made.append(comparable(record.topic, record.key, record.value, record.headers, prefix))
+            if isinstance(record, SerializedRecords):
+                prefix, headers = self.config["topic.prefix"], record.headers
+                made += [
+                    comparable(record.topic, key, value, headers, prefix)
+                    for key, value in zip(record.keys, record.values, strict=True)
+                ]
                 continue
             key = None
             if record.key is not None:

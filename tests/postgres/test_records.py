@@ -6,7 +6,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from ringfence.connectors.api import SerializedRecord
+from ringfence.connectors.api import SerializedRecords
 from tests.postgres import debezium
 from tests.postgres.changes import CHANGES, TABLES
 from tests.postgres.comparison import Comparable, by_topic
@@ -32,7 +32,7 @@ def ours(server: Postgres, request: pytest.FixtureRequest) -> Iterator[list[Comp
             before = write_position(connection)
             connection.execute(CHANGES[-1].encode())
             run.await_position(before + 1)
-            assert any(isinstance(record, SerializedRecord) for record in run.records) is by_the_task
+            assert any(isinstance(record, SerializedRecords) for record in run.records) is by_the_task
             yield run.as_written()
         finally:
             run.stop()

@@ -17,6 +17,10 @@ class AlreadyRead:
             return True
         return self._debezium is not None and self._debezium.skips(xid, lsn, seq)
 
+    def may_skip(self, xid: int, changes: int) -> bool:
+        """Return whether `skips` may be true for a change that follows so many of this transaction."""
+        return (xid == self._skip[0] and changes < self._skip[1]) or self._debezium is not None
+
     def restart(self, xid: int, changes: int) -> None:
         """So many changes of a transaction were read, which the stream sends again."""
         self._skip = (xid, changes)

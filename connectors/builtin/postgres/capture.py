@@ -8,8 +8,8 @@ from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.builtin.postgres.catalog import read_table, read_type
 from ringfence.connectors.builtin.postgres.column_types import TypeSettings
 from ringfence.connectors.builtin.postgres.field_names import Rename
+from ringfence.connectors.builtin.postgres.known_tables import Describe
 from ringfence.connectors.builtin.postgres.pgoutput import Relation
-from ringfence.connectors.builtin.postgres.reader import Describe
 from ringfence.connectors.builtin.postgres.records import RecordSettings
 from ringfence.connectors.builtin.postgres.selection import Selection, rule
 from ringfence.connectors.builtin.postgres.session import Session

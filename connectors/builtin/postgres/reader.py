@@ -4,35 +4,25 @@ It knows nothing of connections: it is told what arrives, and asks the catalog t
 """
 
 import logging
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Sequence, Set
 from typing import Final
 
 from ringfence.connectors.api import ConnectorError, OffsetRecord, SourceOffset, SourceRecord
+from ringfence.connectors.builtin.postgres import pgoutput
 from ringfence.connectors.builtin.postgres.already_read import AlreadyRead
 from ringfence.connectors.builtin.postgres.incremental.signal_table import SignalTable
 from ringfence.connectors.builtin.postgres.incremental.window import Window, leave_out
 from ringfence.connectors.builtin.postgres.json_records import JsonRecords
+from ringfence.connectors.builtin.postgres.known_tables import Describe, KnownTables
 from ringfence.connectors.builtin.postgres.lsn import lsn_text
 from ringfence.connectors.builtin.postgres.offsets import Origin, Position, between, start_at, within
-from ringfence.connectors.builtin.postgres.pgoutput import (
-    NOT_READ,
-    Begin,
-    Change,
-    Commit,
-    LogicalMessage,
-    Reading,
-    Relation,
-    Truncate,
-    decode,
-)
+from ringfence.connectors.builtin.postgres.open_run import OpenRun
 from ringfence.connectors.builtin.postgres.records import RecordMaker, SourceTransaction
 from ringfence.connectors.builtin.postgres.selection import Selection
 from ringfence.connectors.builtin.postgres.snapshot.contained import Contained
-from ringfence.connectors.builtin.postgres.tables import Table
+from ringfence.connectors.builtin.postgres.stream import HEADER, position_of
 
 logger = logging.getLogger(__name__)
-
-Describe = Callable[[Relation], Table]
 
 
 class TransactionReader:
@@ -55,21 +45,18 @@ class TransactionReader:
         """contained: what rows of a snapshot have already. signals: whose rows are read as signals. json: makes the
         records that it can make.
         """
-        self._json = json
+        self._run = OpenRun(json, batch_size)
         self._contained = contained
         self._window: Window | None = None
         self._signals = signals
-        self._relations: dict[int, Relation] = {}
+        self._known = KnownTables(selection, describe)
         self.delivered: set[int] | None = None
         """Transactions that were told of, where somebody wants to know."""
         self._origin = origin
         self._maker = maker
         self._selection = selection
-        self._describe = describe
         self._partition = partition
         self._batch_size = batch_size
-        self._decoders: dict[int, Reading] = {}
-        self._tables: dict[int, Table | None] = {}
         self._already_read = AlreadyRead(start)
         self._transaction: SourceTransaction | None = None
         self._begins_at = start_at(start.lsn, origin)
@@ -112,18 +99,25 @@ class TransactionReader:
         """When the newest transaction that was read was committed; 0 where none was."""
         return self._last_time_us() if self._transaction is None else self._transaction.begin.time_us
 
-    def take(self, lsn: int, message: bytes) -> bool:
-        """One message of the stream, for `Stream.receive`."""
-        if message[0] in _ROWS:
-            self._row(lsn, message)
-        elif (event := decode(message, self._decoders)) is not None:
-            self._other(lsn, event)
-        return len(self.records) >= self._batch_size
+    def take(self, message: bytes | memoryview) -> bool:
+        """Take one message of the stream, for `Stream.receive`."""
+        run = self._run
+        if run.write(message):
+            return len(run.values) >= run.room
+        content = bytes(message[HEADER:])
+        if content[0] in _ROWS:
+            self._row(position_of(message), content)
+        elif (event := pgoutput.decode(content, self._known.decoders)) is not None:
+            self._end_run()
+            self._other(position_of(message), event)
+        return run.count(self.records) >= self._batch_size
 
     def hand_over(self) -> list[SourceRecord]:
         """The records so far; the last one's offset says where to go on behind exactly these."""
+        self._end_run()
         records, whole = self.records, self.whole
         self.records, self.whole = [], 0
+        self._run.reset()
         transaction = self._transaction
         if len(records) > whole and transaction is not None:
             records[-1].source_offset = within(transaction.offset, transaction.begin.xid, transaction.changes)
@@ -145,7 +139,7 @@ class TransactionReader:
     def open_window(self, window: Window | None) -> None:
         """Have it note what comes of its table; None ends that."""
         self._window = window
-        if window is not None and (known := self._relations.get(window.oid)) is not None:
+        if window is not None and (known := self._known.relations.get(window.oid)) is not None:
             window.relate(known)
 
     def pass_position(self, lsn: int) -> None:
@@ -156,29 +150,29 @@ class TransactionReader:
 
     def restart(self) -> int:
         """The stream begins again at the position that is returned; what was read of a transaction is skipped."""
+        self._end_run()
         if self._transaction is not None:
             self._already_read.restart(self._transaction.begin.xid, self._transaction.changes)
             self._transaction = None
-        self._decoders.clear()
-        self._tables.clear()
-        self._relations.clear()
+        self._known.clear()
         return self.end
 
     def _row(self, lsn: int, message: bytes) -> None:
         transaction = self._transaction
         assert transaction is not None
         oid = int.from_bytes(message[1:5], "big")
-        table = self._tables[oid]
+        table = self._known.tables[oid]
+        plain = table if self._is_plain(oid, transaction) else None
+        if plain is not None and self._run.append(self.records, plain, message, lsn, transaction):
+            return
+        self._end_run()
         out = self._out(transaction, lsn)
         if self._signals is not None and out is self.records and self._signals.has(oid, message):
             # Behind the one that commits it comes one of the stream's: the last of a transaction tells where it ends.
             out += [self._signals.add(message), OffsetRecord(self._partition, transaction.offset)]
         if table is not None:
-            quick = self._json is not None and self._contained is None and self._window is None
-            if quick and self._json.append(out, table, message, lsn, transaction):  # type: ignore[union-attr] # checked
-                return
-            change = decode(message, self._decoders)
-            assert isinstance(change, Change)
+            change = pgoutput.decode(message, self._known.decoders)
+            assert isinstance(change, pgoutput.Change)
             if self._contained is not None:
                 remainder = self._contained.remainder(change, message, transaction.begin.xid)
                 if remainder is None:
@@ -189,6 +183,16 @@ class TransactionReader:
             if self._window is not None and self._window.oid == oid:
                 self._window.note(change, message, transaction.begin.xid, out[before:])
 
+    def _is_plain(self, oid: int, transaction: SourceTransaction) -> bool:
+        """Return whether each row of the table in this transaction becomes records, whatever is in it."""
+        if not self._run.possible or self._contained is not None or self._window is not None:
+            return False
+        is_signals = self._signals is not None and self._signals.is_table(oid)
+        return not is_signals and not self._already_read.may_skip(transaction.begin.xid, transaction.changes)
+
+    def _end_run(self) -> None:
+        self._run.end(self.records, self._transaction)
+
     def _out(self, transaction: SourceTransaction, lsn: int) -> list[SourceRecord]:
         """Count a change of the transaction. Where its records go: away, if they were handed over before."""
         transaction.changes += 1
@@ -197,43 +201,38 @@ class TransactionReader:
 
     def _other(self, lsn: int, event: object) -> None:
         match event:
-            case Begin():
+            case pgoutput.Begin():
                 self.pass_position(event.commit_lsn)
                 if self.delivered is not None:
                     self.delivered.add(event.xid)
                 self._transaction = SourceTransaction(event, self._begins_at, self._before)
-            case Commit():
+            case pgoutput.Commit():
                 self._commit(event)
-            case Relation():
+            case pgoutput.Relation():
                 self._relation(event)
-            case Truncate():
+            case pgoutput.Truncate():
                 self._truncate(lsn, event)
-            case LogicalMessage():
+            case pgoutput.LogicalMessage():
                 self._message(event)
             case _:
                 raise ConnectorError(f"A {type(event).__name__} was not expected between two rows.")
 
-    def _relation(self, relation: Relation) -> None:
-        oid = relation.oid
-        self._relations[oid] = relation
+    def _relation(self, relation: pgoutput.Relation) -> None:
         if self._signals is not None:
             self._signals.relate(relation)
-        if not self._selection.has_table(relation.schema, relation.name):
-            self._tables[oid], self._decoders[oid] = None, NOT_READ
+        if not self._known.relate(relation):
             return
-        table = self._describe(relation)
-        self._tables[oid] = self._decoders[oid] = table
         if self._contained is not None:
             self._contained.relate(relation)
-        if self._window is not None and self._window.oid == oid:
+        if self._window is not None and self._window.oid == relation.oid:
             self._window.relate(relation)
 
-    def _truncate(self, lsn: int, event: Truncate) -> None:
+    def _truncate(self, lsn: int, event: pgoutput.Truncate) -> None:
         transaction = self._transaction
         assert transaction is not None
         out = self._out(transaction, lsn)
         for oid in event.relations:
-            table = self._tables[oid]
+            table = self._known.tables[oid]
             if table is None:
                 continue
             if self._window is not None and self._window.oid == oid:
@@ -246,7 +245,7 @@ class TransactionReader:
                 out.extend(forgotten)
             self._maker.truncate(out, table, lsn, transaction)
 
-    def _message(self, message: LogicalMessage) -> None:
+    def _message(self, message: pgoutput.LogicalMessage) -> None:
         wanted = message.prefix in self._selection.messages
         if message.transactional:
             transaction = self._transaction
@@ -256,7 +255,8 @@ class TransactionReader:
                 self._maker.message(out, message, transaction)
         elif wanted:
             # It stands between two transactions, and is one by itself; the stream goes on behind its first byte.
-            alone = SourceTransaction(Begin(message.lsn, self._last_time_us(), 0), self._begins_at, self._before)
+            begin = pgoutput.Begin(message.lsn, self._last_time_us(), 0)
+            alone = SourceTransaction(begin, self._begins_at, self._before)
             self._maker.message(self.records, message, alone)
             self._finish(message.lsn + 1, 0, alone.begin.time_us)
 
@@ -264,7 +264,7 @@ class TransactionReader:
         time = self._begins_at.get("ts_usec", 0)
         return time if isinstance(time, int) else 0
 
-    def _commit(self, commit: Commit) -> None:
+    def _commit(self, commit: pgoutput.Commit) -> None:
         transaction = self._transaction
         assert transaction is not None
         xid = transaction.begin.xid

@@ -6,6 +6,7 @@ has places of columns only; names and values reach it as objects.
 
 import struct
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import Any, Final, NamedTuple
 
 Write = Callable[[bytes], bytes | None]
@@ -17,16 +18,27 @@ ValuesFunction = Callable[[Sequence[bytes | None]], tuple[bytes, bytes | None] |
 _LENGTH: Final = struct.Struct(">i").unpack_from
 
 
+class Form(Enum):
+    """What the values of a column are, if most of them become JSON by less than a call (`message_functions`)."""
+
+    OTHER = "other"
+    TEXT = "text"
+    FLOAT64 = "float64"
+    MOMENT = "moment"
+    """With time zone, in UTC."""
+
+
 class WrittenColumn(NamedTuple):
     """One column of a relation.
 
     name: as JSON, None for a column that records do not have; write: JSON of a value's text, None where the text is
-    JSON already; null: JSON for null, None where there must be none.
+    JSON already; null: JSON for null, None where there must be none; form: what `write` writes.
     """
 
     name: bytes | None
     write: Write | None = None
     null: bytes | None = None
+    form: Form = Form.OTHER
 
 
 def row_function(columns: Sequence[WrittenColumn], key: Sequence[int]) -> RowFunction:
@@ -43,7 +55,7 @@ def row_function(columns: Sequence[WrittenColumn], key: Sequence[int]) -> RowFun
             lines += ["    elif kind == 110:", f"        v{place} = null{place}", "        at += 1"]
         lines += ["    else:", "        return None"]
     lines.append(f"    return {_result(columns, key, known)}, at")
-    return _define("\n".join(lines), known)  # type: ignore[no-any-return] # the def above
+    return define("\n".join(lines), known)  # type: ignore[no-any-return] # the def above
 
 
 def values_function(columns: Sequence[WrittenColumn], key: Sequence[int]) -> ValuesFunction:
@@ -60,7 +72,7 @@ def values_function(columns: Sequence[WrittenColumn], key: Sequence[int]) -> Val
             lines += [f"        {line}" for line in _value(place, column, f"v{place}", known)]
         known[f"null{place}"] = column.null
     lines.append(f"    return {_result(columns, key, known)}")
-    return _define("\n".join(lines), known)  # type: ignore[no-any-return] # the def above
+    return define("\n".join(lines), known)  # type: ignore[no-any-return] # the def above
 
 
 def _value(place: int, column: WrittenColumn, text: str, known: dict[str, Any]) -> list[str]:
@@ -76,18 +88,22 @@ def _value(place: int, column: WrittenColumn, text: str, known: dict[str, Any]) 
 
 def _result(columns: Sequence[WrittenColumn], key: Sequence[int], known: dict[str, Any]) -> str:
     """The expression of row and key."""
-    known["all"] = _format([column.name for column in columns if column.name is not None])
-    values = "".join(f"v{place}, " for place, column in enumerate(columns) if column.name is not None)
+    taken = [place for place, column in enumerate(columns) if column.name is not None]
+    known["all"] = row_format(columns, taken)
+    values = "".join(f"v{place}, " for place in taken)
     if not key:
         return f"all % ({values}), None"
-    known["key"] = _format([name for place in key if (name := columns[place].name) is not None])
+    known["key"] = row_format(columns, key)
     return f"all % ({values}), key % ({''.join(f'v{place}, ' for place in key)})"
 
 
-def _define(text: str, known: dict[str, Any]) -> Any:
+def define(text: str, known: dict[str, Any]) -> Any:
+    """Return the function `row` that the text defines. known: the objects that it names."""
     exec(text, known)  # noqa: S102 - places of columns only
     return known["row"]
 
 
-def _format(names: Sequence[bytes]) -> bytes:
+def row_format(columns: Sequence[WrittenColumn], places: Sequence[int]) -> bytes:
+    """Return the format of a JSON object with these columns."""
+    names = [name for place in places if (name := columns[place].name) is not None]
     return b"{" + b",".join(name.replace(b"%", b"%%") + b":%b" for name in names) + b"}"

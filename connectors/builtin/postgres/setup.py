@@ -7,7 +7,7 @@ from ringfence.connectors.api import ParsedConfig
 from ringfence.connectors.builtin.postgres import settings as names
 from ringfence.connectors.builtin.postgres.capture import describer, record_settings, selection_of
 from ringfence.connectors.builtin.postgres.field_names import renaming
-from ringfence.connectors.builtin.postgres.reader import Describe
+from ringfence.connectors.builtin.postgres.known_tables import Describe
 from ringfence.connectors.builtin.postgres.records import RecordMaker, RecordSettings
 from ringfence.connectors.builtin.postgres.session import Server, Session
 

@@ -21,10 +21,16 @@ _LONGEST_SECONDS: Final = 0.5
 """That `receive` takes messages for, where none of them leads to a record."""
 _DATA: Final = 119  # w
 _KEEPALIVE: Final = 107  # k
-_HEADER: Final = 25
+HEADER: Final = 25
+"""Of an XLogData message, in bytes: its kind, the position of what it is about, the server's end, a time."""
 
-Take = Callable[[int, bytes], bool]
-"""`take(lsn, message)`: one message, and the position of what it is about; true when that is enough for now."""
+Take = Callable[[bytes | memoryview], bool]
+"""`take(message)`: takes one XLogData message with its header; true when that is enough for now."""
+
+
+def position_of(message: bytes | memoryview) -> int:
+    """Return the position of what an XLogData message is about."""
+    return int.from_bytes(message[1:9], "big")
 
 
 class Stream:
@@ -97,7 +103,7 @@ class Stream:
                             return False, taken
                     elif data[0] == _DATA:
                         taken = True
-                        if take(int.from_bytes(data[1:9], "big"), bytes(data[_HEADER:])):
+                        if take(data):
                             return False, True
                     elif data[0] == _KEEPALIVE:
                         self._keepalive(data)

@@ -84,7 +84,7 @@ class Streaming:
         self._torn = False
         """Whether the last of them stands within a source transaction."""
         self._split_xid = 0
-        self._delivered: SourceRecord | None = None
+        self._delivered: SourceOffset | None = None
         self._confirmable = 0
         slots.free_slot(setup.session, setup.slot, setup.server.application, context.wait)
         self._maker = setup.new_maker()
@@ -236,7 +236,7 @@ class Streaming:
     def commit_record(self, record: SourceRecord) -> None:
         """See `SourceTask`."""
         if record.source_offset is not None and LSN in record.source_offset:
-            self._delivered = record
+            self._delivered = record.source_offset
 
     def commit(self) -> None:
         """Only now may the server forget changes.
@@ -244,8 +244,7 @@ class Streaming:
         Where the worker is not exactly once, a record may be delivered before its offset is written, so what is
         confirmed is what was delivered one commit earlier.
         """
-        delivered = self._delivered
-        lsn = delivered.source_offset.get(LSN) if delivered is not None and delivered.source_offset else None
+        lsn = None if self._delivered is None else self._delivered.get(LSN)
         if self._context.transaction_context is not None and isinstance(lsn, int):
             self._confirmable = lsn
         if self._confirmable and self._stream is not None:

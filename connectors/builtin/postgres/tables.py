@@ -43,7 +43,7 @@ class Table:
     ) -> None:
         """rename: of columns to fields; captured(column): whether the column goes into records; key_columns: of
         `message.key.columns`."""
-        self.schema_name, self.name = relation.schema, relation.name
+        self.oid, self.schema_name, self.name = relation.oid, relation.schema, relation.name
         self.topic = topic_name(prefix, relation.schema, relation.name)
         known = {column.name: column for column in catalog.columns}
         self.readers: list[Read] = []

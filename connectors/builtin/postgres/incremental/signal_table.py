@@ -39,6 +39,10 @@ class SignalTable:
         if f"{relation.schema}.{relation.name}" == self._table:
             self._columns[relation.oid] = [column.name for column in relation.columns]
 
+    def is_table(self, oid: int) -> bool:
+        """Return whether the signals are in this table."""
+        return oid in self._columns
+
     def has(self, oid: int, message: bytes) -> bool:
         """Whether a row message is a signal."""
         return message[0] == _INSERT and oid in self._columns

@@ -10,8 +10,9 @@ import psycopg
 
 from ringfence.connectors.api import ConnectorError, Converters, OffsetRecord, RetriableError, SourceRecord
 from ringfence.connectors.builtin.postgres.json_records import find_json_records
+from ringfence.connectors.builtin.postgres.json_runs import JsonRun
+from ringfence.connectors.builtin.postgres.known_tables import Describe
 from ringfence.connectors.builtin.postgres.pgoutput import Begin
-from ringfence.connectors.builtin.postgres.reader import Describe
 from ringfence.connectors.builtin.postgres.records import RecordMaker, RecordSettings, SourceTransaction
 from ringfence.connectors.builtin.postgres.selection import Selection
 from ringfence.connectors.builtin.postgres.session import Server, Session, one_line
@@ -84,25 +85,7 @@ class _OpenRange:
         self._kept = []
         if not reading.finished and rows and self._last is not None:
             self._kept = [rows.pop()]  # it may turn out to be the last one
-        records: list[SourceRecord] = []
-        at = SourceTransaction(
-            Begin(reading.until, reading.time_us, 0), self.progress.as_offset(), "null", snapshot="true"
-        )
-        readers = self._shape.readers if rows else ()
-        for place, row in enumerate(rows):
-            ends = self._first is not None or (self._last is not None and place == len(rows) - 1)
-            if self._json is not None and not ends:
-                at.snapshot = "true"
-                if self._json.append_read(records, self._shape, row, reading.until, at):
-                    continue
-            if self._first is not None:
-                at.snapshot, self._first = self._first, None
-            elif self._last is not None and reading.finished and place == len(rows) - 1:
-                at.snapshot = self._last
-            else:
-                at.snapshot = "true"
-            values = [None if value is None else read(value) for read, value in zip(readers, row, strict=True)]
-            self._maker.read(records, self._shape, values, reading.until, at)
+        records = self._make_records(rows)
         if rows or reading.finished:
             key = reading.key_of(rows[-1]) if rows and self.table.key else self.progress.last
             self.progress = replace(
@@ -117,6 +100,37 @@ class _OpenRange:
                 records[-1].source_offset = offset
             else:
                 records.append(OffsetRecord(self.partition, offset))
+        return records
+
+    def _make_records(self, rows: list[RawRow]) -> list[SourceRecord]:
+        """Make the records of rows; their offset is behind the records before them."""
+        reading = self.reading
+        records: list[SourceRecord] = []
+        at = SourceTransaction(
+            Begin(reading.until, reading.time_us, 0), self.progress.as_offset(), "null", snapshot="true"
+        )
+        readers = self._shape.readers if rows else ()
+        run: JsonRun | None = None
+        for place, row in enumerate(rows):
+            ends = self._first is not None or (self._last is not None and place == len(rows) - 1)
+            if self._json is not None and not ends:
+                at.snapshot = "true"
+                run = run or self._json.begin_run(self._shape, at)
+                if run is not None and run.append_read(row, reading.until):
+                    continue
+            if run is not None:
+                run.end(records)
+                run = None
+            if self._first is not None:
+                at.snapshot, self._first = self._first, None
+            elif self._last is not None and reading.finished and place == len(rows) - 1:
+                at.snapshot = self._last
+            else:
+                at.snapshot = "true"
+            values = [None if value is None else read(value) for read, value in zip(readers, row, strict=True)]
+            self._maker.read(records, self._shape, values, reading.until, at)
+        if run is not None:
+            run.end(records)
         return records
 
     def close(self) -> None:

@@ -1,0 +1,135 @@
+"""Makes the JSON of rows of one table that follow each other in one source transaction."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from ringfence.connectors.api import Schema, SerializedRecords, SourceRecord
+from ringfence.connectors.builtin.postgres.message_functions import MessageFunction
+from ringfence.connectors.builtin.postgres.row_functions import RowFunction, ValuesFunction
+
+Write = Callable[[bytes | memoryview], bool | None]
+
+READ: Final = b"r"
+_DELETE: Final = 68
+_KEY, _NEW, _OLD = b"KNO"
+_ROW: Final = 8
+"""Where the first row's columns begin: kind (1), relation (4), mark (1), count of columns (2)."""
+_MARK: Final = 3
+"""Between the rows of an update: mark (1) and count of columns (2)."""
+ABSENT: Final = b"null"
+
+
+class TableBytes(NamedTuple):
+    """How the rows of a table become JSON.
+
+    owner: what created it; shape: the schema of the envelope that it is for; message: for whole messages, None if
+    inserts and updates have no records; key_row: for rows of which only the replica identity is known; begin, end: what
+    precedes the old row, and what follows everything; key: what precedes and follows the columns of a key; headers:
+    those of each record.
+    """
+
+    owner: object
+    shape: Schema
+    message: MessageFunction | None
+    row: RowFunction
+    key_row: RowFunction
+    values: ValuesFunction
+    begin: bytes
+    end: bytes
+    key: tuple[bytes, bytes]
+    headers: list[tuple[str, bytes | None]]
+
+    def rows(self, message: bytes) -> tuple[bytes, bytes, bytes | None, int] | None:
+        """Return the JSON of the old and the new row of a message, the key, and where the message's rows end.
+
+        None if the row has to be read into values: a value is missing, or the key has changed.
+        """
+        mark = message[5]
+        if mark == _NEW:
+            found = self.row(message, _ROW)
+            return None if found is None else (ABSENT, *found)
+        if message[0] == _DELETE:
+            found = (self.key_row if mark == _KEY else self.row)(message, _ROW)
+            return None if found is None else (found[0], ABSENT, *found[1:])
+        if mark != _OLD or (old := self.row(message, _ROW)) is None:
+            return None
+        new = self.row(message, old[2] + _MARK)
+        return None if new is None or new[1] != old[1] else (old[0], *new)
+
+
+class JsonRun:
+    """Rows of one table that follow each other in one source transaction, with their `records`.
+
+    write(message): appends the record of an XLogData message with its header, and returns True, if that is possible
+    at once; `append` does more kinds of messages.
+    """
+
+    __slots__ = ("_keys", "_made", "_source", "_tails", "_tombstones", "records", "values", "write")
+
+    def __init__(
+        self,
+        records: SerializedRecords,
+        made: TableBytes,
+        source: tuple[bytes, bytes],
+        tails: Mapping[bytes, bytes],
+        *,
+        tombstones: bool,
+    ) -> None:
+        """source: the source block before its first position, and between the two; tails: from behind the second one
+        on, by the kind of message; `READ` for rows that were read from the table.
+        """
+        self.records = records
+        self.values: list[bytes | None] = []
+        self._keys: list[bytes | None] = []
+        records.values, records.keys = self.values, self._keys
+        self._made = made
+        self._source = source
+        self._tails = tails
+        self._tombstones = tombstones
+        self.write: Write = (
+            write_nothing
+            if made.message is None
+            else partial(made.message, self.values.append, self._keys.append, tails, *source)
+        )
+
+    def end(self, records: list[SourceRecord]) -> None:
+        """Add what it has taken to `records`, as one item."""
+        if self.values:
+            records.append(self.records)
+
+    def append(self, message: bytes, lsn: int) -> bool:
+        """Append the records of a row's message. Return False, with nothing appended, if it has to be read into
+        values.
+        """
+        tail = self._tails.get(message[:1])
+        rows = None if tail is None else self._made.rows(message)
+        if tail is None or rows is None:
+            return False
+        before, after, key, _ = rows
+        self._append(before, after, key, lsn, tail)
+        if after is ABSENT and self._tombstones:
+            self.values.append(None)
+            self._keys.append(self._keys[-1])
+        return True
+
+    def append_read(self, values: Sequence[bytes | None], lsn: int) -> bool:
+        """Do the same with a row that was read from its table."""
+        tail = self._tails.get(READ)
+        found = None if tail is None else self._made.values(values)
+        if tail is None or found is None:
+            return False
+        self._append(ABSENT, *found, lsn, tail)
+        return True
+
+    def _append(self, before: bytes, after: bytes, key: bytes | None, lsn: int, tail: bytes) -> None:
+        made, source, at = self._made, self._source, b"%d" % lsn
+        around = made.key
+        rows = made.begin, before, after
+        self.values.append(b'%b%b,"after":%b%b%b%b%b%b' % (*rows, source[0], at, source[1], at, tail))
+        self._keys.append(None if key is None else around[0] + key + around[1])
+
+
+def write_nothing(_: object) -> bool:
+    """Append nothing: no row can be written at once."""
+    return False

@@ -1,0 +1,96 @@
+"""Functions that turn whole messages of the stream into JSON, each written for the rows of one table.
+
+Most messages are inserts, and updates without an old row, whose values are all there and short. Text values have no NUL
+bytes, so in these messages NUL bytes are only in the lengths, and one regular expression takes a message apart. It also
+tells the values that become JSON as they are from those that have to be written. All other messages go through
+`row_functions`.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from ringfence.connectors.builtin.postgres.row_functions import Form, WrittenColumn, define, row_format
+
+Append = Callable[[bytes | None], None]
+MessageFunction = Callable[[Append, Append, Mapping[bytes, bytes], bytes, bytes, bytes | memoryview], bool | None]
+"""`(append, append_key, tails, before, between, message)`: appends the JSON of a record and of its key.
+
+message: an XLogData message with its header. The record is the head, the row, `before`, the position, `between`, the
+position again, and the tail of the operation (`I` or `U`). True if done; else nothing is appended.
+"""
+_SHORT_VALUE: Final = b"t\\0\\0\\0."
+"""What precedes a value of fewer than 256 bytes: its kind and its length."""
+
+
+class _Reading(NamedTuple):
+    """pattern: of a value, with groups; expression: its JSON by these groups and `write`."""
+
+    pattern: bytes
+    expression: str
+
+
+_READINGS: Final = {
+    Form.OTHER: _Reading(rb"([^\0]*)", "{write}({0})"),
+    # Neither quotes and backslashes nor control characters, and nothing beyond ASCII.
+    Form.TEXT: _Reading(rb"(?:([ !#-\[\]-~]*)|([^\0]*))", "b'\"%b\"' % {0} if {0} is not None else {write}({1})"),
+    # From 0.001 to 9999999.9: Java writes these without an exponent, too, and with a fraction.
+    Form.FLOAT64: _Reading(
+        rb"(?:(-?(?:[1-9]\d{0,6}\.\d+|0\.0{0,2}[1-9]\d*))|(-?(?:[1-9]\d{0,6}|0))|([^\0]*))",
+        "{0} or ({1} + b'.0' if {1} else {write}({2}))",
+    ),
+    Form.MOMENT: _Reading(
+        rb"(?:(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d\.\d{6})\+00|([^\0]*))",
+        "b'\"%bT%bZ\"' % ({0}, {1}) if {0} else {write}({2})",
+    ),
+}
+
+
+def message_function(
+    oid: int,
+    columns: Sequence[WrittenColumn],
+    key: Sequence[int],
+    *,
+    operations: bytes,
+    head: bytes,
+    around_key: tuple[bytes, bytes],
+) -> MessageFunction:
+    """oid: the table's; key: the places of the key's columns, in its order; operations: `I`, `U` or both; head: what
+    precedes the row; around_key: what precedes and follows the key.
+    """
+    taken = [place for place, column in enumerate(columns) if column.name is not None]
+    known: dict[str, Any] = {}
+    pattern, groups, lines = [], [], []
+    for place, column in enumerate(columns):
+        reading = _READINGS[column.form]
+        if column.name is None:
+            pattern.append(_SHORT_VALUE + rb"[^\0]*")
+            continue
+        pattern.append(_SHORT_VALUE + reading.pattern)
+        names = [f"v{place}_{number}" for number in range(re.compile(pattern[-1]).groups)]
+        groups += names
+        known[f"write{place}"] = column.write
+        if column.write is None:
+            lines.append(f"v{place} = {names[0]}")
+        else:
+            lines.append(f"v{place} = " + reading.expression.format(*names, write=f"write{place}"))
+            lines.append(f"if v{place} is None: return None")
+    start = re.escape(oid.to_bytes(4, "big") + b"N" + len(columns).to_bytes(2, "big"))
+    # Header (kind, two positions, time), kind, relation, mark of a new row, count of columns, values.
+    known["match"] = re.compile(b"(?s)w(.{8}).{16}([%b])%b%b\\Z" % (operations, start, b"".join(pattern))).match
+    known["record"] = head.replace(b"%", b"%%") + row_format(columns, taken) + b"%b%b%b%b%b"
+    first, last = (part.replace(b"%", b"%%") for part in around_key)
+    known["key"] = first + row_format(columns, key) + last
+    made = f"key % ({''.join(f'v{place}, ' for place in key)})" if key else "None"
+    body = [
+        "found = match(message)",
+        "if found is None: return None",
+        f"at, kind, {', '.join(groups)} = found.groups()",
+        *lines,
+        "at = b'%d' % int.from_bytes(at, 'big')",
+        f"append(record % ({''.join(f'v{place}, ' for place in taken)}before, at, between, at, tails[kind]))",
+        f"append_key({made})",
+        "return True",
+    ]
+    signature = "def row(append, append_key, tails, before, between, message):"
+    return define("\n    ".join((signature, *body)), known)  # type: ignore[no-any-return] # the def above
