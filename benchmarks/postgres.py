@@ -11,7 +11,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median, quantiles
@@ -22,10 +23,21 @@ from confluent_kafka import Consumer, TopicPartition
 from benchmarks.java import DEBEZIUM, debezium_config, logical_postgres
 from benchmarks.machine import describe, foot, load
 from benchmarks.numbers import Numbers, medians, numbers
-from benchmarks.postgres_page import IN_ONE, PAGE, RATE, TWO_TASKS, Latency, page, snapshot_table, table, targets
+from benchmarks.postgres_page import (
+    IN_ONE,
+    PAGE,
+    RATE,
+    TWO_TASKS,
+    Latency,
+    Received,
+    page,
+    snapshot_table,
+    table,
+    targets,
+)
 from benchmarks.rest import BenchmarkError, Rest
 from benchmarks.stand import CONNECT, OURS, Stand
-from benchmarks.watch import observe
+from benchmarks.watch import EVERY_S, observe
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.local.errors import LocalError
@@ -96,14 +108,57 @@ class PostgresRuns:
         kept = found[len(found) // 5 :]  # the rest warms up
         return Latency(median(kept), quantiles(kept, n=100)[98], len(kept))
 
-    def received(self) -> float:
-        """Rows a second that the server sends to `pg_recvlogical`, which writes them to /dev/null."""
+    def received_meanwhile(self) -> float:
+        """Rows a second that the server sends to `pg_recvlogical`, which writes them to /dev/null, while they are
+        inserted: the conditions of `stream`. From the first step to the last, as there.
+        """
+        name = self._prepare_slot()
+        steps: list[tuple[float, int]] = []
+        with self._receive(name), psycopg.connect(self._postgres.url, autocommit=True) as database:
+            if not wait_until(lambda: self._streams(name), SECONDS):
+                raise BenchmarkError("pg_recvlogical did not begin to receive")
+            writer = threading.Thread(target=self._fill, args=(name,))
+            began = time.monotonic()
+            writer.start()
+            while True:
+                found = database.execute(
+                    "SELECT (sent_lsn - '0/0')::int8, (pg_current_wal_lsn() - '0/0')::int8 FROM pg_stat_replication"
+                ).fetchone()
+                assert found is not None
+                sent, end = found
+                if not steps or sent > steps[-1][1]:
+                    steps.append((time.monotonic(), sent))
+                if sent >= end and not writer.is_alive():
+                    break
+                if time.monotonic() - began > SECONDS:
+                    raise BenchmarkError("pg_recvlogical did not receive everything")
+                time.sleep(EVERY_S)
+            writer.join()
+        (_, start), first, last = steps[0], steps[1], steps[-1]
+        rows = self._rows * (last[1] - first[1]) / (last[1] - start)
+        return rows / (last[0] - first[0])
+
+    def received_afterwards(self) -> float:
+        """The same, of rows that were inserted before."""
+        name = self._prepare_slot()
+        self._fill(name)
+        with psycopg.connect(self._postgres.url) as database:
+            ((end,),) = database.execute("SELECT pg_current_wal_lsn()::text").fetchall()
+        began = time.monotonic()
+        with self._receive(name, "--endpos", str(end)) as receiver:
+            if receiver.wait(SECONDS):
+                raise BenchmarkError("pg_recvlogical failed")
+        return self._rows / (time.monotonic() - began)
+
+    def _prepare_slot(self) -> str:
         name, _ = self._prepare()
         with psycopg.connect(self._postgres.url, autocommit=True) as database:
             database.execute(f"CREATE PUBLICATION {name} FOR TABLE {name}".encode())
             database.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [name])
-            self._fill(name)
-            ((end,),) = database.execute("SELECT pg_current_wal_lsn()::text").fetchall()
+        return name
+
+    @contextmanager
+    def _receive(self, name: str, *more: str) -> "Iterator[subprocess.Popen[bytes]]":
         asked = [
             str(find_program("pg_recvlogical")),
             "-d",
@@ -114,21 +169,12 @@ class PostgresRuns:
             "-f",
             "/dev/null",
         ]
-        asked += [
-            "-o",
-            "proto_version=1",
-            "-o",
-            f"publication_names={name}",
-            "--endpos",
-            str(end),
-            "-F",
-            "0",
-            "-s",
-            "1",
-        ]
-        began = time.monotonic()
-        subprocess.run(asked, check=True, timeout=SECONDS, stderr=subprocess.DEVNULL)
-        return self._rows / (time.monotonic() - began)
+        asked += ["-o", "proto_version=1", "-o", f"publication_names={name}", "-F", "0", "-s", "1", *more]
+        with subprocess.Popen(asked, stderr=subprocess.DEVNULL) as receiver:
+            try:
+                yield receiver
+            finally:
+                receiver.terminate()
 
     def _prepare(self) -> tuple[str, str]:
         self._number += 1
@@ -213,7 +259,7 @@ def main(argv: Sequence[str]) -> int:
     machine = describe() | {"load before the runs": load()}
     found: dict[str, list[Numbers]] = {CONNECT: [], OURS: []}
     shots: dict[str, list[Numbers]] = {CONNECT: [], OURS: [], TWO_TASKS: []}
-    received: list[float] = []
+    received = Received([], [])
     try:
         with logical_postgres() as postgres, Stand(root, (DEBEZIUM,), args.nice) as stand:
             runs = PostgresRuns(stand, postgres, args.rows)
@@ -230,8 +276,10 @@ def main(argv: Sequence[str]) -> int:
                         shots[who].append(one)
                     shown = f"{one.records_s:>9,.0f} rows/s {one.cpu_s_per_million:.1f} CPU s/million"
                     print(f"snapshot {number}/{args.rounds} {who:20} {shown}, load {load()}", flush=True)
-                received.append(runs.received())
-                print(f"pg_recvlogical {received[-1]:,.0f} rows/s", flush=True)
+                received.meanwhile.append(runs.received_meanwhile())
+                received.afterwards.append(runs.received_afterwards())
+                shown = f"{received.meanwhile[-1]:,.0f} rows/s, of a backlog {received.afterwards[-1]:,.0f}"
+                print(f"pg_recvlogical {shown}, load {load()}", flush=True)
             latencies = {side: runs.latency(side, args.seconds) for side in (CONNECT, OURS)}
     except (BenchmarkError, LocalError) as error:
         print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
@@ -241,9 +289,9 @@ def main(argv: Sequence[str]) -> int:
     snapshots = {who: medians(each) for who, each in shots.items()}
     shown = "\n\n".join(
         (
-            table(streams, latencies, median(received)),
+            table(streams, latencies, received),
             snapshot_table(snapshots),
-            targets(streams, snapshots, latencies, median(received)),
+            targets(streams, snapshots, latencies, received),
         )
     )
     print(f"\n{shown}")

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 from benchmarks.numbers import Numbers
 from benchmarks.stand import CONNECT, OURS
@@ -23,12 +24,20 @@ class Latency:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What `pg_recvlogical` received, rows a second in each round: while rows were inserted, and of a backlog."""
+
+    meanwhile: list[float]
+    afterwards: list[float]
+
+
 TWO_TASKS = f"{OURS}, two tasks"
 Streams = dict[str, Numbers]
 Latencies = dict[str, Latency]
 
 
-def table(streams: Streams, latencies: Latencies, received: float) -> str:
+def table(streams: Streams, latencies: Latencies, received: Received) -> str:
     """Both sides, and what the server can send."""
     rows = [
         "| who | rows/s | x Debezium | CPU s a million | x Debezium | commit to visible, p50 | p99 |",
@@ -41,7 +50,9 @@ def table(streams: Streams, latencies: Latencies, received: float) -> str:
             f"| {title} | {one.records_s:,.0f} | {one.records_s / peer.records_s:.2f} | {one.cpu_s_per_million:.1f} "
             f"| {one.cpu_s_per_million / peer.cpu_s_per_million:.2f} | {late.p50:.0f} ms | {late.p99:.0f} ms |"
         )
-    rows.append(f"| `pg_recvlogical` into /dev/null | {received:,.0f} | {received / peer.records_s:.2f} | | | | |")
+    for title, rates in (("", received.meanwhile), (", of rows inserted before", received.afterwards)):
+        rate = median(rates)
+        rows.append(f"| `pg_recvlogical` into /dev/null{title} | {rate:,.0f} | {rate / peer.records_s:.2f} | | | | |")
     return "\n".join(rows)
 
 
@@ -57,14 +68,19 @@ def snapshot_table(snapshots: Streams) -> str:
     return "\n".join(rows)
 
 
-def targets(streams: Streams, snapshots: Streams, latencies: Latencies, received: float) -> str:
+def targets(streams: Streams, snapshots: Streams, latencies: Latencies, received: Received) -> str:
     """What was asked for, and whether it was reached."""
     one, two = snapshots[OURS].records_s, snapshots[TWO_TASKS].records_s
     ours, peer = streams[OURS], streams[CONNECT]
     measured = (
         (f"at least {FASTER:g} x Debezium's rows/s", speed := ours.records_s / peer.records_s, speed >= FASTER, "x"),
         (f"at most {CPU:g} x its CPU", cpu := ours.cpu_s_per_million / peer.cpu_s_per_million, cpu <= CPU, "x"),
-        (f"at least {SHARE:.0%} of pg_recvlogical's rate", share := ours.records_s / received, share >= SHARE, "x"),
+        (
+            f"at least {SHARE:.0%} of pg_recvlogical's rate, while rows are inserted",
+            share := ours.records_s / median(received.meanwhile),
+            share >= SHARE,
+            "x",
+        ),
         (
             f"snapshot with one task: at least {FASTER:g} x Debezium's rows/s",
             shot := one / snapshots[CONNECT].records_s,
@@ -87,9 +103,10 @@ def page(shown: str, rounds: int, rows: int, foot: str) -> str:
 
 `make bench ARGS="postgres --write"` writes this page. One PostgreSQL, one broker, both exactly once, the same table of
 five columns, JsonConverter without schemas. Rows are inserted in transactions of {IN_ONE} while the connector
-streams; then one row a transaction, {RATE} of them a second. A snapshot reads a table with as many rows. Medians of
-{rounds} rounds of {rows:,} rows after an unmeasured one. CPU is the whole worker's, with everything that it started
-([benchmarks.md](benchmarks.md)).
+streams, as fast as the server takes them; then one row a transaction, {RATE} of them a second. `pg_recvlogical` has the
+same work, and once that of a backlog, when nothing else uses the processor. A snapshot reads a table with as many rows.
+Medians of {rounds} rounds of {rows:,} rows after an unmeasured one. CPU is the whole worker's, with everything that it
+started ([benchmarks.md](benchmarks.md)).
 
 {shown}
 
