@@ -1,1 +1,1 @@
-"""The pages under `/ui/`: server-rendered, live through one event stream a page."""
+"""The pages under `/ui/`: rendered on the server, and kept live by one event stream per page."""

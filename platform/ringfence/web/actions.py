@@ -1,4 +1,6 @@
-"""What the buttons do. Always POST; the answer is one line next to them, and the state changes only from the topics."""
+"""The views behind the action buttons. Always a POST; the answer is one line beside the button, and the displayed state
+changes only when the topics do.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +25,9 @@ from ringfence.web.views import is_fragment, render_gone
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Its name in the path, the leader's command, the verb it needs, what to say once it is written."""
+    """An action. name: its path segment; command: makes the leader's command; verb: the permission it needs; told: the
+    message after it is written.
+    """
 
     name: str
     command: Callable[[str], Command[None]]
@@ -33,7 +37,9 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Button(Action):
-    """An action on one connector. word, effect: what the page that asks says of it; icon: the palette's."""
+    """An action on one connector. word, effect: its description on the confirmation page; icon: its icon in the
+    palette.
+    """
 
     word: str
     effect: str
@@ -94,13 +100,13 @@ ACTIONS = (
 
 
 def view_of(chosen: Button) -> Callable[[HttpRequest, str], HttpResponse]:
-    """The view of one action, with a route of its own since each needs its own verb."""
+    """Return the view of one action. Each action has its own route, because each needs its own permission."""
 
     @requires(GET=on_connector(chosen.verb), POST=on_connector(chosen.verb).writing())
     @require_http_methods(["GET", "HEAD", "POST"])
     @ensure_csrf_cookie
     def act(request: HttpRequest, name: str) -> HttpResponse:
-        """GET asks first, for the palette."""
+        """Carry out the action on POST. GET, which the palette uses, shows the confirmation."""
         if request.method != "POST":
             row = find_connector(name)
             return render_gone(request, name) if row is None else ask(request, row, "act", {"action": chosen})
@@ -112,7 +118,7 @@ def view_of(chosen: Button) -> Callable[[HttpRequest, str], HttpResponse]:
 @requires(POST=on_connector(Verb.OPERATE).writing())
 @require_POST
 def restart_task(request: HttpRequest, name: str, task: int) -> HttpResponse:
-    """Start one task again."""
+    """Restart one task."""
     return _carry_out(request, name, commands.RestartTask(name, task), f"Restart of task {task} requested.")
 
 

@@ -1,4 +1,4 @@
-"""The routes of the alerts' pages, below `/ui/alerts`."""
+"""The routes of the alert pages, below `/ui/alerts`."""
 
 from django.urls import path
 

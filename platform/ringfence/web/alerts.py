@@ -1,4 +1,4 @@
-"""The pages of the alerts: what is open, rules, destinations with a test, and what became of each message."""
+"""The alert pages: open incidents, rules, destinations with a test, and the delivery of each message."""
 
 from collections.abc import Callable
 from typing import Any
@@ -32,7 +32,7 @@ _SHOWN = 50
 @require_safe
 @ensure_csrf_cookie
 def alerts(request: HttpRequest) -> HttpResponse:
-    """All of it; to htmx the part that changes by itself."""
+    """Show the page; for htmx, the part that refreshes."""
     who = principal_of(request)
     found = incidents(who).order_by("-opened_ms", "-pk")
     sees_all = who.may_everywhere(Verb.VIEW)
@@ -85,7 +85,7 @@ def _save_form(
 
 
 def _to_list(row: Rule | Destination | None = None) -> HttpResponse:
-    """The list, at the row that was written, which stands out there."""
+    """Redirect to the list, with the written row highlighted."""
     at = "" if row is None else f"#{type(row).__name__.lower()}-{row.pk}"
     return HttpResponseRedirect(f"/ui/alerts{at}")
 
@@ -93,7 +93,7 @@ def _to_list(row: Rule | Destination | None = None) -> HttpResponse:
 @_ADMINISTERS
 @_both
 def new_rule(request: HttpRequest) -> HttpResponse:
-    """A rule more."""
+    """Add a rule."""
     if request.method != "POST":
         return _form(request, "New alert rule", RuleForm())
 
@@ -108,7 +108,7 @@ def new_rule(request: HttpRequest) -> HttpResponse:
 @_ADMINISTERS
 @_both
 def edit_rule(request: HttpRequest, number: int) -> HttpResponse:
-    """Another form of a rule."""
+    """Change a rule."""
     row = _get_or_404(Rule, number)
     before = editing.describe_rule(row)
     if request.method != "POST":
@@ -160,7 +160,7 @@ edit_destination = _ADMINISTERS(_both(_edit_destination))
 
 
 def _secret_once(request: HttpRequest, made: editing.Made) -> HttpResponse:
-    """The secret that was made for it, on a page of its own; nothing keeps it but the destination."""
+    """Show the generated secret, once, on a page of its own. It is stored only with the destination."""
     if not made.secret:
         return _to_list(made.row)
     context = {"section": "alerts", "row": made.row, "secret": made.secret}
@@ -172,7 +172,7 @@ def _secret_once(request: HttpRequest, made: editing.Made) -> HttpResponse:
 @_WRITES
 @require_POST
 def delete_rule(request: HttpRequest, number: int) -> HttpResponse:
-    """The rule goes; what it has found is resolved at the next look."""
+    """Delete a rule. Its incidents are resolved at the next evaluation."""
     row = _get_or_404(Rule, number)
     return _delete(request, row, editing.describe_rule(row), "delete alert rule")
 
@@ -180,7 +180,7 @@ def delete_rule(request: HttpRequest, number: int) -> HttpResponse:
 @_WRITES
 @require_POST
 def delete_destination(request: HttpRequest, number: int) -> HttpResponse:
-    """The destination goes, with its address and secret."""
+    """Delete a destination, with its address and secret."""
     row = _get_or_404(Destination, number)
     return _delete(request, row, editing.describe_destination(row), "delete alert destination")
 
@@ -199,7 +199,7 @@ def _delete(request: HttpRequest, row: Rule | Destination, shown: dict[str, Any]
 @_WRITES
 @require_POST
 def test_destination(request: HttpRequest, number: int) -> HttpResponse:
-    """A test message; what came of it shows in the list of messages."""
+    """Send a test message. The list of messages shows whether it was delivered."""
     row = _get_or_404(Destination, number)
     delivery = editing.begin_test(row)
     tell(request, before=None, after={"destination": row.name}, action="test alert destination")

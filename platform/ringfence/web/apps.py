@@ -1,4 +1,4 @@
-"""Django's registration of the pages."""
+"""The Django application of the pages."""
 
 from django.apps import AppConfig
 

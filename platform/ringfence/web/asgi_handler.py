@@ -1,8 +1,8 @@
-"""How requests are answered: each by one thread from a pool, from its first middleware to its last.
+"""Answers each request in one thread of a pool, from its first middleware to its last.
 
-Django's own ASGI handler changes threads for every synchronous middleware, on the way in and on the way out: six
-milliseconds a request, of which two hundred open pages make many. It also keeps a thread, and with it a database
-connection, for as long as a stream of events is open; here a stream needs neither.
+Django's own ASGI handler changes threads for every synchronous middleware, in both directions: that costs six
+milliseconds a request, and two hundred open pages send many. It also occupies a thread, and with it a database
+connection, for the whole life of an event stream; here a stream needs neither.
 """
 
 import asyncio
@@ -25,14 +25,14 @@ from ringfence.web.hooks.links import Links, look_up
 from ringfence.web.hooks.receiver import Receiver, hook_name
 
 THREADS = 64
-"""At most so many requests at once: those that wait for the leader or for a plugin hold theirs in the meantime."""
+"""The most requests at once. A request that waits for the leader or a plugin occupies its thread meanwhile."""
 
 T = TypeVar("T")
 Scope = MutableMapping[str, Any]
 
 
 class PooledHandler(ASGIHandler):
-    """An ASGI application of synchronous views. A view may answer with an asynchronous stream."""
+    """An ASGI application of synchronous views. A view may return an asynchronous stream."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,18 +65,18 @@ class PooledHandler(ASGIHandler):
             await self.send_response(response, send)
 
     async def in_thread(self, what: Callable[..., T], *given: Any) -> T:
-        """The result of a call in one of the pool's threads."""
+        """Call it in one of the pool's threads, and return its result."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, what, *given)
 
     def _answer(self, scope: Scope, body: Any) -> HttpResponseBase:
-        """In a thread of the pool, whose database connections serve its next request, too."""
+        """Answer in a thread of the pool, whose database connections are kept for its next request."""
         set_script_prefix(get_script_prefix(scope))
         signals.request_started.send(sender=self.__class__, scope=scope)
         request, refusal = self.create_request(scope, body)
         if request is None:
             body.close()
         response = refusal if request is None else self.get_response(request)
-        assert response is not None  # there is one of the two
+        assert response is not None  # one of the two is set
         if isinstance(response, StreamingHttpResponse):
             if response.is_async:
                 return response
@@ -85,7 +85,7 @@ class PooledHandler(ASGIHandler):
         return response
 
     async def _stream(self, response: HttpResponseBase, receive: Any, send: Any) -> None:
-        """Send until the end, or until the reader has gone."""
+        """Send until the end, or until the client disconnects."""
         sending = asyncio.create_task(self.send_response(response, send))
         gone = asyncio.create_task(receive())
         try:
@@ -100,7 +100,7 @@ class PooledHandler(ASGIHandler):
 
 
 def _is_known(scope: Scope) -> bool:
-    """Whether whoever sends this may come in, told by its headers alone."""
+    """Return whether the headers alone authenticate the sender."""
     try:
         return not isinstance(identify_again(ASGIRequest(scope, io.BytesIO())), Nobody)
     except (DatabaseError, UnicodeDecodeError):
@@ -108,7 +108,7 @@ def _is_known(scope: Scope) -> bool:
 
 
 def _read_whole(streamed: StreamingHttpResponse) -> HttpResponse:
-    """The response with its whole content in memory: our files are small. Closes the streamed one."""
+    """Read the response into memory, which is fine because our files are small. Closes the streamed response."""
     try:
         response = HttpResponse(b"".join(streamed), status=streamed.status_code, reason=streamed.reason_phrase)
     finally:

@@ -1,4 +1,6 @@
-"""Pages and their static files as gzip, for browsers that take it. Event streams are left alone, and so is the API."""
+"""Compresses pages and static files with gzip, for browsers that accept it. Event streams and the API
+are left alone.
+"""
 
 import gzip
 import secrets
@@ -11,14 +13,16 @@ from django.utils.deprecation import MiddlewareMixin
 from ringfence.web.live.fragment_cache import PACK_LEVEL, FragmentResponse
 
 _LEAST = 1_500
-"""A smaller answer fits into one packet as it is."""
+"""Bytes. A smaller answer fits into one packet uncompressed."""
 _FILE_LEVEL = 9
 _PADDING = 96
 _TEXTS = ("text/html", "text/css", "text/javascript", "application/javascript", "image/svg+xml")
 
 
 class CompressionMiddleware(MiddlewareMixin):
-    """Above WhiteNoise, whose files it keeps compressed in memory: they are few, and change with a new version only."""
+    """Stands above WhiteNoise and keeps its compressed files in memory: they are few, and change only with a new
+    version.
+    """
 
     _files: dict[tuple[str, str], bytes]
 
@@ -35,7 +39,9 @@ class CompressionMiddleware(MiddlewareMixin):
         return self._file(request, response) if is_file else self._page(response)
 
     def _page(self, response: HttpResponseBase) -> HttpResponseBase:
-        """Padded with a string of random length, so that the size tells nothing about what stands in the page."""
+        """Pad the page with a string of random length, so that the compressed size reveals nothing about its content
+        (BREACH).
+        """
         assert isinstance(response, HttpResponse)
         padding = "r" * secrets.randbelow(_PADDING + 1)
         if isinstance(response, FragmentResponse):
@@ -63,5 +69,7 @@ class CompressionMiddleware(MiddlewareMixin):
 
 
 def _with_name(packed: bytes, name: str) -> bytes:
-    """The gzip member with a file name in its header (RFC 1952, 2.3): the flag in the fourth byte, then the name."""
+    """Return the gzip member with a file name in its header (RFC 1952, 2.3): the flag in the fourth byte, then the
+    name.
+    """
     return packed[:3] + b"\x08" + packed[4:10] + name.encode() + b"\x00" + packed[10:]

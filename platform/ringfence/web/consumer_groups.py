@@ -1,4 +1,4 @@
-"""Consumer groups: the list, and one group's partitions with what each waits for. Asked of Kafka for each look."""
+"""Consumer groups: the list, and one group's partitions with their lag. Read from Kafka on each request."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -46,7 +46,7 @@ def groups(request: HttpRequest) -> HttpResponse:
 @require_safe
 @with_token
 def group(request: HttpRequest, name: str) -> HttpResponse:
-    """One group."""
+    """Show one group."""
     shown: dict[str, Any] = {"name": name, "path": quote(name, safe=""), "section": "consumer-groups"}
     try:
         found = consumer_groups.describe_group(principal_of(request), name)
@@ -74,7 +74,7 @@ def _row(each: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _behind(each: Mapping[str, Any]) -> int:
-    """Offsets that wait for open transactions."""
+    """Return the number of offsets behind open transactions."""
     return int((each["lag_to_end"] or 0) - (each["lag"] or 0))
 
 

@@ -10,7 +10,7 @@ _MOST_COMMANDS = 20
 
 
 def consumption(topics: Sequence[str], settings: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """For the template `parts/consumption.html`; {} where no worker has told the address.
+    """Return the context of `parts/consumption.html`; {} if no worker has reported the brokers' address.
 
     settings: of the connector that writes the topics. It may write to another cluster.
     """

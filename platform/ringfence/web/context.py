@@ -1,4 +1,4 @@
-"""What every page's frame needs."""
+"""The context that every page needs."""
 
 from django.conf import settings
 from django.http import HttpRequest
@@ -17,7 +17,7 @@ from ringfence.web.navigation import navigation
 
 THEME_COOKIE = "ringfence_theme"
 SCRIPTS = tuple(f"ringfence/{name}.js" for name in ("morph", "ringfence", "live", "vital_signs", "keys"))
-"""What every page runs, after htmx and its event streams, in this order."""
+"""The scripts of every page, loaded in this order after htmx and its event streams."""
 
 
 def page(request: HttpRequest) -> dict[str, object]:

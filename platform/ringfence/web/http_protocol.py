@@ -1,4 +1,4 @@
-"""HTTP connections whose headers have to arrive in time and within bounds; uvicorn waits for them for ever."""
+"""HTTP connections whose headers must arrive in time and within limits; uvicorn alone would wait for ever."""
 
 import asyncio
 from typing import Any
@@ -6,18 +6,19 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 HEADER_SECONDS = 10.0
-"""From the connection, or from the first byte of a later request on it, to the end of the headers."""
+"""Seconds, from the connection or from the first byte of a later request on it, to the end of the headers."""
 HEADER_BYTES = 64 * 1024
-"""Of a request's address and all its headers."""
+"""Bytes of a request's address and all its headers."""
 LAST_SECONDS = 1.0
 LAST_BYTES = 1024 * 1024
-"""After a refusal so much is thrown away, and for so long, since to close at once would destroy the answer."""
+"""After a refusal, at most this much input is discarded, for a limited time: closing at once would destroy the answer.
+"""
 CONNECTIONS = 1000
-"""More than this at once are answered with 503: below what a process may have open, and above what pages need."""
+"""More connections than this are answered with 503: below a process's file limit, and above what pages need."""
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """Refuses a request that keeps its headers back (408) or sends too many (431), and closes the connection."""
+    """Refuses a request whose headers are late (408) or too large (431), and closes the connection."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -42,7 +43,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._refused:
             return
         if self._answers():
-            self._on_done()  # its headers are there; the application bounds the body
+            self._on_done()  # its headers have arrived; the application bounds the body
             return
         self._waiting_bytes += size
         if self._waiting_bytes > HEADER_BYTES:
@@ -70,8 +71,8 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def _answers(self) -> bool:
-        """Whether a request is being answered."""
-        cycle: RequestResponseCycle | None = self.cycle  # uvicorn declares it without None
+        """Return whether a request is being answered."""
+        cycle: RequestResponseCycle | None = self.cycle  # uvicorn's type lacks None
         return cycle is not None and not cycle.response_complete
 
     def _wait(self) -> None:
@@ -87,7 +88,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._waiting_bytes:
             text = f"The headers did not arrive within {HEADER_SECONDS:g} s."
             self._refuse("408 Request Timeout", text)
-        else:  # a connection that was kept open, and is not needed
+        else:  # an idle kept-alive connection
             self._close()
 
     def _refuse_headers(self) -> None:
@@ -98,7 +99,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._refused = True
         self._on_done()
         if self._answers():
-            self._close()  # there is no place for an answer within another one
+            self._close()  # an answer is being sent, and there is no room for another
             return
         head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len(text)}\r\n"
         self.transport.write(f"{head}Connection: close\r\n\r\n{text}".encode())

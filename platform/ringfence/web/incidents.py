@@ -1,4 +1,6 @@
-"""The page of an incident: what, since when, whom it was told; to acknowledge it, and to silence its connector."""
+"""The page of an incident: its cause, start and notifications, with its acknowledgement and silences for
+its connector.
+"""
 
 from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
@@ -22,7 +24,7 @@ _WRITES = requires(POST=somewhere(Verb.OPERATE).writing())
 @require_safe
 @ensure_csrf_cookie
 def incident(request: HttpRequest, number: int) -> HttpResponse:
-    """One incident, open or resolved."""
+    """Show one incident, open or resolved."""
     one = _find(request, number)
     return render(request, "ringfence/incident.html", {**_make_context(request, one), "section": "alerts"})
 
@@ -53,7 +55,7 @@ def _refuse(request: HttpRequest, status: int, text: str) -> HttpResponse:
 @_WRITES
 @require_POST
 def acknowledge(request: HttpRequest, number: int) -> HttpResponse:
-    """Somebody is on it: the badge counts it no more. The first one counts."""
+    """Acknowledge the incident: the badge no longer counts it. Only the first acknowledgement is recorded."""
     one = _find(request, number)
     who = principal_of(request)
     if not handling.may_operate(who, one.connector):
@@ -66,7 +68,7 @@ def acknowledge(request: HttpRequest, number: int) -> HttpResponse:
 @_WRITES
 @require_POST
 def silence(request: HttpRequest, number: int) -> HttpResponse:
-    """Send nothing about the incident's connector for some hours: `hours`, `why`."""
+    """Silence the incident's connector for some hours: `hours`, `why`."""
     one = _find(request, number)
     who, hours, why = principal_of(request), request.POST.get("hours", ""), request.POST.get("why", "")
     if not handling.may_operate(who, one.connector):
@@ -82,7 +84,7 @@ def silence(request: HttpRequest, number: int) -> HttpResponse:
 @_WRITES
 @require_POST
 def end_silence(request: HttpRequest, number: int) -> HttpResponse:
-    """Messages go out again, also the first ones of incidents that are still open."""
+    """End a silence: messages are sent again, including the first ones of incidents that are still open."""
     found = Silence.objects.filter(pk=number).first()
     if found is None:
         raise Http404("It is gone")

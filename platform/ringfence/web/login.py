@@ -1,4 +1,4 @@
-"""The login page, for where others can reach the server: an account's name and password, or a token."""
+"""The login page, for servers that others can reach: an account's name and password, or a token."""
 
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -35,7 +35,7 @@ _NO_PASSWORDS = "Accounts log in by single sign-on here. Only a token is taken b
 
 
 class LoginForm(forms.Form):
-    """A name with its password; without a name the secret is a token."""
+    """A name with its password; without a name, the secret is a token."""
 
     name = forms.CharField(
         required=False, max_length=150, widget=forms.TextInput(attrs={"autocomplete": "username", "autofocus": True})
@@ -46,7 +46,7 @@ class LoginForm(forms.Form):
 
 
 class TooMany(Exception):
-    """Too many failures: `wait` seconds until the next try is looked at."""
+    """Too many failures. wait: seconds until the next try is accepted."""
 
     def __init__(self, wait: int) -> None:
         super().__init__(wait)
@@ -60,7 +60,7 @@ else:
 
 
 class Login(RedirectURLMixin, _LoginView):
-    """Who proves who they are gets a session. It may do what the account or the token may, and ends with that."""
+    """Begin a session for valid credentials. It has the rights of the account or token, and ends with it."""
 
     access = {"GET": PUBLIC, "POST": PUBLIC}
     http_method_names = ["get", "head", "post", "options"]
@@ -105,7 +105,7 @@ class Login(RedirectURLMixin, _LoginView):
 
 
 def ways_in(next_page: str) -> dict[str, object]:
-    """What the login page offers. `next_page`: where it leads, already checked, or ""."""
+    """Return the login methods. next_page: where a login leads, already checked, or ""."""
     oidc = settings.OIDC
     return {
         "sign_on": oidc.label if oidc else "",
@@ -115,7 +115,7 @@ def ways_in(next_page: str) -> dict[str, object]:
 
 
 def _with_password(request: HttpRequest, name: str, password: str) -> str | None:
-    """Log an account in; its name. A locked account's password is not even looked at. Raises TooMany."""
+    """Log an account in, and return its name. The password of a locked account is not checked. Raises `TooMany`."""
     limits = throttle.keys(address_of(request), name)
     if wait := throttle.wait_seconds(limits):
         raise TooMany(wait)
@@ -124,13 +124,13 @@ def _with_password(request: HttpRequest, name: str, password: str) -> str | None
         throttle.record_failure(limits)
         return None
     throttle.record_success(limits)
-    request.session.flush()  # or what a token's session holds would go on in the account's
+    request.session.flush()  # otherwise the data of a token's session would pass to the account's
     login(request, user)
     return user.get_username()
 
 
 def _with_token(request: HttpRequest, secret: str) -> str | None:
-    """Begin a session that is worth what the token is worth; whose it is. Raises TooMany."""
+    """Begin a session with the rights of the token, and return its name. Raises `TooMany`."""
     who = by_secret(request, secret)
     if isinstance(who, Nobody):
         if who.wait:

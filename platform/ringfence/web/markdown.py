@@ -1,4 +1,4 @@
-"""Documentation as HTML: CommonMark with tables, without raw HTML, and with links to the web only."""
+"""Renders documentation as HTML: CommonMark with tables, without raw HTML, and with links to the web only."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
@@ -11,7 +11,7 @@ from markdown_it.token import Token
 
 
 def _demote_empty_heads(state: StateCore) -> None:
-    """A head without a text would be read to the blind as one without a name; it is an ordinary cell."""
+    """Turn empty header cells into ordinary ones: a screen reader would announce a heading without a name."""
     for opening, inline, closing in zip(state.tokens, state.tokens[1:], state.tokens[2:], strict=False):
         if opening.type == "th_open" and not inline.content:
             opening.tag = closing.tag = "td"
@@ -24,19 +24,19 @@ WEB: Final = ("https://", "http://")
 
 @lru_cache(maxsize=256)
 def render_markdown(text: str) -> SafeString:
-    """Safe whoever wrote the text: HTML in it is shown as text. Links within a package lead nowhere and are text."""
+    """Render Markdown from any author safely: HTML in it is shown as text. Links within a package become text."""
     tokens = RENDERER.parse(text)
     for token in tokens:
         if token.children:
             token.children = list(lead_links(token.children, _web_only))
         if token.type in ("heading_open", "heading_close"):
-            token.tag = f"h{min(6, int(token.tag[1]) + 1)}"  # the page has a title of its own
+            token.tag = f"h{min(6, int(token.tag[1]) + 1)}"  # the page has its own title
     html = str(RENDERER.renderer.render(tokens, RENDERER.options, {}))
     return mark_safe(html)  # noqa: S308 - rendered without raw HTML
 
 
 def lead_links(children: Sequence[Token], target: Callable[[str], str | None]) -> Iterator[Token]:
-    """Tokens whose links lead to `target(link)`. None: the link becomes its text."""
+    """Yield the tokens, with links changed to `target(link)`. For None, the link becomes its text."""
     dropped: list[bool] = []
     for token in children:
         if token.type == "link_open":

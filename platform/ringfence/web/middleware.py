@@ -1,4 +1,4 @@
-"""Headers that let the browser trust only this server's own files, and a page for a database that is away."""
+"""Headers that limit the browser to this server's own files, and the page for an unreachable database."""
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError
@@ -32,7 +32,7 @@ class SecurityHeadersMiddleware(MiddlewareMixin):
 
 
 class DatabaseAwayMiddleware(MiddlewareMixin):
-    """Says in plain words that the database does not answer. An open page keeps what it shows and tries again."""
+    """Explains that the database does not answer. An open page keeps its content and tries again."""
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         if isinstance(exception, NoKey):

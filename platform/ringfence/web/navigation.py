@@ -1,4 +1,4 @@
-"""The navigation beside every page. A link that somebody does not see is refused by the server, too."""
+"""The navigation beside every page. Links hide pages that the user may not see; the server refuses them as well."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ def _has_logged_in(who: Principal) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """`key`: follows `g` on the keyboard. `also`: prefixes of other addresses that belong to it."""
+    """key: pressed after `g` on the keyboard. also: prefixes of other addresses that belong to it."""
 
     word: str
     address: str
@@ -37,7 +37,7 @@ class Link:
     also: tuple[str, ...] = ()
 
     def match_length(self, path: str) -> int:
-        """Characters of the path that this link explains; -1 for none."""
+        """Return how many characters of the path this link matches; -1 for no match."""
         own = self.address.rstrip("/") if self.address.count("/") > 2 or not self.address.endswith("/") else ""
         exact = len(path) if path.rstrip("/") == self.address.rstrip("/") else -1
         prefixes = [prefix for prefix in (own, *self.also) if prefix]
@@ -87,19 +87,19 @@ GROUPS = (
     Group("Audit", (Link("Audit trail", "/console/audit/auditentry/", "history", _reads),)),
     Group("Help", (Link("Documentation", "/ui/docs", "file-text", _has_logged_in),)),
 )
-"""A page that is new in the navigation is one line here."""
+"""To add a page to the navigation, add one line here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A link as this reader sees it."""
+    """A link as this user sees it."""
 
     link: Link
     current: bool
 
 
 def navigation(who: Principal, path: str) -> list[tuple[str, list[Shown]]]:
-    """Titles and links for somebody who may see them; at most one is current."""
+    """Return titles and links that the user may see. At most one link is current."""
     seen = [(group.title, [link for link in group.links if link.allowed(who)]) for group in GROUPS]
     matches = {link.address: link.match_length(path) for _, links in seen for link in links}
     best = max(matches.values(), default=-1)

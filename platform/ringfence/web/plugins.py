@@ -1,4 +1,4 @@
-"""The page where people install plugins on all workers, and see what each worker has made of it."""
+"""The page that installs plugins on all workers, and shows the progress on each."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -32,7 +32,9 @@ _LOOKS: Final = {
 @require_http_methods(["GET", "HEAD", "POST"])
 @ensure_csrf_cookie
 def plugins(request: HttpRequest) -> HttpResponse:
-    """The form, and the newest installations. POST `plugin`: its name; a file comes over the API."""
+    """Show the form, and the newest installations. POST `plugin`, a name, installs one; files are uploaded through the
+    API.
+    """
     if request.method != "POST":
         return _page(request)
     wanted = request.POST.get("plugin", "").strip()
@@ -47,14 +49,14 @@ def plugins(request: HttpRequest) -> HttpResponse:
 @requires(POST=_INSTALLER.writing())
 @require_POST
 def take_back(request: HttpRequest, number: int) -> HttpResponse:
-    """Workers that come later do not install it; where it is installed it stays."""
+    """Cancel an installation: workers that join later do not install it. Where it is installed, it stays."""
     return _change(request, number, "take plugin back", PluginInstallation.delete)
 
 
 @requires(POST=_INSTALLER.writing())
 @require_POST
 def retry(request: HttpRequest, number: int) -> HttpResponse:
-    """The workers where it failed try again."""
+    """Retry on the workers where it failed."""
     return _change(request, number, "install plugin again", installations.retry)
 
 

@@ -1,4 +1,4 @@
-"""`POST /ui/login/sso/logout`: the identity provider tells that somebody has logged out there, or was logged out."""
+"""`POST /ui/login/sso/logout`: the identity provider reports that a user's session there has ended."""
 
 import logging
 from typing import Final
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 @require_POST
 @never_cache
 def end_sessions(request: HttpRequest) -> HttpResponse:
-    """OpenID Connect Back-Channel Logout 1.0: the token in the form proves who asks. 200, or else 400."""
+    """OpenID Connect Back-Channel Logout 1.0. The token in the form authenticates the provider. Answers 200, or 400."""
     there = find_provider()
     given = request.POST.get("logout_token", "")
     if not given or len(given) > _LONGEST:

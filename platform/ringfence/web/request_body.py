@@ -1,6 +1,6 @@
-"""Reading a request's body: bounded while it is read, in bytes and in seconds, and far lower for whoever has no login.
+"""Reads a request's body, with limits on bytes and seconds, which are much lower without a login.
 
-Nothing is written to disk, and nothing but the first bytes is read before it is known who sends them.
+Nothing is written to disk, and only the first bytes are read before the sender is authenticated.
 """
 
 import asyncio
@@ -12,13 +12,13 @@ from typing import Any
 from django.core.exceptions import RequestAborted
 
 MOST = 4 * 1024 * 1024
-"""Bytes; the largest configurations and imports are far smaller."""
+"""Bytes. The largest configurations and imports are much smaller."""
 MOST_UNKNOWN = 64 * 1024
-"""Of somebody without a valid token or session: enough for the login page."""
+"""Bytes for senders without a valid token or session: enough for the login page."""
 MOST_LOGIN = 16 * 1024
-"""Of a login, from anybody: several times the longest name and secret that its form takes."""
+"""Bytes of a login, for all senders: several times the longest name and secret that its form accepts."""
 MOST_CREDENTIALS = 8 * 1024
-"""Of all Authorization headers together: tokens and passwords are far shorter."""
+"""Bytes of all Authorization headers together. Tokens and passwords are much shorter."""
 LOGIN = "/ui/login"
 SECONDS = 30.0
 """For the whole body: 4 MiB at 1.2 Mbit/s."""
@@ -29,7 +29,7 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class Refused(Exception):
-    """The body is not read to its end: an HTTP status and why."""
+    """The body is not read to its end. Contains an HTTP status and the reason."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -38,7 +38,7 @@ class Refused(Exception):
 
 
 def check_credentials(headers: list[tuple[bytes, bytes]]) -> None:
-    """Raises Refused where they are too long to be any: before they are decoded, hashed or looked up."""
+    """Raise `Refused` for credentials that are too long, before they are decoded, hashed or looked up."""
     if sum(len(value) for name, value in headers if name == b"authorization") > MOST_CREDENTIALS:
         raise Refused(431, f"An Authorization header of more than {MOST_CREDENTIALS:,} bytes is not read.")
 
@@ -46,9 +46,9 @@ def check_credentials(headers: list[tuple[bytes, bytes]]) -> None:
 async def read(
     headers: list[tuple[bytes, bytes]], receive: Receive, is_known: Callable[[], Awaitable[bool]], path: str = ""
 ) -> Any:
-    """The body as a file. `is_known`: whether whoever sends it may come in; asked only for a larger one.
+    """Return the body as a file. is_known: whether the sender is authenticated; called only for larger bodies.
 
-    path: the request's; a login has a limit of its own. Raises Refused, and RequestAborted where the sender has gone.
+    path: of the request; a login has its own limit. Raises `Refused`, or `RequestAborted` if the sender disconnected.
     """
     most = MOST_LOGIN if path.rstrip("/") == LOGIN else MOST
     try:
@@ -90,14 +90,14 @@ def _too_large(limit: int) -> int:
 
 
 def content_length(headers: list[tuple[bytes, bytes]]) -> int:
-    """Content-Length; 0 where there is none, as in front of chunks."""
+    """Return Content-Length; 0 if it is missing, as for a chunked body."""
     value = next((value for name, value in headers if name == b"content-length"), b"")
     return int(value) if value.isdigit() else 0
 
 
 async def refuse(refused: Refused, receive: Receive, send: Send) -> None:
-    """Answer, and end the connection. For a moment what still comes is taken and dropped: a sender whose connection
-    is cut in the middle of its body would never read the answer.
+    """Answer, and end the connection. Input is read and dropped for a moment: a sender whose connection is cut in the
+    middle of its body would never read the answer.
     """
     body = json.dumps({"error_code": refused.status, "message": refused.message}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]

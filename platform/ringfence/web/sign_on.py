@@ -1,4 +1,4 @@
-"""Single sign-on: the way to the identity provider and back, and the end of a session there."""
+"""Single sign-on: the redirect to the identity provider and back, and the logout there."""
 
 import logging
 import secrets
@@ -33,7 +33,7 @@ from ringfence.worker_config import WorkerConfig
 _COOKIE: Final = "ringfence_sso"
 _SALT: Final = "ringfence.single-sign-on"
 _SECONDS: Final = 900
-"""How long somebody may take to log in at the provider."""
+"""The longest time for a login at the provider."""
 _BACKEND: Final = "django.contrib.auth.backends.ModelBackend"
 _LONGEST_NEXT: Final = 1500
 _LONGEST_SID: Final = 255
@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 
 
 def find_provider() -> Provider:
-    """The one that is set up here. Raises Http404 where none is."""
+    """Return the configured provider. Raises Http404 without one."""
     oidc: OidcSettings | None = settings.OIDC
     if oidc is None:
         raise Http404("Single sign-on is not set up here")
@@ -60,7 +60,7 @@ def find_provider() -> Provider:
 @requires(GET=PUBLIC)
 @require_GET
 def begin(request: HttpRequest) -> HttpResponse:
-    """To the provider: `?next=` is where it leads in the end. What this browser has to know again is in a cookie."""
+    """Redirect to the provider. `?next=` is the final destination. A cookie keeps the data for the callback."""
     there = find_provider()
     state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
     try:
@@ -84,7 +84,7 @@ def begin(request: HttpRequest) -> HttpResponse:
 @requires(GET=PUBLIC)
 @require_GET
 def callback(request: HttpRequest) -> HttpResponse:
-    """Back from the provider, with a code or with an error."""
+    """Handle the redirect back from the provider, with a code or an error."""
     there = find_provider()
     response = _come_back(request, there)
     response.delete_cookie(_COOKIE, path=CALLBACK, samesite="Lax")
@@ -132,7 +132,7 @@ def _come_back(request: HttpRequest, there: Provider) -> HttpResponse:
 
 
 def _sid_of(claims: Claims) -> str:
-    """What the provider calls its session, if it does."""
+    """Return the provider's session id, "" if it sends none."""
     found = claims.get("sid")
     return found if isinstance(found, str) and len(found) <= _LONGEST_SID else ""
 
@@ -146,7 +146,7 @@ def _read_note(request: HttpRequest) -> dict[str, str] | None:
 
 
 def _explain(error: str) -> str:
-    """An error of the provider's. Its description is left out: whoever makes the link writes that."""
+    """Explain a provider's error. Its description is left out, because anyone who makes the link can write it."""
     if error == "access_denied":
         return (
             "The identity provider did not let you in: you cancelled, or you are not assigned to this application "
@@ -160,13 +160,13 @@ def _explain(error: str) -> str:
 
 
 def _own_page(request: HttpRequest, given: str | None) -> str:
-    """A page of this server's, "" for anything else."""
+    """Return the address if it is a page of this server, otherwise ""."""
     allowed = url_has_allowed_host_and_scheme(given, {request.get_host()}, require_https=request.is_secure())
     return given if given and allowed and given.startswith("/") and len(given) <= _LONGEST_NEXT else ""
 
 
 def _refuse(request: HttpRequest, message: str, status: int, wait: int = 0) -> HttpResponse:
-    """The login page, with what went wrong."""
+    """Show the login page with an error."""
     form = LoginForm(data={})
     form.errors.clear()
     form.add_error(None, message.rstrip(".") + ".")
@@ -178,7 +178,9 @@ def _refuse(request: HttpRequest, message: str, status: int, wait: int = 0) -> H
 
 
 class Logout(LogoutView):
-    """Ends the session here. One that single sign-on began has another at the provider, which a page leads to."""
+    """Ends the session here. A session from single sign-on has another at the provider, and a page links
+    to its logout.
+    """
 
     access = {"POST": ANYONE}
     http_method_names = ["post", "options"]
@@ -193,7 +195,9 @@ class Logout(LogoutView):
 @requires(GET=PUBLIC)
 @require_GET
 def offer_logout_there(request: HttpRequest) -> HttpResponse:
-    """Where a logout ends. A page of its own with a link: a form here may lead to no other site."""
+    """Show a page with a link to the provider's logout. A form could not redirect there: `form-action` forbids other
+    sites.
+    """
     there = find_provider()
     back = there.settings.redirect_uri.removesuffix(CALLBACK) + "/ui/login"
     try:

@@ -1,4 +1,4 @@
-"""Small pictures of numbers over time, as SVG paths made on the server: pages need no chart library."""
+"""Small charts of numbers over time, as SVG paths made on the server, so that pages need no chart library."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ WIDTH, HEIGHT = 100.0, 28.0
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line over time in a box of WIDTH x HEIGHT: `line` and `area` are SVG path data."""
+    """A line over time in a box of WIDTH x HEIGHT. line, area: SVG path data."""
 
     line: str
     area: str
@@ -37,11 +37,11 @@ class Bar:
 
 
 def rates(tasks: Iterable[Task], now_ms: int, step: int = 3) -> list[float]:
-    """Records per second of all these tasks, one value for each `step` seconds of the last SPAN_SECONDS.
+    """Return the total records per second of these tasks, one value for each `step` seconds of the last SPAN_SECONDS.
 
-    Buckets begin at whole multiples of `step`, so that a picture does not change its past when it is drawn again.
+    Buckets begin at whole multiples of `step`, so that a redrawn chart keeps its past.
     """
-    end = (now_ms // 1000 - 2) // step * step  # the last reports are still on their way
+    end = (now_ms // 1000 - 2) // step * step  # the last reports are still in transit
     start = end - SPAN_SECONDS
     sums = [0.0] * (SPAN_SECONDS // step)
     for task in tasks:
@@ -52,7 +52,7 @@ def rates(tasks: Iterable[Task], now_ms: int, step: int = 3) -> list[float]:
 
 
 def line(values: Sequence[float]) -> Line:
-    """The values from left to right, the largest at the top."""
+    """Draw the values from left to right, scaled to the largest."""
     peak = max(values, default=0.0)
     if len(values) < 2:
         return Line("", "", peak, values[-1] if values else 0.0)
@@ -64,7 +64,7 @@ def line(values: Sequence[float]) -> Line:
 
 
 def bars(cells: dict[int, tuple[int, int]], minute: int, count: int = 60) -> list[Bar]:
-    """One bar for each of the last `count` minutes up to `minute`; `cells`: minute -> (records, aborted)."""
+    """Return one bar for each of the last `count` minutes up to `minute`. cells: minute -> (records, aborted)."""
     peak = max((records for records, _ in cells.values()), default=0)
     result = []
     for index in range(count):

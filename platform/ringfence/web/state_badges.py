@@ -22,7 +22,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Badge:
-    """A state for people."""
+    """A state for display."""
 
     word: str
     icon: str
@@ -76,7 +76,7 @@ STAGE = {
 }
 
 _GROUP = {"Dead": Badge("Dead", "circle-x", Severity.UNKNOWN, "It is being deleted.")}
-"""States that groups of every kind have: consumer groups and share groups."""
+"""States of all kinds of groups: consumer groups and share groups."""
 _GROUP_UNKNOWN = Badge(
     "Unknown", "circle-question-mark", Severity.UNKNOWN, "Kafka has named a state that is not known here."
 )
@@ -97,11 +97,11 @@ GROUPS: dict[str, tuple[str, Severity, frozenset[Health]]] = {
     "healthy": ("Healthy", Severity.OK, frozenset({Health.HEALTHY})),
     "resting": ("At rest", Severity.REST, frozenset({Health.COMPLETE, Health.PAUSED, Health.STOPPED})),
 }
-"""The filters of the list: a word, a class, and the healths they hold."""
+"""The filters of the list: a title, a class, and the healths that they include."""
 
 
 def look_of(connector: Connector, known: KnownHealth) -> Badge:
-    """Its health as far as it is known."""
+    """Return the badge of a connector's health, as far as it is known."""
     doubt = known.doubt(connector)
     badge = HEALTH[known.health_of(connector)]
     return replace(badge, help=f"{doubt}.") if doubt else badge
@@ -116,5 +116,5 @@ def stage_look(stage: str) -> Badge:
 
 
 def group_look(state: str, states: Mapping[str, Badge]) -> Badge:
-    """A state of Kafka's groups. `states`: those of one kind of group."""
+    """Return the badge of a group's state. states: those of this kind of group."""
     return states.get(state) or _GROUP.get(state, _GROUP_UNKNOWN)

@@ -1,4 +1,4 @@
-"""The routes of the pages, below `/ui`; trailing slashes are taken off before they are matched."""
+"""The routes of the pages, below `/ui`. Trailing slashes are removed before matching."""
 
 from django.urls import include, path
 

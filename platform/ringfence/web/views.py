@@ -1,4 +1,4 @@
-"""The pages that show. One URL serves the page and, to htmx, the very fragment that the page includes."""
+"""The read-only pages. One URL serves the page and, for htmx, the fragment of it."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -22,11 +22,11 @@ from ringfence.projection.models import ClusterInfo, Connector, DrainedWorker, T
 View = Callable[..., HttpResponse]
 
 KEPT_SHOWN = 20
-"""Versions of a deleted connector that its page offers."""
+"""The most versions that the page of a deleted connector offers."""
 
 
 def find(name: str) -> Connector:
-    """The connector, or the page that says that there is none."""
+    """Return the connector. Raises Http404 if there is none."""
     row = Connector.objects.filter(name=name, known=True).first()
     if row is None:
         raise Http404(f"There is no connector {name}")
@@ -38,7 +38,7 @@ def is_fragment(request: HttpRequest) -> bool:
 
 
 def with_token(view: View) -> View:
-    """A page brings the CSRF cookie along. A part does not: the page that asks for it has one."""
+    """Set the CSRF cookie on a page. A fragment does not need it: its page already has one."""
     page = ensure_csrf_cookie(view)
 
     @wraps(view)
@@ -49,7 +49,7 @@ def with_token(view: View) -> View:
 
 
 def render_gone(request: HttpRequest, name: str) -> HttpResponse:
-    """The page or the part of a connector that is not there (any more)."""
+    """Show the page or fragment for a connector that does not exist (any more)."""
     template = "ringfence/parts/gone.html" if is_fragment(request) else "ringfence/gone.html"
     who = principal_of(request)
     kept: list[ConfigVersion] = []
@@ -63,7 +63,7 @@ def render_gone(request: HttpRequest, name: str) -> HttpResponse:
 @requires(GET=somewhere(Verb.VIEW))
 @require_safe
 def workers(request: HttpRequest) -> HttpResponse:
-    """The members of the group."""
+    """Show the members of the group."""
     placed: dict[str, int] = {}
     for worker in Task.objects.filter(known=True, state="RUNNING").values_list("worker", flat=True):
         placed[worker] = placed.get(worker, 0) + 1

@@ -1,4 +1,4 @@
-"""What stands in the head of every page: whether workers, leader, projection, Kafka and Redis answer."""
+"""The head of every page: whether workers, leader, projection, Kafka and Redis answer."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -11,7 +11,9 @@ from ringfence.access.verbs import Verb
 @requires(GET=somewhere(Verb.VIEW))
 @require_safe
 def vital_signs(request: HttpRequest) -> HttpResponse:
-    """`/ui/vital-signs`: the head's part, for a page that is told of a change. See `web.context` for what is in it."""
+    """`/ui/vital-signs`: the fragment for the head, fetched after a `vital` event. `web.context`
+    provides its content.
+    """
     response = render(request, "ringfence/parts/vital_signs.html")
     response["Cache-Control"] = "no-store"
     return response

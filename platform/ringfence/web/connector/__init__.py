@@ -1,1 +1,1 @@
-"""A connector's page: one module a tab, and what the tabs share."""
+"""A connector's page: one module per tab, and what the tabs share."""

@@ -1,4 +1,4 @@
-"""The Config tab: what is configured, every version with who and when, what differs, and the way back to one."""
+"""The Config tab: the configuration, every version with author and time, their differences, and the rollback to one."""
 
 import json
 from collections.abc import Sequence
@@ -26,12 +26,12 @@ from ringfence.web.views import find, render_gone
 
 PAGE_SIZE = 20
 CHOICES = 200
-"""Versions that the two lists of the comparison offer; any other can be named in the address."""
+"""Versions that the two menus of the comparison offer. The address can name any other."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListedVersion:
-    """A version in the list. `changed`: settings that differ from the version before; None where none is kept."""
+    """A version in the list. changed: settings that differ from the previous version; None if that one is not kept."""
 
     row: ConfigVersion
     current: bool
@@ -41,7 +41,7 @@ class ListedVersion:
 
 @tab("config", Verb.VIEW_CONFIG, still=True)
 def config(request: HttpRequest, row: Connector) -> dict[str, Any]:
-    """`?page=` of the versions; `?from=3&to=5` compares two, without `to` with what there is now."""
+    """`?page=` of the versions. `?from=3&to=5` compares two; without `to`, with the current configuration."""
     settings = row.settings
     kept = ConfigVersion.objects.filter(connector=row.name).order_by("-number")
     page: Page[ConfigVersion] = Paginator(kept, PAGE_SIZE).get_page(request.GET.get("page", ""))
@@ -76,7 +76,7 @@ def _version(row: Connector, text: str) -> ConfigVersion | None:
 
 
 def _compare(row: Connector, before: str, after: str) -> dict[str, Any]:
-    """The comparison that was asked for; `missing` says which version there is none of."""
+    """Return the requested comparison. `missing` names the version that does not exist."""
     if not before:
         return {}
     old, new = _version(row, before), _version(row, after) if after else None
@@ -88,13 +88,13 @@ def _compare(row: Connector, before: str, after: str) -> dict[str, Any]:
 
 
 def effect(row: Connector) -> dict[str, int]:
-    """What another configuration does to what runs, in numbers."""
+    """Return the impact of a new configuration on the running tasks, in numbers."""
     tasks = list(Task.objects.filter(connector=row.name, known=True))
     return {"tasks": 0 if row.target == "STOPPED" else len(tasks), "open": sum(open_now(task) for task in tasks)}
 
 
 def differences(row: Connector, wanted: ConfigVersion) -> list[Change]:
-    """What setting that version again changes now."""
+    """Return what a rollback to that version would change now."""
     now, then = row.settings, wanted.settings
     return changes(now, then, Masker({now.get("connector.class", ""), then.get("connector.class", "")}))
 
@@ -105,7 +105,9 @@ def differences(row: Connector, wanted: ConfigVersion) -> list[Change]:
 )
 @require_http_methods(["GET", "HEAD", "POST"])
 def rollback(request: HttpRequest, name: str, number: int) -> HttpResponse:
-    """The question with its effect in numbers; the answer names the configuration that it was asked about."""
+    """Confirm the rollback, with its impact in numbers; then carry it out. The form names the configuration that it was
+    shown for.
+    """
     row = find_connector(name)
     wanted = _version(row or Connector(name=name), str(number))
     if wanted is None:
@@ -128,7 +130,7 @@ def rollback(request: HttpRequest, name: str, number: int) -> HttpResponse:
 
 
 def _create_again(request: HttpRequest, name: str, wanted: ConfigVersion) -> HttpResponse:
-    """A deleted connector: the question, then the connector, with the offsets that were kept."""
+    """Confirm creating a deleted connector again; then create it, with the offsets that were kept."""
     deleted = Connector(name=name)
     shown: dict[str, Any] = {"wanted": wanted, "diff": differences(deleted, wanted)}
     shown["offsets"] = SourceOffset.objects.filter(connector=name).count()

@@ -1,4 +1,4 @@
-"""What differs between configurations, for people: found on the values, shown with secrets masked."""
+"""Differences between configurations, for display: computed on the values, shown with secrets masked."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Config = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A setting that differs; None where it is not there. Secrets are masked."""
+    """A setting that differs; None if it is absent. Secrets are masked."""
 
     key: str
     before: str | None
@@ -21,9 +21,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class ThreeWay:
-    """A setting that somebody changed since a form was loaded, or that the form changes, or both. Secrets are masked.
+    """A setting that was changed since a form was loaded, or that the form changes, or both. Secrets are masked.
 
-    `conflict`: both changed it, and not to the same value.
+    conflict: both changed it, to different values.
     """
 
     key: str
@@ -35,19 +35,23 @@ class ThreeWay:
 
 
 def changes(before: Config, after: Config, masker: Masker) -> list[Change]:
-    """By key. Which settings are secret depends on the plugin class, so each is masked as a whole."""
+    """Return the changes, by key. Which settings are secret depends on the plugin class, so each configuration is
+    masked as a whole.
+    """
     found = difference(before, after)
     old, new = masker.mask(before), masker.mask(after)
     return [Change(key, old.get(key), new.get(key)) for key in sorted({*found.added, *found.removed, *found.changed})]
 
 
 def fill_masks(mine: Config, base: Config) -> dict[str, str]:
-    """What was sent, where a mask stands for the value that the form was loaded with."""
+    """Replace each mask in the form's settings by the value that the form was loaded with."""
     return {key: base.get(key, value) if value == HIDDEN else value for key, value in mine.items()}
 
 
 def three_way(base: Config, now: Config, mine: Config, masker: Masker) -> list[ThreeWay]:
-    """What others changed (base to now) beside what the form changes (base to mine); masks are filled in already."""
+    """Return others' changes (base to now) beside the form's changes (base to mine). Masks must be
+    filled in already.
+    """
     shown = [masker.mask(config) for config in (base, now, mine)]
     rows = []
     for key in sorted(base.keys() | now.keys() | mine.keys()):
@@ -61,7 +65,7 @@ def three_way(base: Config, now: Config, mine: Config, masker: Masker) -> list[T
 
 
 def merge(base: Config, now: Config, mine: Config) -> dict[str, str]:
-    """Mine on top of what is there now: what only others changed is theirs; of a conflict, mine."""
+    """Merge the form's changes into the current configuration. In a conflict, the form wins."""
     result = {}
     for key in base.keys() | now.keys() | mine.keys():
         value = now.get(key) if mine.get(key) == base.get(key) else mine.get(key)
@@ -71,7 +75,7 @@ def merge(base: Config, now: Config, mine: Config) -> dict[str, str]:
 
 
 def mask_again(merged_config: Config, now: Config, sent: Config, masker: Masker) -> dict[str, str]:
-    """A merged configuration for the form: secrets that are stored now are masks, those just typed stay as typed."""
+    """Mask a merged configuration for the form: stored secrets become masks, newly typed ones stay."""
     shown = masker.mask(merged_config)
     return {
         key: sent[key] if value == HIDDEN and now.get(key) != merged_config[key] and key in sent else value

@@ -1,7 +1,7 @@
-"""The Dead letters tab: records that failed, with what is known of it, and their replay with an outcome for each.
+"""The Dead letters tab: failed records with their failures, and their replay with an outcome for each.
 
-Letters are other people's data: reading them takes the verb `view-data` and leaves an audit entry. A replay takes
-`operate`, and a look at what it would do first.
+Reading records requires the `view-data` permission and leaves an audit entry. A replay requires `operate`, and a
+preview first.
 """
 
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ _BECAME: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A dead letter for people; `told` is what its headers say."""
+    """A dead letter for display. told: the content of its headers."""
 
     told: Mapping[str, Any]
     replayed: Badge
@@ -61,7 +61,7 @@ class Letter:
 
     @property
     def place(self) -> str:
-        """Names it, with the topic that its record was to go to, in the forms."""
+        """Identifies it in the forms, together with the topic of the original record."""
         return f"{self.told['partition']}:{self.told['offset']}:{self.told['topic']}"
 
     @property
@@ -71,7 +71,7 @@ class Letter:
 
 @tab("dead-letters", still=True)
 def dead_letters(request: HttpRequest, row: Connector) -> dict[str, Any]:
-    """What may be asked for; the letters themselves are read when somebody asks."""
+    """Return the filters only. The dead letters themselves are read on request."""
     return {
         "dead_topic": dead_letters_api.topic_of(row),
         "stages": dead_letters_api.STAGES,
@@ -82,7 +82,7 @@ def dead_letters(request: HttpRequest, row: Connector) -> dict[str, Any]:
 @requires(POST=on_connector(Verb.VIEW_DATA).writing())
 @require_POST
 def records(request: HttpRequest, name: str) -> HttpResponse:
-    """A page of letters: `stage`, `class`, `level`, `before`. A POST, since it leaves an audit entry."""
+    """A page of dead letters: `stage`, `class`, `level`, `before`. A POST, because it leaves an audit entry."""
     row = find(name)
     asked = {key: str(request.POST.get(key, "")).strip() for key in ("stage", "class", "level", "before")}
     asked["level"] = asked["level"] or dead_letters_api.LEVELS[0]
@@ -100,7 +100,7 @@ def records(request: HttpRequest, name: str) -> HttpResponse:
 @requires(POST=on_connector(Verb.OPERATE))
 @require_POST
 def question(request: HttpRequest, name: str) -> HttpResponse:
-    """What a replay of the chosen letters, or of all that match, would do. Nothing is changed."""
+    """Show what a replay of the chosen dead letters, or of all matching ones, would do. Nothing is changed."""
     row = find(name)
     return _ask(request, row)
 
@@ -108,7 +108,7 @@ def question(request: HttpRequest, name: str) -> HttpResponse:
 @requires(POST=on_connector(Verb.OPERATE).writing())
 @require_POST
 def replay(request: HttpRequest, name: str) -> HttpResponse:
-    """Replay `letter`s, or `what=all` that match `stage` and `class`; the outcome of each takes the list's place."""
+    """Replay each `letter`, or with `what=all` all that match `stage` and `class`. The outcomes replace the list."""
     row = find(name)
     reason = str(request.POST.get("reason", "")).strip()
     try:
@@ -135,7 +135,7 @@ def _every(request: HttpRequest) -> bool:
 
 
 def _parse_chosen(request: HttpRequest) -> list[tuple[tuple[int, int], str]]:
-    """The letters of a form, each with the topic that its record was to go to."""
+    """Return the dead letters that a form names, each with the topic of its original record."""
     chosen = []
     for text in request.POST.getlist("letter"):
         partition, _, rest = text.partition(":")
@@ -153,7 +153,7 @@ def _parse_chosen(request: HttpRequest) -> list[tuple[tuple[int, int], str]]:
 
 
 def _ask(request: HttpRequest, row: Connector, status: int = 200, **more: Any) -> HttpResponse:
-    """The question, with what it is about carried along."""
+    """Show the confirmation, with the selection carried along."""
     asked = {key: str(request.POST.get(key, "")).strip() for key in ("stage", "class")}
     shown: dict[str, Any] = {"asked": asked, "every": _every(request), "most": dead_letters_api.MOST_PLACES, **more}
     shown["dead_topic"] = dead_letters_api.topic_of(row)

@@ -1,4 +1,4 @@
-"""Deleting a connector: one screen that says what happens to its tasks, open transactions, offsets and topics."""
+"""Deleting a connector: one page that shows what happens to its tasks, open transactions, offsets and topics."""
 
 from typing import Any
 
@@ -28,7 +28,9 @@ KEEP, DISCARD = "keep", "discard"
 @requires(GET=on_connector(Verb.DELETE), POST=on_connector(Verb.DELETE).writing())
 @require_http_methods(["GET", "HEAD", "POST"])
 def delete(request: HttpRequest, name: str) -> HttpResponse:
-    """The question; then, with the name typed and a reason, the deletion. To discard offsets takes their verb, too."""
+    """Show the confirmation; then, with the name typed and a reason given, delete the connector. Discarding offsets
+    requires a permission of its own, too.
+    """
     row = find_connector(name)
     if row is None:
         return render_gone(request, name)
@@ -58,9 +60,11 @@ def delete(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _carry_out(request: HttpRequest, name: str, *, discard: bool) -> int | None:
-    """1 where offsets are to go: stop, and wait for the fence, 2 delete the offsets, 3 delete the connector.
+    """Delete the connector. To discard its offsets: 1 stop it and wait for the fencing, 2 delete its offsets, 3 delete
+    the connector.
 
-    The number of the snapshot that was taken of the offsets. Raises Refused; what was done by then is in its message.
+    Returns the number of the offset snapshot that was taken. Raises `Refused`; its message names the steps that were
+    done.
     """
     user = principal_of(request).name
     snapshot = None

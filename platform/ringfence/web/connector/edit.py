@@ -1,5 +1,6 @@
-"""Editing a configuration: as JSON or as a form, with the version that it was loaded from; a newer one is not
-overwritten, but shown beside what was wanted, three ways."""
+"""Editing a configuration, as JSON or as a form. The form carries the version that it was loaded from. A newer version
+is not overwritten, but shown beside the changes in a three-way comparison.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -36,12 +37,14 @@ from ringfence.web.views import find, is_fragment, render_gone
 @require_http_methods(["GET", "HEAD", "POST"])
 @ensure_csrf_cookie
 def edit(request: HttpRequest, name: str) -> HttpResponse:
-    """Each setting as a field, and the same as JSON; both keep what they do not know. `?mode=json`: the JSON counts."""
+    """Show each setting as a field, and the whole as JSON; both keep unknown settings. With `?mode=json`, the JSON is
+    saved.
+    """
     row = find(name)
     if request.method != "POST":
         return _page(request, row, Masker([row.class_name]).mask(row.settings), mode=request.GET.get("mode", ""))
     mode = str(request.POST.get("mode", ""))
-    if "step" in request.POST:  # a button of the transforms, where no script runs
+    if "step" in request.POST:  # a transform button, used without JavaScript
         return _change_steps(request, row)
     sent: dict[str, str] | None = None
     try:
@@ -67,7 +70,7 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
 @requires(GET=on_connector(Verb.VIEW, Verb.VIEW_CONFIG))
 @require_safe
 def newer(request: HttpRequest, name: str) -> HttpResponse:
-    """`?version=`: for an open form: what was changed since it was loaded; nothing where nothing was."""
+    """`?version=`: show an open form what was changed since it was loaded; nothing if nothing was."""
     row = find_connector(name)
     if row is None:
         return render_gone(request, name)
@@ -81,9 +84,10 @@ def newer(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _base(row: Connector, version: str) -> dict[str, str] | None:
-    """The configuration at that offset of the config topic, which the form was loaded with; None where it is not kept.
+    """Return the configuration at that offset of the config topic, which the form was loaded from; None if it is not
+    kept.
 
-    A resume writes a configuration again unchanged: the offset moves, and nothing is stale.
+    A resume writes the configuration again unchanged: the offset moves, and nothing is stale.
     """
     if version == str(row.config_offset):
         return row.settings
@@ -95,9 +99,9 @@ def _base(row: Connector, version: str) -> dict[str, str] | None:
 
 
 def _parse_sent(request: HttpRequest, row: Connector, stored: Mapping[str, str]) -> dict[str, str]:
-    """The configuration that the form holds; secrets that were left alone as masks. Raises ConnectError.
+    """Return the form's configuration, with untouched secrets as masks. Raises `ConnectError`.
 
-    `stored`: what the fields were filled with; one that was left alone keeps its value to the letter.
+    stored: the values that the fields were filled with. An untouched field keeps its value exactly.
     """
     draft = draft_of(request.POST, stored)
     if draft.name and draft.mode == "json":
@@ -109,7 +113,7 @@ def _parse_sent(request: HttpRequest, row: Connector, stored: Mapping[str, str])
 def _stale(
     request: HttpRequest, row: Connector, base: Mapping[str, str] | None, sent: Mapping[str, str], mode: str
 ) -> HttpResponse:
-    """A 409: what others changed beside what was to be changed, and both together to save instead."""
+    """Answer 409: show others' changes beside the form's, and the merged configuration to save instead."""
     now = row.settings
     old = now if base is None else base
     mine = fill_masks(sent, old)
@@ -125,7 +129,7 @@ def _stale(
 def _render_refused(
     request: HttpRequest, row: Connector, sent: Mapping[str, str] | None, problem: str, status: int
 ) -> HttpResponse:
-    """What is wrong, for the form that stays as it is: with a way to each field, and the errors of each."""
+    """Show the errors for the open form: a link to each field, and the errors of each."""
     context: dict[str, Any] = {"problem": problem}
     if sent is not None:
         context |= {**filling.form_context(request, _draft(row, sent), ask_brokers=True), "slots": True}

@@ -1,4 +1,4 @@
-"""What helps against an error, and the section of the documents that says more."""
+"""Remedies for errors, and the section of the documentation about each."""
 
 import re
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from ringfence.web.handbook.references import Reference
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """`text`: what helps."""
+    """text: the remedy."""
 
     text: str
     more: Reference
@@ -78,7 +78,7 @@ HINTS: Final = (
         ),
     ),
 )
-"""By the error's class."""
+"""Hints by the error's class."""
 
 TEXT_HINTS: Final = (
     (
@@ -114,11 +114,11 @@ TEXT_HINTS: Final = (
         Hint("A disk is full on that worker: make room, then restart the task.", references.TROUBLES),
     ),
 )
-"""By the error's words, which say more than its class."""
+"""Hints by the error's message, which is more specific than its class."""
 
 
 def find_hint(name: str, text: str) -> Hint | None:
-    """For an error of that class with these words; None where nothing is known."""
+    """Return the hint for an error of that class with that message; None if none is known."""
     for pattern, hint in TEXT_HINTS:
         if re.search(pattern, text):
             return hint

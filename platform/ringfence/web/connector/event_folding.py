@@ -1,7 +1,8 @@
-"""What a task or a fencing round went through, as one row: an attempt has some seven steps, a crash loop many attempts.
+"""Folds the events of a task or a fencing round into one row: an attempt has about seven steps, a crash loop many
+attempts.
 
-The steps of a task are folded until something else happens to its connector: a command, the round of a generation that
-they do not belong to. Those of a round are folded by themselves; tasks are made ready beside it.
+A task's steps are folded until another event of its connector intervenes: a command, or the round of a different
+generation. The steps of a round are folded separately, since tasks are prepared during it.
 """
 
 import json
@@ -17,7 +18,7 @@ _ROUND = -1
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of an attempt, out of its event."""
+    """One step of an attempt, from its event."""
 
     event: Event
     generation: int
@@ -32,10 +33,12 @@ class Step:
 
 
 def fold(events: Iterable[Event]) -> list[list[Event]]:
-    """Events, newest first, in groups: steps of one task or one round, or a single event. The newest comes first."""
+    """Group events, newest first: the steps of one task or one round, or a single event. The newest
+    group comes first.
+    """
     groups: list[list[Event]] = []
     opened: dict[str, dict[int, tuple[int, list[Event]]]] = {}
-    """By connector and task (a round: -1): the generation of what is folded, and the group."""
+    """By connector and task (a round: -1): the generation of the open group, and the group."""
     for event in events:
         of_connector = opened.setdefault(event.connector, {})
         key = _ROUND if event.type == "round" else event.task if event.type == "task" else None
@@ -55,7 +58,7 @@ def fold(events: Iterable[Event]) -> list[list[Event]]:
 
 
 def steps_of(group: Sequence[Event]) -> list[Step]:
-    """The steps of a group, newest first; [] for what is no task's."""
+    """Return the steps of a group, newest first; [] if it is not a task's."""
     found = []
     for event in group:
         if event.type == "task":
@@ -67,7 +70,7 @@ def steps_of(group: Sequence[Event]) -> list[Step]:
 
 
 def headline(group: Sequence[Event]) -> str:
-    """The group in one line."""
+    """Describe the group in one line."""
     if group[0].type == "round":
         return _headline_of_round(group)
     steps = steps_of(group)
@@ -85,7 +88,7 @@ def headline(group: Sequence[Event]) -> str:
 
 
 def _headline_of_round(group: Sequence[Event]) -> str:
-    """Its newest stage, and how often it was tried in vain before."""
+    """Return the newest stage of the round, and how often it failed before."""
     failed = sum(json.loads(event.body).get("stage") == "failed" for event in group[1:])
     tries = f" ({failed} failed {'try' if failed == 1 else 'tries'} before)" if failed else ""
     return group[0].summary + tries
@@ -93,7 +96,7 @@ def _headline_of_round(group: Sequence[Event]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """Attempts of a task that ended alike, one after another, the newest steps first."""
+    """Consecutive attempts of a task that ended alike, the newest steps first."""
 
     task: int
     first: int
@@ -110,7 +113,7 @@ class Attempts:
 
     @property
     def text(self) -> str:
-        """All of it in one line."""
+        """Describe all of it in one line."""
         which = f"attempts {self.first} to {self.last}" if self.count > 1 else f"attempt {self.last}"
         where = f" on {self.newest.worker}" if self.newest.worker and self.count == 1 else ""
         times = f"{self.count} times " if self.count > 1 else ""
@@ -123,9 +126,9 @@ class Attempts:
 
 
 def fold_attempts(events: Iterable[Event], redact: Callable[[str], str]) -> list[Attempts]:
-    """Events of tasks, newest first, by attempts; those that failed with the same words, one after another, are one.
+    """Group task events, newest first, by attempt. Consecutive attempts that failed with the same message become one.
 
-    redact: takes secrets out of what they say.
+    redact: removes secrets from messages.
     """
     attempts: dict[tuple[int, int, int], list[Step]] = {}
     for raw in steps_of(list(events)):

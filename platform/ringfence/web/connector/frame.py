@@ -1,4 +1,4 @@
-"""What the tabs of a connector share: who may see them, page or fragment, and the question before an act."""
+"""What the tabs of a connector share: access, page or fragment, and the confirmation of an action."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -26,7 +26,7 @@ from ringfence.web.views import is_fragment, render_gone
 Body = Callable[[HttpRequest, Connector], dict[str, Any]]
 View = Callable[[HttpRequest, str], HttpResponse]
 
-# In this order: what is open holds a refresh back.
+# The order matters: an open dialog delays a refresh.
 _CLOSE = '{"ringfence-close": null, "ringfence-refresh": null}'
 
 
@@ -35,15 +35,15 @@ def find_connector(name: str) -> Connector | None:
 
 
 def stamp_of(row: Connector) -> str:
-    """Differs once there is another configuration or wished state: a still tab then offers to show it."""
+    """Return a value that changes with the configuration or the target state. A still tab then offers to reload."""
     return f"{row.config_offset}.{row.target}.{row.generation}.{int(row.fencing)}"
 
 
 def tab(key: str, *verbs: Verb, still: bool = False, follows: bool = False) -> Callable[[Body], View]:
-    """Makes a tab's view out of what it shows. `verbs`: those needed beside `view`.
+    """Make a tab's view from a function that returns its context. verbs: permissions needed beside `view`.
 
-    `still`: nothing is swapped under the reader but what stands above the tabs; for tabs with something to fill in.
-    `follows`: its table follows all the same, except for what is `data-kept`.
+    still: only the part above the tabs is refreshed, for tabs with forms. follows: the table of a still tab is
+    refreshed as well, except for elements with `data-kept`.
     """
 
     def make(body: Body) -> View:
@@ -65,7 +65,7 @@ def tab(key: str, *verbs: Verb, still: bool = False, follows: bool = False) -> C
 
 
 def _render_no_tab(request: HttpRequest, row: Connector, key: str) -> HttpResponse:
-    """To an address that this connector does not have: it may have been another one's, of the same name."""
+    """Answer for a tab that this connector does not have. A former connector of the same name may have had it."""
     context = {"text": f"Connector {row.name} has no {find_tab(key).word}.", "tone": "bad", "title": "No such page"}
     template = "ringfence/parts/notice.html" if is_fragment(request) else "ringfence/error.html"
     return render(request, template, context, status=404)
@@ -81,8 +81,9 @@ def show(
     follows: bool = False,
     status: int = 200,
 ) -> HttpResponse:
-    """A tab as a page, or to htmx the very part that the page includes. `inner` in what is shown: the templates of
-    still smaller parts, by the id of the element that they are for."""
+    """Render a tab as a page or, for htmx, the part of it. `inner` in the context: the templates of smaller parts, by
+    the id of their target element.
+    """
     known = shown if "look" in shown else {**facts(row), **shown}
     context = {**known, **_frame(request, row, key, known), "still": still, "follows": follows}
     context["body"] = f"ringfence/parts/{key or 'connector_overview'}.html"
@@ -108,7 +109,7 @@ def _frame(request: HttpRequest, row: Connector, key: str, known: dict[str, Any]
 @requires(GET=on_connector(Verb.VIEW))
 @require_safe
 def head(request: HttpRequest, name: str) -> HttpResponse:
-    """What stands above a still tab: `?tab=&stamp=`; says so where the tab below shows what is not there any more."""
+    """Render the part above a still tab: `?tab=&stamp=`. It warns if the tab below shows outdated data."""
     row = find_connector(name)
     if row is None:
         return render_gone(request, name)
@@ -119,27 +120,28 @@ def head(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def ask(request: HttpRequest, row: Connector, part: str, shown: dict[str, Any], status: int = 200) -> HttpResponse:
-    """The question before an act: a dialog's content to htmx, a page of its own else."""
+    """Render a confirmation: a dialog's content for htmx, otherwise a page."""
     context = {**shown, "connector": row, "section": "connectors", "part": f"ringfence/parts/{part}.html"}
     context["may"] = principal_of(request).verbs_on(row.name)
     return render(request, context["part"] if is_fragment(request) else "ringfence/ask.html", context, status=status)
 
 
 def render_done(request: HttpRequest, row: Connector, text: str, tab_key: str, **more: Any) -> HttpResponse:
-    """What was done, in one line with its audit entry; `hint` says what to do next, `undo` is the address that undoes
-    it. The dialog closes; without htmx the tab is shown again."""
+    """Report what was done, in one line with its audit entry. `hint`: the next step; `undo`: the address that undoes
+    it. The dialog closes; without htmx, redirect to the tab.
+    """
     if not is_fragment(request):
         return HttpResponseRedirect(f"/ui/connectors/{quote(row.name, safe='')}/{tab_key}")
     may = principal_of(request).verbs_on(row.name)
     context = {"connector": row, "text": text, "entry": entry_of(request, row.name), "may": may, **more}
     response = render(request, "ringfence/parts/done.html", context)
     response["HX-Retarget"], response["HX-Reswap"] = "#notices", "innerHTML"
-    response["HX-Trigger-After-Swap"] = _CLOSE  # not before: the form that asks is cleared with it
+    response["HX-Trigger-After-Swap"] = _CLOSE  # only after the swap: closing clears the form that sent the request
     return response
 
 
 def render_refused(request: HttpRequest, error: ConnectError | Refused) -> HttpResponse:
-    """That it was not done, and why, where the notices stand; a page without htmx."""
+    """Report a refusal and its reason among the notices; without htmx, on a page."""
     status = record_failure(request, error)
     template = "ringfence/parts/notice.html" if is_fragment(request) else "ringfence/error.html"
     context = {"tone": "bad", "text": error.message, "title": "The action failed", "code": status}
@@ -147,6 +149,6 @@ def render_refused(request: HttpRequest, error: ConnectError | Refused) -> HttpR
 
 
 def record_failure(request: HttpRequest, error: ConnectError | Refused, reason: str = "") -> int:
-    """The status to answer with; the trail is told, too, and keeps the reason that was given."""
+    """Write the failure, with the given reason, to the audit trail. Returns the HTTP status for the answer."""
     note(request, f"{reason}. {error.message}" if reason else error.message)
     return error.status if isinstance(error, Refused) else error.status_code

@@ -1,4 +1,6 @@
-"""The Generations tab: each generation's configuration against the one before, and what its fencing round did."""
+"""The Generations tab: each generation's configuration compared with the previous one, and the steps of its fencing
+round.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -36,8 +38,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class GenerationDetails:
-    """A generation for people. `version`: 0 where none was kept; `failed`: tries of the round that failed;
-    `compared`: the configuration of the generation before was kept."""
+    """A generation for display. version: 0 if none was kept; failed: failed tries of the round; compared: whether the
+    previous generation's configuration was kept.
+    """
 
     row: GenerationRow
     look: Badge
@@ -54,7 +57,7 @@ class GenerationDetails:
 
 
 def changes_between(before: ConfigVersion | None, after: ConfigVersion | None, masker: Masker) -> list[Change]:
-    """What a generation's configuration changed: found on the values, shown with secrets masked."""
+    """Return what a generation's configuration changed: computed on the values, shown with secrets masked."""
     if before is None or after is None or before.pk == after.pk:
         return []
     return changes(before.settings, after.settings, masker)
@@ -62,7 +65,9 @@ def changes_between(before: ConfigVersion | None, after: ConfigVersion | None, m
 
 @tab("generations")
 def generations(request: HttpRequest, row: Connector) -> dict[str, Any]:
-    """A page of generations, the newest first: `?page=`. Configurations only for those who may read them."""
+    """A page of generations, the newest first: `?page=`. Configurations are shown only with the permission to read
+    them.
+    """
     may_read = principal_of(request).may(Verb.VIEW_CONFIG, row.name)
     return _list_generations(row, request.GET.get("page", ""), with_config=may_read)
 
@@ -71,7 +76,7 @@ def _list_generations(connector: Connector, page: str, *, with_config: bool) -> 
     rows = GenerationRow.objects.filter(connector=connector.name).order_by("-generation")
     shown: Page[GenerationRow] = Paginator(rows, PAGE_SIZE).get_page(page)
     listed = list(shown)
-    # One more: the oldest of the page is compared with the one before it.
+    # One more: the oldest of the page is compared with its predecessor.
     older = rows.filter(generation__lt=listed[-1].generation).first() if listed else None
     versions = _versions(connector, [*listed, *([older] if older else [])]) if with_config else {}
     steps = _steps(connector, [row.generation for row in listed])
@@ -106,7 +111,7 @@ def _step(body: Mapping[str, Any], time_ms: int, masker: Masker, connector: Conn
 
 
 def _versions(connector: Connector, rows: Sequence[GenerationRow]) -> dict[int, ConfigVersion]:
-    """The version that each generation was made from: the newest one that is not newer than its configuration."""
+    """Return the version of each generation: the newest that is not newer than its configuration."""
     if not rows:
         return {}
     kept = ConfigVersion.objects.filter(connector=connector.name).order_by("-config_offset")
@@ -118,7 +123,7 @@ def _versions(connector: Connector, rows: Sequence[GenerationRow]) -> dict[int, 
 
 
 def _steps(connector: Connector, wanted: Sequence[int]) -> dict[int, list[tuple[int, dict[str, Any]]]]:
-    """The reports of these rounds, the oldest first, as long as events are kept."""
+    """Return the reports of these rounds, the oldest first, as far as events are kept."""
     events = Event.objects.filter(connector=connector.name, type="round").order_by("-time_ms", "-id")
     found: dict[int, list[tuple[int, dict[str, Any]]]] = {}
     for time_ms, text in reversed(list(events.values_list("time_ms", "body")[:_SHOWN_STEPS])):

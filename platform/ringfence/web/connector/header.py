@@ -1,4 +1,4 @@
-"""What stands above the tabs of a connector, and how its events and offsets are written, for all of them."""
+"""The part above a connector's tabs, and how all tabs format events and offsets."""
 
 import json
 import time
@@ -41,12 +41,12 @@ def now_ms() -> int:
 
 
 def tasks_of(connector: Connector) -> list[Task]:
-    """In their order, without their configurations."""
+    """Return the tasks in order, without their configurations."""
     return list(Task.objects.filter(connector=connector.name, known=True).order_by("number").defer("config"))
 
 
 def facts(connector: Connector, tasks: list[Task] | None = None, masker: Masker | None = None) -> dict[str, Any]:
-    """What stands above the tabs, on each of them. `tasks`, `masker`: where they are at hand already."""
+    """Return the context of the part above the tabs. tasks, masker: pass them if they are at hand."""
     tasks, now = tasks_of(connector) if tasks is None else tasks, now_ms()
     masker, known = masker or Masker([connector.class_name]), known_health()
     config = connector.settings
@@ -78,7 +78,7 @@ def facts(connector: Connector, tasks: list[Task] | None = None, masker: Masker 
 
 
 def wish(connector: Connector) -> str:
-    """What was asked for and is not there yet; "" where the state is what is wanted."""
+    """Return the requested state that is not reached yet; "" if the current state is the requested one."""
     wanted = {"RUNNING": "Resume", "PAUSED": "Pause", "STOPPED": "Stop"}
     reached = {"RUNNING": {"RUNNING", "FAILED", "UNASSIGNED", "RESTARTING", ""}}.get(
         connector.target, {connector.target}
@@ -87,7 +87,7 @@ def wish(connector: Connector) -> str:
 
 
 def failures(tasks: list[Task], masker: Masker, config: dict[str, str]) -> list[Failure]:
-    """Failed tasks grouped by equal traces, the most frequent first."""
+    """Group failed tasks by equal traces, the most frequent first."""
     failed = [task for task in tasks if task.state == "FAILED"]
     numbered = {task.number: task for task in failed}
     found = group_traces((task.number, masker.scrub(task.trace or task.why, config)) for task in failed)
@@ -100,7 +100,7 @@ def _with_its_record(failure: Failure, tasks: list[Task]) -> Failure:
 
 
 def pretty(text: str) -> str:
-    """`{"file":"x"}` as `file: x`, for the eye; nested values stay JSON."""
+    """Format `{"file":"x"}` as `file: x`. Nested values stay JSON."""
     value = json.loads(text)
     if not isinstance(value, dict):
         return text
@@ -111,7 +111,7 @@ def pretty(text: str) -> str:
 
 
 def event_view(event: Event, masker: Masker, config: dict[str, str]) -> EventView:
-    """An event for people, without secrets."""
+    """Return an event for display, without secrets."""
     event.summary = masker.scrub(event.summary, config)
     lowered = event.summary.lower()
     bad = event.type == "warning" or any(word in lowered for word in ("fail", "error", "refused"))

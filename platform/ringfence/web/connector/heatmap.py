@@ -1,4 +1,4 @@
-"""The last hour as a strip of one-minute cells, drawn on the server; the same in words for those who do not see it."""
+"""The last hour as a strip of one-minute cells, drawn on the server, with the same information as text."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from ringfence.web.state_badges import Severity, task_look
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """Lines in a box of `count` x 12, one unit a minute. `runs`: (tone, path data); `marks`: path data of ticks."""
+    """Lines in a box of `count` x 12, one unit per minute. runs: (tone, path data); marks: path data of ticks."""
 
     count: int
     runs: Sequence[tuple[str, str]]
@@ -25,7 +25,7 @@ def _tone(state: str) -> str:
 
 
 def strip(hour: Hour) -> Strip:
-    """Neighbours of one tone are one line; a tick is a fencing round or a restart."""
+    """Draw the strip. Neighbouring cells of one tone become one line; a tick is a fencing round or a restart."""
     paths: dict[str, str] = {}
     at = 0
     for tone, run in groupby(map(_tone, hour.states)):

@@ -1,4 +1,4 @@
-"""The History tab: all that a connector did on one time axis, and what was at one moment of it."""
+"""The History tab: all that a connector did on one time axis, and the details of one moment."""
 
 import time
 from typing import Any, Final, NamedTuple
@@ -27,7 +27,7 @@ _PRESETS: Final = (("1 h", 1), ("6 h", 6), ("24 h", 24), ("3 days", 72), ("30 da
 
 
 class Preset(NamedTuple):
-    """A range to choose, in milliseconds. chosen: it is shown."""
+    """A range to choose, in milliseconds. chosen: it is the current one."""
 
     words: str
     from_ms: int
@@ -37,7 +37,7 @@ class Preset(NamedTuple):
 
 @tab("history", still=True)
 def history(request: HttpRequest, row: Connector) -> dict[str, Any]:
-    """The axis; the page's script asks for the series. `?from=&to=&at=` in milliseconds."""
+    """Show the axis; the page's script fetches the series. `?from=&to=&at=` in milliseconds."""
     now_ms = int(time.time() * 1000)
     to_ms = _time_of(request, "to", now_ms)
     from_ms = _time_of(request, "from", 0) or to_ms - _hours_to_show(row, now_ms) * _HOUR_MS
@@ -51,7 +51,7 @@ def history(request: HttpRequest, row: Connector) -> dict[str, Any]:
 
 
 def _hours_to_show(row: Connector, now_ms: int) -> int:
-    """A day; less of a connector that is younger, which would be a dot at the right edge."""
+    """Return 24, or fewer for a younger connector, which would otherwise be a dot at the right edge."""
     oldest = history_series.oldest_ms(row.name)
     age_ms = now_ms - oldest if oldest is not None else _DAY_MS
     return next((hours for hours in _FIRST_HOURS if age_ms <= hours * _HOUR_MS), _FIRST_HOURS[-1])
@@ -60,7 +60,7 @@ def _hours_to_show(row: Connector, now_ms: int) -> int:
 @requires(GET=on_connector(Verb.VIEW))
 @require_safe
 def series(request: HttpRequest, name: str) -> HttpResponse:
-    """The points between two times, as JSON."""
+    """Return the points between two times, as JSON."""
     row = find(name)
     to_ms = _time_of(request, "to", int(time.time() * 1000))
     try:
@@ -73,7 +73,7 @@ def series(request: HttpRequest, name: str) -> HttpResponse:
 @requires(GET=on_connector(Verb.VIEW))
 @require_safe
 def moment(request: HttpRequest, name: str) -> HttpResponse:
-    """What was around one time, `?at=`: events, and the version of the configuration."""
+    """Show what happened around `?at=`: events, and the version of the configuration."""
     row = find(name)
     at_ms = _time_of(request, "at", int(time.time() * 1000))
     shown = {"connector": row, "may": principal_of(request).verbs_on(row.name), "at_ms": at_ms, **_look_at(row, at_ms)}

@@ -1,4 +1,4 @@
-"""The Logs tab: the newest lines of a connector's tasks and of workers about it, and how much the tasks tell."""
+"""The Logs tab: the newest log lines of a connector's tasks and of workers about it, and its log level."""
 
 from typing import Any
 from urllib.parse import urlencode
@@ -27,7 +27,7 @@ MINUTES = (5, 15, 60, 240)
 
 @tab("logs", still=True)
 def logs(request: HttpRequest, row: Connector) -> dict[str, Any]:
-    """`?level=&task=&q=&page=`; what means nothing is passed over."""
+    """`?level=&task=&q=&page=`. Invalid values are ignored."""
     level, task, search = (request.GET.get(key, "") for key in ("level", "task", "q"))
     lines = LogLine.objects.filter(connector=row.name).order_by("-id")
     total = lines.count()
@@ -63,7 +63,7 @@ def logs(request: HttpRequest, row: Connector) -> dict[str, Any]:
 @requires(POST=on_connector(Verb.OPERATE).writing())
 @require_POST
 def level(request: HttpRequest, name: str) -> HttpResponse:
-    """How much the tasks tell: `level`, for `minutes`."""
+    """Set the tasks' log level to `level`, for `minutes`."""
     row = find(name)
     wanted, minutes = str(request.POST.get("level", "")), str(request.POST.get("minutes", ""))
     try:

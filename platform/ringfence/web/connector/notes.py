@@ -1,4 +1,4 @@
-"""What people have written about a connector in its configuration: what it is for, whose it is, what to do at night.
+"""Notes that people keep about a connector in its configuration: its purpose, owner and runbook.
 
 Kafka Connect and connectors ignore these settings. Pure.
 """
@@ -16,7 +16,7 @@ _LINKS: Final = ("https://", "http://")
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """Each "" where nothing was written. runbook_link: the address, where the runbook is one that may be followed."""
+    """Each is "" if not set. runbook_link: the address, if the runbook is one that is safe to follow."""
 
     description: str
     owner: str
@@ -31,6 +31,6 @@ class Notes:
 
 
 def read_notes(config: Mapping[str, str]) -> Notes:
-    """Of a connector's configuration; of each the beginning."""
+    """Read the notes from a connector's configuration, each cut to its maximum length."""
     description, owner, runbook = (config.get(name, "").strip()[:_MOST] for name in (DESCRIPTION, OWNER, RUNBOOK))
     return Notes(description, owner, runbook)

@@ -1,4 +1,4 @@
-"""The Offsets tab: what is committed, snapshots, and changes by hand with a preview, a reason and an undo."""
+"""The Offsets tab: committed offsets, snapshots, and manual changes with a preview, a reason and an undo."""
 
 import hashlib
 import json
@@ -58,7 +58,7 @@ def offsets(request: HttpRequest, row: Connector) -> dict[str, Any]:
 @requires(GET=on_connector(Verb.OFFSETS))
 @require_safe
 def editor(request: HttpRequest, name: str) -> HttpResponse:
-    """Every offset as JSON, to be changed; of a connector with an offsets topic of its own, as a worker reads it."""
+    """Show all offsets as editable JSON. For a connector with its own offsets topic, as a worker reads it."""
     row = find_connector(name)
     if row is None:
         return render_gone(request, name)
@@ -73,7 +73,7 @@ def editor(request: HttpRequest, name: str) -> HttpResponse:
 @requires(POST=on_connector(Verb.OFFSETS))
 @require_POST
 def preview(request: HttpRequest, name: str) -> HttpResponse:
-    """What the edited JSON would change, and the question whether to do it. Nothing is changed."""
+    """Show what the edited JSON would change, and ask for confirmation. Nothing is changed."""
     row = find(name)
     try:
         current = reading.offsets(name)["offsets"]
@@ -89,21 +89,21 @@ def preview(request: HttpRequest, name: str) -> HttpResponse:
 @requires(GET=on_connector(Verb.OFFSETS))
 @require_safe
 def reset(request: HttpRequest, name: str) -> HttpResponse:
-    """The question before a reset."""
+    """Show the confirmation of a reset."""
     return _question(request, name, "reset", None)
 
 
 @requires(GET=on_connector(Verb.OFFSETS))
 @require_safe
 def restore(request: HttpRequest, name: str, number: int) -> HttpResponse:
-    """The question before a snapshot is put back: the undo of whatever was changed since it was taken."""
+    """Show the confirmation before a snapshot is restored, which undoes every change since it was taken."""
     return _question(request, name, "snapshot", _snapshot(name, number))
 
 
 @requires(POST=on_connector(Verb.OFFSETS).writing())
 @require_POST
 def snapshot(request: HttpRequest, name: str) -> HttpResponse:
-    """Keep the offsets of this moment."""
+    """Take a snapshot of the current offsets."""
     row = find(name)
     try:
         taken = offset_snapshots.take(name, principal_of(request).name, "asked for")
@@ -117,7 +117,9 @@ def snapshot(request: HttpRequest, name: str) -> HttpResponse:
 @requires(POST=on_connector(Verb.OFFSETS).writing())
 @require_POST
 def move(request: HttpRequest, name: str) -> HttpResponse:
-    """Carry out what a preview showed: the name typed, a reason given, and the offsets still those of the preview."""
+    """Carry out the previewed change: the name must be typed, a reason given, and the offsets unchanged since the
+    preview.
+    """
     row = find(name)
     kind, reason = str(request.POST.get("kind", "")), str(request.POST.get("reason", "")).strip()
     wanted = _snapshot(name, int(given)) if (given := str(request.POST.get("snapshot", ""))).isdigit() else None
@@ -149,7 +151,7 @@ def move(request: HttpRequest, name: str) -> HttpResponse:
 def _carry_out(
     request: HttpRequest, row: Connector, kind: str, wanted: OffsetSnapshot | None, changes: Sequence[OffsetEntry]
 ) -> tuple[offset_moves.Moved, str, str]:
-    """Done, in words, and what to do next."""
+    """Carry out the change. Returns the result, a message, and the next step."""
     user = principal_of(request).name
     if kind == "reset":
         return offset_moves.reset(row.name, user), "Offsets reset.", "Resume to start from the beginning."
@@ -213,7 +215,7 @@ def _row(entry: Mapping[str, Any]) -> tuple[str, str, str]:
 def _changes(
     request: HttpRequest, kind: str, wanted: OffsetSnapshot | None, current: Sequence[Mapping[str, Any]]
 ) -> list[OffsetEntry]:
-    """What is asked for, against what is committed now. Raises ConnectError."""
+    """Return the requested changes against the currently committed offsets. Raises `ConnectError`."""
     match kind:
         case "offsets":
             return _real(writing.offsets_of({"offsets": _json(request, "changes")}), current)
@@ -226,7 +228,7 @@ def _changes(
 
 
 def _real(entries: Sequence[Mapping[str, Any]], current: Sequence[Mapping[str, Any]]) -> list[OffsetEntry]:
-    """Those that differ from what is committed."""
+    """Return the entries that differ from the committed offsets."""
     shown = offset_snapshots.preview(entries, current)
     return [{"partition": each["partition"], "offset": each["after"]} for each in shown if each["changes"]]
 
@@ -236,7 +238,7 @@ def _json(request: HttpRequest, field: str) -> object:
 
 
 def _digest(entries: Sequence[Mapping[str, Any]]) -> str:
-    """Of offsets, in whatever order they were read."""
+    """Return a digest of offsets that does not depend on their order."""
     texts = sorted(pack([each["partition"], each["offset"]]) for each in entries)
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:32]
 

@@ -1,4 +1,4 @@
-"""The Overview tab: the last hour of each task, records per second, how long commits take, and what happened last."""
+"""The Overview tab: the last hour of each task, records per second, commit latency, and the latest events."""
 
 import json
 from collections.abc import Iterable
@@ -39,7 +39,9 @@ class GenerationView:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """How long a task's commits took in the minute before its last report; `share`: of the slowest task's mean."""
+    """The mean commit time of a task in the minute before its last report. share: relative to the
+    slowest task's mean.
+    """
 
     task: Task
     mean: float
@@ -50,7 +52,7 @@ class Latency:
 
 @tab("")
 def overview(request: HttpRequest, row: Connector) -> dict[str, Any]:
-    """What is live of a connector; a constant number of queries."""
+    """Return the live context of a connector, with a constant number of queries."""
     now, name = now_ms(), row.name
     masker, config, tasks = Masker([row.class_name]), row.settings, tasks_of(row)
     states = {(name, task.number): (task.state, task.since_ms) for task in tasks}
@@ -87,7 +89,7 @@ def overview(request: HttpRequest, row: Connector) -> dict[str, Any]:
 
 
 def latencies(tasks: Iterable[Task]) -> list[Latency]:
-    """Those of the tasks that have reported commits, the slowest first."""
+    """Return the latencies of the tasks that have reported commits, the slowest first."""
     found = []
     for task in tasks:
         spread = json.loads(task.measures).get("commit_times_ms") or {}
@@ -100,7 +102,7 @@ def latencies(tasks: Iterable[Task]) -> list[Latency]:
 
 
 def _events(name: str) -> list[Event]:
-    """The newest events, a task's steps as one."""
+    """Return the newest events, with a task's steps folded."""
     told = []
     for group in fold(Event.objects.filter(connector=name).order_by("-time_ms", "-id")[: SHOWN_EVENTS * 8]):
         group[0].summary = headline(group)

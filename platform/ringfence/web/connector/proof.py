@@ -1,4 +1,4 @@
-"""The Proof tab: count now whether the connector was exactly once, watch the count, read and keep its report."""
+"""The Proof tab: count whether the connector was exactly once, follow the count, and read and download its report."""
 
 import json
 from typing import Any, Final
@@ -48,7 +48,7 @@ _FORMS: Final = {"json": "application/json", "txt": "text/plain; charset=utf-8"}
 
 @tab("proof", still=True)
 def proof(request: HttpRequest, row: Connector) -> dict[str, Any]:
-    """The newest count, and those before."""
+    """Show the newest count, and earlier ones."""
     runs = list(ProofRun.objects.filter(connector=row.name).defer("report").order_by("-number")[1 : proofs.KEPT])
     return {**_describe(proofs.newest(row.name)), "earlier_proofs": runs}
 
@@ -56,7 +56,7 @@ def proof(request: HttpRequest, row: Connector) -> dict[str, Any]:
 @requires(GET=on_connector(Verb.VIEW))
 @require_safe
 def run(request: HttpRequest, name: str) -> HttpResponse:
-    """The part that shows one count, the newest or `?number=`; it asks again while the count goes on."""
+    """Show one count, the newest or `?number=`. The part refreshes itself while the count runs."""
     row = find(name)
     number = request.GET.get("number", "")
     found = proofs.find(row.name, int(number) if number.isascii() and number.isdigit() and len(number) < 9 else None)
@@ -66,7 +66,7 @@ def run(request: HttpRequest, name: str) -> HttpResponse:
 @requires(POST=on_connector(Verb.OPERATE).writing())
 @require_POST
 def count(request: HttpRequest, name: str) -> HttpResponse:
-    """Begin to count."""
+    """Start a count."""
     row = find(name)
     try:
         started = proofs.start(row, principal_of(request).name)
@@ -82,7 +82,7 @@ def count(request: HttpRequest, name: str) -> HttpResponse:
 @requires(GET=on_connector(Verb.VIEW))
 @require_safe
 def download(request: HttpRequest, name: str, number: int, form: str) -> HttpResponse:
-    """The report as a file: `json`, or `txt` for people."""
+    """Download the report: `json`, or `txt` for people."""
     row = find(name)
     if form not in _FORMS:
         raise Http404("A report can be had as json and as txt")

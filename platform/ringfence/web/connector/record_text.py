@@ -1,4 +1,4 @@
-"""Bytes of a record as something a person can read: JSON, text, or hexadecimal; never control characters."""
+"""Decodes a record's bytes into readable text: JSON, text, or hexadecimal, never control characters."""
 
 import base64
 import json
@@ -10,7 +10,7 @@ _PLAIN = "\n\r\t"
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """`kind`: null, empty, JSON, text, or hex; `size` in bytes, of the whole; `cut`: only its beginning is shown."""
+    """kind: null, empty, JSON, text, or hex; size: of the whole, in bytes; cut: whether only its beginning is shown."""
 
     kind: str
     text: str
@@ -19,7 +19,7 @@ class Decoded:
 
 
 def decode(encoded: str | None, size: int) -> Decoded:
-    """`encoded`: the beginning in Base64, None for null."""
+    """Decode the Base64 of the beginning of a field; None for null."""
     if encoded is None:
         return Decoded("null", "null", 0, cut=False)
     data = base64.b64decode(encoded)
@@ -36,7 +36,7 @@ def decode(encoded: str | None, size: int) -> Decoded:
 
 
 def _as_text(data: bytes, *, cut: bool) -> str | None:
-    """UTF-8 with nothing in it that is not shown as itself; a character that the cut went through is left out."""
+    """Decode UTF-8, if every character is printable. A character cut in half at the end is dropped."""
     for shorter in range(4 if cut else 1):
         try:
             text = data[: len(data) - shorter].decode()
@@ -47,12 +47,12 @@ def _as_text(data: bytes, *, cut: bool) -> str | None:
 
 
 def _as_json(text: str) -> str | None:
-    """An object or a list, indented; single values are as good as text."""
+    """Indent an object or a list. Return None for single values, which are readable as text."""
     if not text.lstrip().startswith(("{", "[")):
         return None
     try:
         pretty = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
     except (ValueError, RecursionError):
         return None
-    # What was written as an escape must not come to life here.
+    # A character that was escaped must stay escaped.
     return pretty if all(char.isprintable() or char == "\n" for char in pretty) else text

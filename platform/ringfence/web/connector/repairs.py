@@ -1,7 +1,8 @@
-"""What helps where a record fails a task: set it aside, change the setting that cannot take it, go back.
+"""Repairs for a record that fails a task: divert it to a dead letter queue, change the setting that rejects it, or roll
+back.
 
-Each asks first. A repair is a change of the configuration: it is validated, audited and kept as a version, as one from
-the form is.
+Each asks for confirmation. A repair is a configuration change: it is validated, audited and kept as a version, like one
+from the form.
 """
 
 import re
@@ -32,7 +33,7 @@ _EDITS = on_connector(Verb.EDIT, Verb.VIEW_CONFIG)
 @requires(GET=_EDITS, POST=on_connector(Verb.EDIT, Verb.VIEW_CONFIG).writing())
 @require_http_methods(["GET", "HEAD", "POST"])
 def dead_letter(request: HttpRequest, name: str) -> HttpResponse:
-    """Bad records go to a dead letter queue from now on, this one too."""
+    """Send bad records, including this one, to a dead letter queue from now on."""
     row = find_connector(name)
     if row is None:
         return render_gone(request, name)
@@ -42,14 +43,14 @@ def dead_letter(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _topic_of(name: str) -> str:
-    """A connector may be called what no topic can be."""
+    """Return a valid topic name: a connector's name may have characters that a topic's cannot."""
     return re.sub(r"[^a-zA-Z0-9._-]", "-", name)[:235] + "-dead-letters"
 
 
 @requires(GET=_EDITS, POST=on_connector(Verb.EDIT, Verb.VIEW_CONFIG).writing())
 @require_http_methods(["GET", "HEAD", "POST"])
 def setting(request: HttpRequest, name: str) -> HttpResponse:
-    """`?task=`: another value for the settings of the transform or converter that its record failed at."""
+    """`?task=`: change the settings of the transform or converter that failed on the record."""
     row = find_connector(name)
     if row is None:
         return render_gone(request, name)
@@ -69,7 +70,7 @@ def setting(request: HttpRequest, name: str) -> HttpResponse:
 @requires(GET=_EDITS)
 @require_safe
 def rollback(request: HttpRequest, name: str) -> HttpResponse:
-    """The question of the newest version that differs from the configuration now."""
+    """Confirm the rollback to the newest version that differs from the current configuration."""
     row = find_connector(name)
     if row is None:
         return render_gone(request, name)

@@ -1,4 +1,4 @@
-"""The Snapshots tab of PostgresSource: how far the initial snapshot is, and tables that are read again on request."""
+"""The Snapshots tab of PostgresSource: progress of the initial snapshot, and incremental snapshots on request."""
 
 import re
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from ringfence.web.state_badges import Badge, Severity
 from ringfence.web.views import find, render_gone
 
 SHOWN: Final = 100
-"""Tables of each snapshot; those that are left come first."""
+"""The most tables to show per snapshot; unfinished ones come first."""
 _READING: Final = Badge("Reading", "loader", Severity.MOTION, "Its rows are being read.")
 _PAUSED: Final = Badge("Paused", "circle-pause", Severity.REST, "It continues after the last committed row.")
 _WAITING: Final = Badge("Waiting", "hourglass", Severity.REST, "The connector is not running.")
@@ -36,7 +36,7 @@ _HINT: Final = "Its task carries it out between two transactions of the stream. 
 
 @tab("snapshots", still=True, follows=True)
 def snapshots(request: HttpRequest, row: Connector) -> dict[str, Any]:
-    """What is committed of both kinds of snapshots."""
+    """Return the committed progress of both kinds of snapshots."""
     tasks = tasks_of(row)
     initial, incremental = find_initial_snapshot(row, tasks), find_progress(row, tasks)
     state = incremental.state
@@ -65,7 +65,7 @@ def _span(seconds: float | None) -> str:
 @require_http_methods(["GET", "HEAD", "POST"])
 @ensure_csrf_cookie
 def start(request: HttpRequest, name: str) -> HttpResponse:
-    """GET asks for the tables: `tables`, a regular expression a line."""
+    """Show the form for the tables on GET; start on POST. `tables`: one regular expression per line."""
     given = str((request.POST if request.method == "POST" else request.GET).get("tables", ""))
     patterns = [line.strip() for line in given.splitlines() if line.strip()]
     told = "Asked for an incremental snapshot."
@@ -76,7 +76,7 @@ def start(request: HttpRequest, name: str) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @ensure_csrf_cookie
 def stop(request: HttpRequest, name: str) -> HttpResponse:
-    """GET asks first. `table`: a regular expression for those that are taken out; without it, all."""
+    """Confirm on GET; stop on POST. `table`: a regular expression of the tables to remove; without it, all."""
     table = str((request.POST if request.method == "POST" else request.GET).get("table", ""))
     shown = {"table": table, "table_name": _unescape(table)}
     told = f"Asked to leave out {_unescape(table)}." if table else "Asked to stop the incremental snapshot."
@@ -84,7 +84,7 @@ def stop(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def hold(kind: str, told: str) -> Callable[[HttpRequest, str], HttpResponse]:
-    """The view that pauses, or resumes."""
+    """Return the view that pauses, or resumes."""
 
     @requires(POST=on_connector(Verb.OFFSETS).writing())
     @require_POST
@@ -106,7 +106,9 @@ resume = hold(RESUME, "Asked to resume the incremental snapshot.")
 def _answer(
     request: HttpRequest, name: str, kind: str, tables: list[str], told: str, question: tuple[str, dict[str, Any]]
 ) -> HttpResponse:
-    """Ask, or do what was asked for; question: the part that asks, and what it shows. It asks again where refused."""
+    """Show the form, or carry out the request. question: the template of the form, and its context. A refusal shows the
+    form again.
+    """
     row = find_connector(name)
     if row is None:
         return render_gone(request, name)
@@ -126,7 +128,7 @@ def _send(request: HttpRequest, row: Connector, kind: str, tables: list[str]) ->
 
 
 def _unescape(pattern: str) -> str:
-    """A table's name out of the expression that matches nothing else."""
+    """Return the table's name from the expression that matches only that table."""
     return re.sub(r"\\(.)", r"\1", pattern)
 
 

@@ -1,4 +1,4 @@
-"""The tabs of a connector in five groups, so that somebody finds one by what it is about."""
+"""The tabs of a connector, in five groups by subject."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ def _has_every_connector(_row: Connector) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """`key`: the last segment of its address, "" for the connector's own; `group`: of GROUPS; `is_for`: the connectors
-    that have it. Its views are in the module of `web.connector` with its name, which lists them in `urlpatterns`.
+    """key: the last segment of its address, "" for the connector's own page; group: one of `GROUPS`; is_for: whether a
+    connector has it. The module of `web.connector` with its name has its views, and lists them in `urlpatterns`.
     """
 
     key: str
@@ -24,13 +24,13 @@ class Tab:
 
     @property
     def module(self) -> str:
-        """Imported by its name, as the tabs' modules import this one."""
+        """Return its module, imported lazily because the tabs' modules import this one."""
         return f"ringfence.web.connector.{self.key.replace('-', '_') or 'overview'}"
 
 
 @dataclass(frozen=True, slots=True)
 class TabGroup:
-    """As a page shows it: `tabs` are its own, and its link leads to the first of them."""
+    """A group for display. tabs: those it contains; its link leads to the first."""
 
     key: str
     word: str
@@ -46,7 +46,7 @@ GROUPS = (
     ("configuration", "Configuration", "sliders-horizontal"),
     ("activity", "Activity", "history"),
 )
-"""A key, a word and an icon each, in their order."""
+"""The key, title and icon of each group, in display order."""
 
 TABS = (
     Tab("", "Summary", "overview"),
@@ -63,17 +63,17 @@ TABS = (
     Tab("timeline", "Timeline", "activity"),
     Tab("logs", "Logs", "activity"),
 )
-"""A new tab is one line here, one module and its template."""
+"""To add a tab: one line here, one module and its template."""
 _BY_KEY = {tab.key: tab for tab in TABS}
 
 
 def find_tab(key: str) -> Tab:
-    """The tab with this address. A `KeyError` if there is none."""
+    """Return the tab with this key. Raises `KeyError` if there is none."""
     return _BY_KEY[key]
 
 
 def tab_groups(key: str, row: Connector) -> list[TabGroup]:
-    """The groups with this connector's tabs; current is the one that holds this tab."""
+    """Return the groups with this connector's tabs. current: the group of this tab."""
     here = _BY_KEY[key].group if key in _BY_KEY else ""
     tabs = [tab for tab in TABS if tab.is_for(row)]
     return [

@@ -1,5 +1,5 @@
-"""The task strip: a row per task, a cell per minute of the last hour, coloured by the worst state in it, with ticks for
-commits, fences and restarts; drawn on the server, and told as text and as a table, too.
+"""The task strip: one row per task, one cell per minute of the last hour, coloured by its worst state, with ticks for
+commits, fencing rounds and restarts. It is drawn on the server, and available as text and as a table.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ SHOWN = 50
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """SVG path data in a box of WIDTH x HEIGHT, and the same in words. `task` None: the connector itself."""
+    """SVG path data in a box of WIDTH x HEIGHT, and the same as text. task: None for the connector itself."""
 
     task: int | None
     cells: Sequence[tuple[Severity, str]]
@@ -29,7 +29,7 @@ class Strip:
 
 
 def strip(task: int | None, cells: Sequence[Cell]) -> Strip:
-    """One row of the picture."""
+    """Draw one row."""
     paths: dict[Severity, list[str]] = {}
     begin = 0
     for index in range(1, len(cells) + 1):
@@ -58,7 +58,7 @@ def _ticks(cells: Sequence[Cell], what: str, line: str) -> str:
 
 
 def _summary(cells: Sequence[Cell]) -> str:
-    """The picture in words."""
+    """Describe the row as text."""
     minutes: dict[str, int] = {}
     for cell in cells:
         if cell.state:
@@ -74,7 +74,7 @@ def _summary(cells: Sequence[Cell]) -> str:
 
 
 def strips(found: Mapping[Key, Sequence[Cell]], connector: str, wanted: Iterable[int]) -> list[Strip]:
-    """The rows of these tasks; above them the connector's own, where it was fenced."""
+    """Return the rows of these tasks, and above them the connector's own if it had fencing rounds."""
     rows = [strip(task, found[connector, task]) for task in wanted if (connector, task) in found]
     itself = found.get((connector, ITSELF))
     return [strip(None, itself), *rows] if itself and any(cell.fences for cell in itself) else rows
@@ -89,10 +89,10 @@ _ROW = (
 
 
 def table(found: Mapping[Key, Sequence[Cell]], connector: str) -> SafeString:
-    """The minutes in which something happened, the newest first, of all tasks together: rows of a table.
+    """Return table rows for the minutes with activity, the newest first, of all tasks together.
 
-    Not a template's work: sixty rows of it took half of the time of the whole page, which open pages fetch again and
-    again. Nothing but numbers and words of ours is in it.
+    Not a template: rendering sixty rows took half of the page's time, and open pages fetch it again and again. It
+    contains only numbers and our own words.
     """
     every = join_strips([cells for (name, _), cells in found.items() if name == connector])
     last = every[-1].minute if every else 0
@@ -108,6 +108,6 @@ def table(found: Mapping[Key, Sequence[Cell]], connector: str) -> SafeString:
 
 
 def rates(found: Mapping[Key, Sequence[Cell]], connector: str) -> list[float]:
-    """Records of each minute, the oldest first; the last one is running."""
+    """Return the records of each minute, the oldest first; the last minute is still running."""
     tasks = [cells for (name, task), cells in found.items() if name == connector and task != ITSELF]
     return [float(cell.records) for cell in join_strips(tasks)]

@@ -1,4 +1,4 @@
-"""The Tasks tab: each task's state, worker, generation, attempts and next automatic restart; what they went through."""
+"""The Tasks tab: each task's state, worker, generation, attempts and next automatic restart, and its history."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,8 +26,9 @@ STEPS = 400
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
-    """A task for people. `totals`: over all of its attempts; `cause`: of a failed one; `restart`: what is said of its
-    next automatic restart; `generation`: counted from 1, 0 where that is not known."""
+    """A task for display. totals: over all of its attempts; cause: why it failed; restart: why it does not restart
+    automatically; generation: counted from 1, 0 if unknown.
+    """
 
     task: Task
     totals: RecordTotals
@@ -90,7 +91,7 @@ def _restart(task: Task) -> str:
 
 
 def _attempts(row: Connector, masker: Masker, config: dict[str, str]) -> list[Attempts]:
-    """The newest attempts, as long as events are kept."""
+    """Return the newest attempts, as far as events are kept."""
     events = Event.objects.filter(connector=row.name, type="task", task__isnull=False).order_by("-time_ms", "-id")
     return fold_attempts(events[:STEPS], lambda said: masker.scrub(said, config))
 

@@ -1,4 +1,4 @@
-"""The Timeline tab: what happened to a connector, and who did what to it, in one list, newest first."""
+"""The Timeline tab: a connector's events and the actions on it, in one list, newest first."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -41,7 +41,7 @@ _OUTCOMES = {
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the list. `id` is its anchor; `steps`: what is folded in it, with times."""
+    """One line of the list. id: its anchor; steps: what is folded into it, with times."""
 
     id: str
     kind: str
@@ -55,7 +55,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A filter, with how many lines it holds."""
+    """A filter, with its number of lines."""
 
     key: str
     word: str
@@ -66,7 +66,9 @@ class Kind:
 
 @tab("timeline")
 def timeline(request: HttpRequest, row: Connector) -> dict[str, Any]:
-    """Events and audit entries in one list: `?kind=&page=`. The latter for those who may read configurations."""
+    """Return events and audit entries in one list: `?kind=&page=`. Audit entries require the permission to read
+    configurations.
+    """
     return _list_lines(row, principal_of(request), request.GET.get("kind", ""), request.GET.get("page", ""))
 
 
@@ -77,7 +79,7 @@ def _list_lines(connector: Connector, who: Principal, kind: str, page: str) -> d
     counts = {**dict(counted), AUDIT: audit.count()}
     chosen = kind if kind in KINDS or kind in counts else ""
     keys = [*KINDS, *sorted(counts.keys() - KINDS.keys())]
-    # Their numbers first, in the order of the list; then the rows of one page only.
+    # Sort the ids of all lines first; then read the rows of one page only.
     every: QuerySet[Any, Any] = _stamps(events if chosen in ("", AUDIT) else events.filter(type=chosen), "event")
     trail = _stamps(audit, AUDIT)
     if chosen == AUDIT:
@@ -109,7 +111,7 @@ def _lines(stamps: list[tuple[int, int, str]], connector: Connector) -> list[Lin
     audit = AuditEntry.objects.in_bulk([key for _, key, source in stamps if source == AUDIT])
     masker, config = Masker([connector.class_name]), connector.settings
     found = [_of_entry(entry, masker, config) for entry in audit.values()]
-    # An old one may have been dropped in between.
+    # An old row may have been dropped since.
     told = [events[key] for _, key, source in stamps if source != AUDIT and key in events]
     for group in fold(event for event in told if not _is_audited(event, audit.values())):
         steps = [(masker.scrub(event.summary, config), event.time_ms) for event in group] if len(group) > 1 else []
@@ -123,7 +125,7 @@ def _lines(stamps: list[tuple[int, int, str]], connector: Connector) -> list[Lin
 
 
 def _is_audited(event: Event, entries: Iterable[AuditEntry]) -> bool:
-    """A command that was carried out for somebody, whose entry in the audit trail says the same and more."""
+    """Return whether a user's audit entry covers this command's event, and in more detail."""
     if event.type != "command" or json.loads(event.body).get("outcome") != "done":
         return False
     return any(abs(entry.time_ms - event.time_ms) < _SAME_MS for entry in entries if entry.outcome == Outcome.DONE)
@@ -139,7 +141,7 @@ def _of_entry(entry: AuditEntry, masker: Masker, config: dict[str, str]) -> Line
 
 
 def _action(entry: AuditEntry) -> str:
-    """What was done; a creation needs the permission `edit`, too."""
+    """Describe the action. A creation is audited under the permission `edit`, too."""
     created = entry.action == "edit" and entry.outcome == Outcome.DONE and not json.loads(entry.before or "null")
     return "create" if created and json.loads(entry.after or "null") else entry.action
 

@@ -1,7 +1,7 @@
-"""The Topics tab: where the connector has written to, and the last records of one of them.
+"""The Topics tab: the topics that the connector has written to, and the last records of one of them.
 
-Records are other people's data: reading them takes the verb `view-data`, is possible only of topics that this connector
-has itself written to, and leaves an audit entry.
+Reading records requires the `view-data` permission, is possible only for topics that this connector has written to, and
+leaves an audit entry.
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ _SEEN = {
 
 @dataclass(frozen=True, slots=True)
 class DisplayedRecord:
-    """A record for people."""
+    """A record for display."""
 
     partition: int
     offset: int
@@ -57,7 +57,7 @@ class DisplayedRecord:
 
 @tab("topics", still=True)
 def topics(request: HttpRequest, row: Connector) -> dict[str, Any]:
-    """The topics alone; records are asked for one topic at a time."""
+    """Return the topics only. Records are read for one topic at a time."""
     found = list(ActiveTopic.objects.filter(connector=row.name).order_by("topic"))
     return {
         "topics": found,
@@ -70,7 +70,7 @@ def topics(request: HttpRequest, row: Connector) -> dict[str, Any]:
 @requires(POST=on_connector(Verb.VIEW_DATA).writing())
 @require_POST
 def records(request: HttpRequest, name: str) -> HttpResponse:
-    """The last records of `topic`, read at `level`. A POST, since it leaves an audit entry."""
+    """Show the last records of `topic`, read at `level`. A POST, because it leaves an audit entry."""
     row = find(name)
     topic, level = str(request.POST.get("topic", "")), str(request.POST.get("level", LEVELS[0]))
     try:

@@ -1,4 +1,4 @@
-"""Shows traces to people: the root cause first, with the message and class of the original error, and a hint."""
+"""Formats traces: the root cause first, with the message and class of the original error, and a hint."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
-"""The Transactions tab: a lane per task, drawn on the server from what the task reports, nothing else.
+"""The Transactions tab: a lane per task, drawn on the server from the task's reports only.
 
-A task reports at most once a second. A transaction that was open in a report is drawn from its beginning to its end;
-shorter ones that ended between two reports are one bar together, and the table says how many they are. From the last
-report of an attempt to the start of the next one is a bar of its own: what was open then is not in any report.
+A task reports at most once a second. A transaction that was open in a report is drawn from beginning to end; shorter
+ones that ended between two reports share one bar, and the table gives their number. The time from an attempt's last
+report to the next attempt's start is a bar of its own: no report covers what was open then.
 """
 
 import json
@@ -31,7 +31,7 @@ _ENDED = Badge(
 
 @dataclass(frozen=True, slots=True)
 class EndedTransaction:
-    """Transactions that ended between two reports of a task; with none, the time between two of its attempts."""
+    """Transactions that ended between two reports of a task. Without any, the time between two of its attempts."""
 
     began_ms: int
     ended_ms: int
@@ -69,7 +69,7 @@ class Lane:
 
     @property
     def is_live(self) -> bool:
-        """Whether its attempt is at work, so that the lane soon looks different."""
+        """Return whether its attempt is running, so that the lane will change soon."""
         return self.is_open or self.task.state == "RUNNING"
 
     @property
@@ -81,19 +81,19 @@ class Lane:
 
 
 def list_ended(task: Task, since_ms: int) -> list[EndedTransaction]:
-    """What the task's last reports tell, the oldest first."""
+    """Return the contents of the task's last reports, the oldest first."""
     told = (EndedTransaction(*item[2:7]) for item in json.loads(task.recent) if len(item) >= 7)
     return [each for each in told if each.ended_ms > since_ms]
 
 
 def open_now(task: Task) -> bool:
-    """Whether the attempt that is to run has a transaction open, as it last said itself."""
+    """Return whether the placed attempt has a transaction open, by its own last report."""
     same = (task.live_generation, task.live_attempt) == (task.generation, task.attempt)
     return same and task.state in ("RUNNING", "PAUSED") and task.open_since_ms > 0
 
 
 def _bar(began_ms: int, ended_ms: int, height: float, start_ms: int) -> str:
-    """A rectangle as path data; it ends where the transaction ended, and is cut at the left edge."""
+    """Return a rectangle as path data. It ends where the transaction ended, and is cut at the left edge."""
     scale = WIDTH / SPAN_MS
     right = min(float(WIDTH), (ended_ms - start_ms) * scale)
     left = max(0.0, min((began_ms - start_ms) * scale, right - _NARROWEST))
@@ -101,7 +101,7 @@ def _bar(began_ms: int, ended_ms: int, height: float, start_ms: int) -> str:
 
 
 def lanes(tasks: Iterable[Task], now_ms: int) -> list[Lane]:
-    """One lane for each task, all to the same scale."""
+    """Draw one lane per task, all on the same scale."""
     start_ms = now_ms - SPAN_MS
     of = [(task, list_ended(task, start_ms)) for task in tasks]
     peak = max(
@@ -146,7 +146,7 @@ def _lane(task: Task, told: Sequence[EndedTransaction], peak: int, now_ms: int) 
 
 
 def show_lanes(connector: Connector, page: str, now_ms: int) -> dict[str, Any]:
-    """A page of lanes, for the template."""
+    """Return a page of lanes, for the template."""
     tasks = Task.objects.filter(connector=connector.name, known=True).order_by("number")
     shown: Page[Task] = Paginator(tasks, PAGE_SIZE).get_page(page)
     drawn = lanes(shown, now_ms)
@@ -154,6 +154,6 @@ def show_lanes(connector: Connector, page: str, now_ms: int) -> dict[str, Any]:
 
 
 def list_workers(connector: Connector) -> list[str]:
-    """The workers that run its tasks."""
+    """Return the workers that run its tasks."""
     of_tasks = Task.objects.filter(connector=connector.name, known=True).exclude(worker="")
     return sorted(set(of_tasks.values_list("worker", flat=True)))

@@ -1,4 +1,4 @@
-"""The Transactions tab: a lane for each task, with what was committed, aborted and is open."""
+"""The Transactions tab: a lane for each task, with its committed, aborted and open transactions."""
 
 from typing import Any
 

@@ -1,1 +1,1 @@
-"""The documents of the product, at `/ui/docs`."""
+"""The product's documentation, at `/ui/docs`."""

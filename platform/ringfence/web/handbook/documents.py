@@ -1,4 +1,4 @@
-"""The product's documents (docs/*.md, in the wheel as ringfence/docs): their sections, and each as HTML."""
+"""The product's documents (docs/*.md, in the wheel ringfence/docs): their sections, and each as HTML."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ ADDRESS = "/ui/docs"
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading. `level` is 1 for the title of the document, whose address has no anchor."""
+    """A heading. level: 1 for the document's title, whose address has no anchor."""
 
     document: str
     title: str
@@ -33,7 +33,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """`name` is the file's, without `.md`."""
+    """name: the file's, without `.md`."""
 
     name: str
     title: str
@@ -43,12 +43,12 @@ class Document:
 
 @cache
 def documents() -> dict[str, Document]:
-    """All documents by name. They come with the release, so they are read once."""
+    """Return all documents by name. They ship with the release, so they are read once."""
     return {path.stem: _read(path) for path in sorted(FOLDER.glob("*.md"))}
 
 
 def search_headings(words: str) -> list[Section]:
-    """Sections whose heading, with the title of its document, holds every word; titles of documents first."""
+    """Return the sections whose heading, together with the document's title, contains every word; titles first."""
     wanted = words.casefold().split()
     found = [
         section
@@ -67,7 +67,7 @@ def _read(path: Path) -> Document:
         if token.children:
             token.children = list(lead_links(token.children, _target))
     html = str(RENDERER.renderer.render(tokens, RENDERER.options, {}))
-    # Wide tables and code scroll by themselves, also by the keyboard. Text holds no such tag: it is escaped.
+    # Wide tables and code scroll by themselves, also by keyboard. Text cannot contain these tags: it is escaped.
     html = html.replace("<table>", '<div class="wide-table" tabindex="0"><table>').replace("</table>", "</table></div>")
     html = html.replace("<pre>", '<pre tabindex="0">')
     title = next((section.title for section in sections if section.level == 1), path.stem)
@@ -75,7 +75,7 @@ def _read(path: Path) -> Document:
 
 
 def _name_headings(document: str, tokens: Sequence[Token]) -> Iterator[Section]:
-    """Gives each heading the anchor that GitHub gives it, so that a link holds in both places."""
+    """Give each heading the same anchor as GitHub does, so that links work in both places."""
     taken: dict[str, int] = {}
     for heading, inline in pairwise(tokens):
         if heading.type != "heading_open":
@@ -90,7 +90,7 @@ def _name_headings(document: str, tokens: Sequence[Token]) -> Iterator[Section]:
 
 
 def _target(link: str) -> str | None:
-    """Links between documents lead to their pages. A file that is not served here has none."""
+    """Return the page that a link between documents leads to; None for a file that is not served here."""
     if link.startswith(("#", *WEB)):
         return link
     page, mark, anchor = link.partition("#")

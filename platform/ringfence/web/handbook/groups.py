@@ -1,4 +1,4 @@
-"""How the documents stand in their list."""
+"""The order of the documents in their list."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -14,11 +14,13 @@ GROUPS: Final = {
     "Operations": ("deployment", "operations", "access", "alerts", "dead-letters", "backup"),
     "Interfaces": ("rest-api", "api-v1", "command-line"),
 }  # fmt: skip
-"""Names of documents, in the order in which people need them."""
+"""Names of documents, in the order in which readers need them."""
 
 
 def group(documents: Iterable[Document]) -> list[tuple[str, list[Document]]]:
-    """The title of each group and its documents. Measurements come last, with whatever has no place yet."""
+    """Return the title of each group with its documents. Measurements come last, with documents that
+    have no group yet.
+    """
     left = {document.name: document for document in documents}
     groups = [(title, [left.pop(name) for name in names if name in left]) for title, names in GROUPS.items()]
     return [(title, found) for title, found in [*groups, ("Measurements", list(left.values()))] if found]

@@ -1,4 +1,4 @@
-"""The pages below `/ui/docs`, for everybody who is logged in: they say nothing of this installation."""
+"""The pages below `/ui/docs`, for every logged-in user: they contain nothing about this installation."""
 
 from urllib.parse import quote
 
@@ -15,7 +15,7 @@ from ringfence.web.views import is_fragment, with_token
 @requires(GET=PUBLIC)
 @require_safe
 def lead(request: HttpRequest, name: str = "") -> HttpResponse:
-    """`/docs` and `/docs/<name>`, which people type, lead to the pages. These ask for a login."""
+    """Redirect `/docs` and `/docs/<name>`, which people type, to the pages, which require a login."""
     return HttpResponseRedirect(f"{ADDRESS}/{quote(name, safe='')}" if name else ADDRESS)
 
 
@@ -23,7 +23,7 @@ def lead(request: HttpRequest, name: str = "") -> HttpResponse:
 @require_safe
 @with_token
 def contents(request: HttpRequest) -> HttpResponse:
-    """All documents; with `?search=`, the sections whose headings match."""
+    """Show all documents; with `?search=`, the sections whose headings match."""
     search = request.GET.get("search", "").strip()[:100]
     every = documents()
     shown = {
@@ -40,7 +40,7 @@ def contents(request: HttpRequest) -> HttpResponse:
 @require_safe
 @with_token
 def document(request: HttpRequest, name: str) -> HttpResponse:
-    """One document, with its sections beside it."""
+    """Show one document, with its sections beside it."""
     found = documents().get(name)
     if found is None:
         raise Http404(f"There is no document {name}: /ui/docs lists them all")

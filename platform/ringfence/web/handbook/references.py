@@ -1,6 +1,6 @@
-"""Which section of the documents explains a setting, an error or a check.
+"""Which section of the documentation explains a setting, an error or a check.
 
-Titles stand beside the addresses, so that a form reads no documents. A test looks each of them up.
+Titles are stored with the addresses, so that a form reads no documents. A test checks each of them.
 """
 
 import functools
@@ -13,7 +13,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """`section`: document#anchor; `title`: its heading."""
+    """section: document#anchor; title: its heading."""
 
     section: str
     title: str
@@ -58,7 +58,7 @@ SETTINGS: Final[_Table] = (
     (r"auto\.restart\..*", RESTARTS),
     (r"name|connector\..*|tasks\.max.*|transaction\.boundary.*|config\.action\.reload", COMMON),
 )
-"""Of every connector."""
+"""Settings of every connector."""
 
 CONNECTORS: Final[dict[str, _Table]] = {
     "SqlSource": [
@@ -79,7 +79,7 @@ CONNECTORS: Final[dict[str, _Table]] = {
         (r"max\.body\.bytes|queue\..*", Reference("webhooks#limits", "Limits")),
     ],
 }
-"""Own settings of built-in connectors, by the name that users write; for others: their section in connectors.md."""
+"""Settings of built-in connectors, by the connector's short name; for the others, their section in connectors.md."""
 
 CHECKS: Final[_Table] = (
     (r"share group.*|input topic .*", _SHARE_CHECKS),
@@ -92,7 +92,7 @@ CHECKS: Final[_Table] = (
 
 
 def explain_setting(name: str, class_name: str) -> Reference | None:
-    """None: the plugin is not one of the documents' and the setting is its own."""
+    """Return the section about a setting; None for a setting of a plugin that is not documented here."""
     found = _find(SETTINGS, name)
     if found is not None or class_name.startswith("io.debezium."):
         return found or DEBEZIUM
@@ -103,13 +103,13 @@ def explain_setting(name: str, class_name: str) -> Reference | None:
 
 
 def explain_check(name: str) -> Reference | None:
-    """A check of preflight, by its name."""
+    """Return the section about a preflight check, by its name."""
     return _find(CHECKS, name)
 
 
 @functools.cache
 def _find_built_in() -> frozenset[str]:
-    """The names of our own connectors."""
+    """Return the names of our own connectors."""
     found = entry_points(group="ringfence.connectors")
     return frozenset(each.name for each in found if each.value.startswith("ringfence.connectors.builtin."))
 

@@ -1,1 +1,1 @@
-"""Webhooks: requests from anywhere, brought to the tasks that commit them."""
+"""Webhooks: HTTP requests from anywhere, passed to the tasks that commit them."""

@@ -1,4 +1,4 @@
-"""One connection from this web process to a listening task, with many requests on it at once."""
+"""One connection from this web process to a listening task, with many concurrent requests."""
 
 import asyncio
 import logging
@@ -15,16 +15,16 @@ _MOST_UNSENT: Final = 64 * 1024 * 1024
 
 
 class Unreachable(Exception):
-    """The task did not answer: whether the request is committed is not known."""
+    """The task did not answer, so it is unknown whether the request is committed."""
 
 
 class Link:
-    """`opened` to `close`. Any number of `ask` at once, on one event loop."""
+    """A connection, from `open` to `close`. Any number of concurrent `ask` calls, on one event loop."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self.most_body = 0
-        """What the task takes at most; known once it is opened."""
+        """The most bytes that the task accepts; known once the link is open."""
         self.closed = False
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._number = 0
@@ -33,7 +33,7 @@ class Link:
         self._writer: asyncio.StreamWriter | None = None
 
     async def open(self) -> None:
-        """Connected and greeted, whoever asked first. Raises `Unreachable`."""
+        """Connect and greet, once for all concurrent callers. Raises `Unreachable`."""
         if self._opening is None:
             self._opening = asyncio.create_task(self._open())
         await asyncio.shield(self._opening)
@@ -51,7 +51,7 @@ class Link:
         self._reading = asyncio.create_task(self._read(reader))
 
     async def ask(self, headers: Sequence[tuple[str, str]], body: bytes, seconds: float) -> dict[str, Any]:
-        """The task's answer: `status`, `text`, `again`. Raises `Unreachable`."""
+        """Return the task's answer: `status`, `text`, `again`. Raises `Unreachable`."""
         writer = self._writer
         if self.closed or writer is None or writer.transport.get_write_buffer_size() > _MOST_UNSENT:
             raise Unreachable
@@ -81,7 +81,7 @@ class Link:
             self.close()
 
     def close(self) -> None:
-        """Everybody who waits hears that nothing is known."""
+        """Close the connection. All waiting callers get `Unreachable`."""
         self.closed = True
         if self._writer is not None:
             self._writer.close()

@@ -1,4 +1,4 @@
-"""Which task takes a connector's requests now: asked of the rows at most once a second, and its connection."""
+"""Finds the task that receives a connector's requests, with at most one query per second, and its connection."""
 
 import asyncio
 import time
@@ -18,7 +18,7 @@ _CLASSES: Final = ("WebhookSource", "WebhookSourceConnector")
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the rows say. `is_hook`: the connector is there, and takes requests when it runs."""
+    """The content of the rows. is_hook: the connector exists, and receives requests when it runs."""
 
     is_hook: bool
     endpoint: Endpoint | None
@@ -26,7 +26,7 @@ class Known:
 
 
 def look_up(name: str) -> tuple[bool, Endpoint | None]:
-    """From the database: whether there is such a webhook, and where its task listens."""
+    """Return from the database whether such a webhook exists, and where its task listens."""
     class_name = Connector.objects.filter(name=name, known=True).values_list("class_name", flat=True).first()
     if class_name is None or class_name.rpartition(".")[2] not in _CLASSES:
         return False, None
@@ -34,7 +34,7 @@ def look_up(name: str) -> tuple[bool, Endpoint | None]:
 
 
 class Links:
-    """One process's. For one event loop."""
+    """The connections of this process, for one event loop."""
 
     def __init__(self, ask: Callable[[str], Awaitable[tuple[bool, Endpoint | None]]]) -> None:
         self._ask = ask
@@ -43,9 +43,9 @@ class Links:
         self._links: dict[str, Link] = {}
 
     async def find(self, name: str) -> tuple[bool, Link | None]:
-        """Whether there is such a webhook; the connection to its task, None where it listens nowhere just now.
+        """Return whether such a webhook exists, and the connection to its task; None if it is not listening.
 
-        Raises what the database does. The link is not open yet.
+        Raises database errors. The link is not open yet.
         """
         known = self._known.get(name)
         if known is None or time.monotonic() - known.at > _FRESH_SECONDS:
@@ -60,7 +60,7 @@ class Links:
         return known.is_hook, link
 
     async def _refresh(self, name: str) -> Known:
-        """One question at a time, whoever waits for it."""
+        """Query once, however many callers wait."""
         asking = self._asking.get(name)
         if asking is None:
             asking = self._asking[name] = asyncio.create_task(self._read(name))
@@ -72,6 +72,6 @@ class Links:
         finally:
             self._asking.pop(name, None)
         if len(self._known) >= _MOST_NAMES:
-            self._known.clear()  # names that nobody has: anyone may ask for any
+            self._known.clear()  # names without a webhook: anyone may request any name
         known = self._known[name] = Known(is_hook, endpoint, time.monotonic())
         return known

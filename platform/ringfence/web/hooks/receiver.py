@@ -1,7 +1,7 @@
-"""`/hooks/<connector>`: requests from anywhere, without a session, with limits of their own.
+"""`/hooks/<connector>`: requests from anywhere, without a session, with their own limits.
 
-The name of the connector is the path, so nobody can take another one's. The web process decides nothing: it bounds what
-it reads, and passes request and answer on. Signature, idempotency key and secret are the task's affair.
+The path is the connector's name, so two connectors cannot claim the same path. The web process decides nothing: it
+bounds what it reads, and forwards request and answer. Signature, idempotency key and secret are checked by the task.
 """
 
 import asyncio
@@ -24,10 +24,10 @@ log = logging.getLogger(__name__)
 
 PREFIX: Final = "/hooks/"
 MOST_AT_ONCE: Final = 600
-"""Requests of all webhooks in this process: pages and API keep the rest of its connections."""
+"""The most concurrent requests of all webhooks in this process: pages and API keep the remaining connections."""
 MOST_OF_ONE: Final = 300
 MOST_BYTES: Final = 64 * 1024 * 1024
-"""Of all bodies that are held."""
+"""Bytes of all bodies in memory."""
 MOST_HEADERS: Final = 32 * 1024
 BODY_SECONDS: Final = 15.0
 _MOST_DROPPED: Final = 64 * 1024
@@ -48,7 +48,7 @@ class Refused(Exception):
 
 
 def hook_name(scope: Mapping[str, Any]) -> str | None:
-    """The connector that a request is for; None where it is for another part of the site."""
+    """Return the connector that a request is for; None for other parts of the site."""
     path = str(scope["path"]).removeprefix(str(scope.get("root_path", "")))
     if not path.startswith(PREFIX):
         return None
@@ -56,7 +56,7 @@ def hook_name(scope: Mapping[str, Any]) -> str | None:
 
 
 class Receiver:
-    """One web process's."""
+    """The receiver of this web process."""
 
     def __init__(self, links: Links) -> None:
         self._links = links
@@ -64,7 +64,7 @@ class Receiver:
         self._all = self._bytes = 0
 
     async def __call__(self, name: str, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
-        """Answers one request."""
+        """Answer one request."""
         try:
             self._check(name, scope)
             self._now[name] += 1
@@ -116,7 +116,7 @@ class Receiver:
             self._bytes -= held
 
     async def _open(self, name: str) -> Link:
-        """The connection to the task that runs now."""
+        """Return the connection to the running task."""
         try:
             is_hook, link = await self._links.find(name)
             if not is_hook:
@@ -133,12 +133,12 @@ class Receiver:
 
 
 def _is_small(headers: list[tuple[bytes, bytes]]) -> bool:
-    """Whether the body may be read and dropped, so that the sender keeps its connection where too much waits."""
+    """Return whether the body is small enough to read and drop, so that the sender keeps its connection after a 503."""
     return 0 < request_body.content_length(headers) <= _MOST_DROPPED
 
 
 async def _parts(receive: Any, most: int, declared: int) -> Any:
-    """The body, as it comes. Raises `Refused`, and `RequestAborted` where the sender has gone."""
+    """Yield the body as it arrives. Raises `Refused`, or `RequestAborted` if the sender disconnected."""
     size = 0
     if declared > most:
         raise Refused(413, f"A body of more than {most:,} bytes is not read.")

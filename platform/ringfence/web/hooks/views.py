@@ -1,4 +1,4 @@
-"""`/hooks/<connector>` as Django knows it: the route is answered before Django (`web.hooks.receiver`)."""
+"""Django's route for `/hooks/<connector>`. Requests are answered before they reach Django (`web.hooks.receiver`)."""
 
 from django.http import HttpRequest, HttpResponse
 
@@ -7,5 +7,5 @@ from ringfence.access.routes import PUBLIC, requires
 
 @requires(POST=PUBLIC)
 def hook(request: HttpRequest, name: str) -> HttpResponse:
-    """Only reached where the site runs without the ASGI handler, which has the connections to tasks."""
+    """Reached only without the ASGI handler, which holds the connections to tasks."""
     return HttpResponse("Webhooks are received by ringfence web only.\n", status=503, content_type="text/plain")

@@ -1,1 +1,1 @@
-"""Pages about all connectors: overview, list, actions on many."""
+"""Pages about all connectors: overview, list, and bulk actions."""

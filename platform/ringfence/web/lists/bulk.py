@@ -1,4 +1,4 @@
-"""Actions on many connectors at once, from the list. Always POST; the answer has a line for each of them."""
+"""Bulk actions from the list of connectors. Always a POST; the answer has a line for each connector."""
 
 import time
 from collections.abc import Callable
@@ -22,7 +22,7 @@ BULK: tuple[Action, ...] = (*ACTIONS, DELETE)
 
 
 def view_of(chosen_action: Action) -> Callable[[HttpRequest], HttpResponse]:
-    """The view of one action, with a route of its own since each needs its own verb."""
+    """Return the view of one action. Each action has its own route, because each needs its own permission."""
 
     @requires(POST=somewhere(chosen_action.verb).writing())
     @require_POST
@@ -33,7 +33,9 @@ def view_of(chosen_action: Action) -> Callable[[HttpRequest], HttpResponse]:
 
 
 def _act(request: HttpRequest, action: Action) -> HttpResponse:
-    """`connector`, once or more; or `all` with the filters and `expected`, the number that was shown."""
+    """Act on `connector`, given once or more; or on `all` that match the filters, with `expected`, the number that was
+    displayed.
+    """
     reason = request.POST.get("reason", "").strip()[:1000] if action is DELETE else ""
     problem, names = "", list(dict.fromkeys(request.POST.getlist("connector")))
     if request.POST.get("all"):

@@ -1,4 +1,4 @@
-"""The overview: how all is, and what is wrong first, of what may be seen. A constant number of queries."""
+"""The overview: the state of everything that the user may see, problems first. A constant number of queries."""
 
 import json
 import time
@@ -37,13 +37,13 @@ _HEALTHS = (
     *(Health.HEALTHY, Health.COMPLETE, Health.PAUSED, Health.STOPPED),
 )
 _MOVING = GROUPS["motion"][2]
-"""What failed in one of these before is of a configuration that was replaced."""
+"""States in which an older failure belongs to a configuration that was replaced."""
 _MAY_WAIT = MAY_WAIT & _MOVING
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A connector that needs attention. `cause`: of its own or a task's failure, without secrets."""
+    """A connector that needs attention. cause: its own failure or a task's, without secrets."""
 
     connector: Connector
     look: Badge
@@ -53,7 +53,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A number that leads to the list behind it."""
+    """A number, linked to the list behind it."""
 
     word: str
     count: int
@@ -63,7 +63,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Records by minute, and the same as a table: (time in ms, records, records per second)."""
+    """Records per minute, and the same as a table: (time in ms, records, records per second)."""
 
     picture: Line
     table: Sequence[tuple[int, int, float]]
@@ -75,7 +75,7 @@ class Curve:
 
 
 def overview(who: Principal = EVERYBODY_HERE) -> dict[str, Any]:
-    """Everything that the page shows."""
+    """Return the whole context of the page."""
     now_ms = int(time.time() * 1000)
     known = Connector.objects.filter(who.query(), known=True)
     healths = known_health()
@@ -128,12 +128,14 @@ def overview(who: Principal = EVERYBODY_HERE) -> dict[str, Any]:
 
 
 def _beginning() -> dict[str, Any]:
-    """Of an empty installation, for those who may create a connector."""
+    """Return the context of an empty installation, for users who may create a connector."""
     return {"starts": STARTS, **consumption([start.topic for start in STARTS if start.topic])}
 
 
 def _hanging(known: Any, who: Principal) -> list[HangingTransaction]:
-    """On topics of connectors that may be seen; those on the platform's own for whoever may see everything."""
+    """Return hanging transactions on topics of visible connectors. Those on the platform's own topics require access to
+    everything.
+    """
     rows = list(HangingTransaction.objects.order_by("last_ms", "id")[:HANGING_SHOWN])
     if not rows or who.may_everywhere(Verb.VIEW):
         return rows
@@ -156,7 +158,9 @@ def _tiles(counts: dict[str, int]) -> list[Tile]:
 def _wrong(
     known: Any, counts: Mapping[str, int], waiting: Mapping[str, str], now: KnownHealth
 ) -> tuple[list[Problem], int]:
-    """The worst connectors with their causes, and how many there are beside them. `waiting`: for a slot, in words."""
+    """Return the worst connectors with their causes, and how many more there are. waiting: the message about free
+    slots, by connector.
+    """
     healths = GROUPS["attention"][2]
     needs = Q(now_health__in=healths) | Q(name__in=waiting)
     found = known.annotate(now_health=now.column).filter(needs)
@@ -176,7 +180,7 @@ def _wrong(
 
 
 def _curve(who: Principal, now_ms: int) -> Curve:
-    """The last hour up to now: the running minute counts, as in the list and on the connectors' pages."""
+    """Return the last hour up to now, including the running minute, as in the list and on the connectors' pages."""
     last = minute_of(now_ms)
     rows = Minute.objects.filter(minute__gt=last - SHOWN, minute__lte=last)
     if who.may_everywhere(Verb.VIEW):
@@ -191,9 +195,9 @@ def _curve(who: Principal, now_ms: int) -> Curve:
 
 
 def _events(who: Principal) -> list[EventView]:
-    """The newest ones worth telling: of a task only that it failed, since each start has many stages."""
+    """Return the newest notable events: of tasks only failures, since each start has many stages."""
     seen = who.query(field="connector")
-    if seen:  # empty where everything may be seen, and would vanish beside another condition
+    if seen:  # an empty Q matches everything, but is dropped when combined with another condition
         seen |= Q(connector="")
     told = Event.objects.filter(seen).exclude(type="log").exclude(~Q(summary__contains=": failed"), type="task")
     groups = fold(told.order_by("-time_ms", "-id")[: EVENTS_SHOWN * 10])[:EVENTS_SHOWN]

@@ -1,6 +1,6 @@
 """The pages about all connectors: overview, list and its rows.
 
-Parts are made without the request: others get them, too, so nothing of who asked first may get into them.
+Fragments are made without the request, because they are shared: nothing about the first user may get into them.
 """
 
 import csv
@@ -54,7 +54,9 @@ def first(request: HttpRequest) -> HttpResponse:
 @require_safe
 @with_token
 def connectors(request: HttpRequest) -> HttpResponse:
-    """The list: `?q=&state=&plugin=&sort=&page=`; `&row=` once or more: those rows only. `?at=`: see `web.live`."""
+    """The list: `?q=&state=&plugin=&sort=&page=`; with `&row=`, once or more, only those rows. `?at=`:
+    see `web.live`.
+    """
     who, since_ms = principal_of(request), since_of(request.GET.get("at", ""))
     query = {key: value for key, value in request.GET.dict().items() if key not in ("at", "row")}
     if not is_fragment(request):
@@ -69,12 +71,14 @@ def connectors(request: HttpRequest) -> HttpResponse:
 
 
 def _list(query: Mapping[str, str], who: Principal) -> dict[str, Any]:
-    """Links keep what stands in the address, without the parameters that only fragments have."""
+    """Return the list's context. Links keep the address's parameters, except those that only fragments have."""
     return {**listing(query, who), "address": QueryDict(urlencode(query)), "may_create": who.may_somewhere(Verb.EDIT)}
 
 
 def _rows(names: list[str], who: Principal, since_ms: int) -> Fragment:
-    """Those that may be seen and are there, each as its row. Many pages ask for the same ones at once."""
+    """Return a row for each of these connectors that exists and is visible. Many pages request the same
+    rows at once.
+    """
     seen = tuple(who.filter_names(names))
 
     def make() -> str:
@@ -92,7 +96,7 @@ def _rows(names: list[str], who: Principal, since_ms: int) -> Fragment:
 @requires(GET=somewhere(Verb.VIEW))
 @require_safe
 def table(request: HttpRequest) -> HttpResponse:
-    """What the list shows, all of its pages, as CSV."""
+    """Return the list, all pages of it, as CSV."""
     now_ms = int(time.time() * 1000)
     asked = choose(request.GET.dict(), principal_of(request), now_ms)
     text = io.StringIO()
@@ -111,5 +115,5 @@ def table(request: HttpRequest) -> HttpResponse:
 
 
 def _harmless(text: str) -> str:
-    """A spreadsheet takes some strings for formulas."""
+    """Escape strings that a spreadsheet would run as formulas."""
     return f"'{text}" if text.startswith(_FORMULA) else text

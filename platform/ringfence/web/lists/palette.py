@@ -1,7 +1,7 @@
-"""What the palette finds: acts on connectors ("pause orders"), connectors, the topics that they write to, documents.
+"""The results of the palette: actions on connectors ("pause orders"), connectors, their topics, and documents.
 
-An act is a link to the page that asks first. Only what may be done, and only what may be seen. The pages of the
-navigation are found in the browser (`keys.js`); those that are reached from other pages only, here.
+An action is a link to its confirmation page. Results are limited to what the user may do and see. The browser finds the
+pages of the navigation (`keys.js`); pages that are reached only from other pages are found here.
 """
 
 import time
@@ -31,7 +31,7 @@ _SHORTEST: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A line of the palette. hint: a muted word behind it."""
+    """A line of the palette. hint: a muted word after it."""
 
     address: str
     icon: str
@@ -59,7 +59,7 @@ def _find_pages(who: Principal, text: str) -> Iterator[Found]:
 
 
 def _find_acts(who: Principal, text: str) -> Iterator[Found]:
-    """Where the first word begins like that of an act, the connectors that the rest names."""
+    """Yield actions whose word begins with the first word, for the connectors that match the rest."""
     word, _, rest = text.partition(" ")
     if len(word) < _SHORTEST:
         return

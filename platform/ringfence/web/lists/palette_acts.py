@@ -1,4 +1,4 @@
-"""What one can type into the palette to act on a connector, and the page that each opens."""
+"""The connector actions that can be typed into the palette, and the page that each opens."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -9,7 +9,7 @@ from ringfence.web.actions import ACTIONS
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """`word`: what one types, or its beginning. `address`: of the page that asks, or shows; {} is the connector."""
+    """word: what the user types, or its beginning; address: of the confirmation or page, with {} for the connector."""
 
     word: str
     address: str

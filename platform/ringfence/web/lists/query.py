@@ -1,6 +1,6 @@
-"""The list of connectors: search, filters, order and page in the address; a constant number of queries.
+"""The list of connectors: search, filters, order and page from the address, with a constant number of queries.
 
-The abnormal come first, whatever the order among equals; where the address names an order, that alone counts.
+Abnormal connectors come first, unless the address names an order.
 """
 
 import time
@@ -33,7 +33,7 @@ ORDERS = {
     "rate": ("rate", "name"),
     "-rate": ("-rate", "name"),
 }
-"""What `sort` may be in the address, and the columns it stands for; the name makes every order a whole one."""
+"""The values of `sort`, and the columns that they stand for. The name makes every order total."""
 
 SPECIAL = {
     "failed-tasks": ("With failed tasks", Q(tasks_failed__gt=0)),
@@ -46,12 +46,12 @@ SPECIAL = {
         Q(Exists(Task.objects.filter(connector=OuterRef("name"), known=True, open_since_ms__gt=0))),
     ),
 }
-"""More of what `state` may be in the address: a word, and what must hold."""
+"""Additional values of `state`: a title, and the condition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A heading of the table that sorts by its column."""
+    """A heading that sorts by its column."""
 
     word: str
     next: str
@@ -61,7 +61,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """One of the state filters, with how many connectors it holds."""
+    """One of the state filters, with its number of connectors."""
 
     key: str
     word: str
@@ -72,7 +72,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class ListQuery:
-    """What an address asks for: `found` by search and class, `shown` by the state, too, in the order asked for."""
+    """The result of an address. found: filtered by search and class; shown: by state, too, in the requested order."""
 
     search: str
     state: str
@@ -82,12 +82,13 @@ class ListQuery:
     found: QuerySet[Connector]
     shown: QuerySet[Connector]
     word: str
-    """The state filter in words, "" where it is one of the chips or none."""
+    """The title of the state filter, "" if it is one of the chips or there is none."""
 
 
 def choose(query: Mapping[str, str], who: Principal, now_ms: int) -> ListQuery:
-    """Of what may be seen. `query`: q (text of its name, class or a topic that it writes to), state (a filter's key or
-    a health), plugin (a class), sort."""
+    """Filter the visible connectors. query: q (part of the name, class or a topic that it writes to), state (a filter's
+    key or a health), plugin (a class), sort.
+    """
     search, state = query.get("q", "").strip()[:200].replace("\x00", ""), query.get("state", "")
     plugin, sort = query.get("plugin", "")[:400].replace("\x00", ""), query.get("sort", "")
     sort = sort if sort in ORDERS else ""
@@ -119,7 +120,7 @@ def _order(shown: QuerySet[Connector], sort: str, now_ms: int) -> QuerySet[Conne
 
 
 def _columns(sort: str) -> dict[str, Column]:
-    """Each heading with the order that a click on it asks for: the other way round where it is chosen already."""
+    """Return each heading with the order that a click requests: the reverse if it is the current one."""
     found = {}
     for key, word, first in (
         ("since", "State", "-since"),
@@ -135,7 +136,7 @@ def _columns(sort: str) -> dict[str, Column]:
 
 
 def listing(query: Mapping[str, str], who: Principal = EVERYBODY_HERE) -> dict[str, Any]:
-    """Everything that the list shows, of what may be seen. `query`: as `choose`, and page."""
+    """Return the list's context, limited to visible connectors. query: as for `choose`, and page."""
     now_ms = int(time.time() * 1000)
     asked = choose(query, who, now_ms)
     by_health = asked.found.values(now=known_health().column).order_by().annotate(n=Count("name"))

@@ -1,4 +1,4 @@
-"""The rows of the list: a connector with what its tasks report. A constant number of queries for any number of rows."""
+"""The rows of the list: connectors with their tasks' reports. A constant number of queries for any number of rows."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,21 +17,21 @@ from ringfence.web.sparklines import Line, line, rates
 from ringfence.web.state_badges import Badge, look_of
 
 LIVE_MS = 10_000
-"""A rate that was reported longer ago than this is not a rate any more."""
+"""Milliseconds. An older reported rate counts as 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One connector in the list. `records`: all that it committed, and in words what it skipped or set aside.
+    """One connector in the list. records: all committed records, with a note on skipped and dead-lettered ones.
 
-    `reported`: its tasks' reports alone tell how many.
+    reported: the records are known only from its tasks' reports.
     """
 
     connector: Connector
     look: Badge
     reason: str
     rate: float | None
-    """None where nobody knows what it is now."""
+    """None if it is currently unknown."""
     records: SafeString
     reported: bool
     picture: Line
@@ -39,7 +39,7 @@ class Row:
 
 
 def rows_of(page: Iterable[Connector], now_ms: int) -> list[Row]:
-    """The connectors with what their tasks report, in six more queries."""
+    """Return rows for the connectors, with six more queries."""
     connectors, known = list(page), known_health()
     of: dict[str, list[Task]] = {connector.name: [] for connector in connectors}
     tasks = Task.objects.filter(connector__in=of, known=True)
@@ -77,7 +77,7 @@ def _row(
 
 
 def _records(connector: Connector, reported: bool) -> SafeString:
-    """Not a template's work: its white space alone would be much of a page of fifty rows."""
+    """Render the cell. Not a template, whose white space would be a large part of a page of fifty rows."""
     bad = bad_records(connector.dead_letters_total, connector.skipped_total)
     link = format_html('<a class="sub warn-text" href="/ui/connectors/{}/dead-letters">{}</a>', connector.path, bad)
     told = mark_safe(' <span class="sub">(reported)</span>') if reported else ""
@@ -85,5 +85,5 @@ def _records(connector: Connector, reported: bool) -> SafeString:
 
 
 def rate_of(tasks: list[Task], now_ms: int) -> float:
-    """Records per second now; a task that has not reported for a while counts as 0."""
+    """Return the current records per second. A task that has not reported recently counts as 0."""
     return sum(task.rate for task in tasks if task.reported_ms > now_ms - LIVE_MS)

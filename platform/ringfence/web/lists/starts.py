@@ -1,4 +1,4 @@
-"""What an empty installation offers to begin with."""
+"""The suggestions of an empty installation."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -10,8 +10,8 @@ from ringfence.web.new.field import SETTING
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A connector to begin with. `class_name`: as users write it; `settings`: beside those of the plugin's sample;
-    `command`: what to type first, "" for nothing; `topic`: where the records go, "" where the source decides.
+    """A suggested first connector. class_name: as users write it; settings: in addition to the plugin's sample;
+    command: to run first, "" for none; topic: where the records go, "" if the source decides.
     """
 
     title: str
@@ -26,7 +26,7 @@ class Start:
 
     @property
     def address(self) -> str:
-        """Of the form, filled in."""
+        """The address of the prefilled form."""
         given = [(SETTING + name, value) for name, value in self.settings]
         return "/ui/new?" + urlencode([("class", self.class_name), ("sample", "1"), ("name", self.name), *given])
 

@@ -1,4 +1,4 @@
-"""How all connectors are, in one sentence and one bar: pure."""
+"""The state of all connectors as one sentence and one bar. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _BAR = ("attention", "motion", "resting", "healthy")
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A part of the bar. `x` and `width` are hundredths of its length."""
+    """A part of the bar. x, width: in hundredths of its length."""
 
     word: str
     count: int
@@ -32,9 +32,9 @@ class Verdict:
 def judge(
     counts: Mapping[str, int], worst: Sequence[str], *, stale: bool = False, placeless: Sequence[str] = ()
 ) -> Verdict:
-    """`counts`: connectors by health; `worst`: names of those that need attention, the worst first.
+    """counts: connectors by health; worst: names of those that need attention, the worst first.
 
-    `placeless`: names of those in motion that have no slot, and go nowhere until somebody makes room.
+    placeless: names of those in motion without a slot, which wait until one becomes free.
     """
     shares = _shares(counts)
     total = sum(counts.values())
@@ -71,7 +71,7 @@ def _names(worst: Sequence[str], sick: int) -> str:
 
 
 def _shares(counts: Mapping[str, int]) -> list[Share]:
-    """In the order of GROUPS' importance, without empty ones. What is unknown needs attention."""
+    """Return the non-empty shares, in the order of GROUPS. Unknown states need attention."""
     total = sum(counts.values())
     known = {str(health) for _, _, healths in GROUPS.values() for health in healths}
     shares, x = [], 0.0

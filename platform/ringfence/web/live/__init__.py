@@ -1,1 +1,1 @@
-"""Event streams of open pages, and the fragments that they share."""
+"""Event streams of open pages, and the fragments that pages share."""

@@ -15,11 +15,13 @@ from ringfence.web.live.streams import stream
 
 @sync_to_async
 def _renew(request: HttpRequest, name: str | None, verb: Verb) -> Principal | None:
-    """Who asks, as of now; None where the token, session or grant behind the stream has gone."""
+    """Identify the sender again; None if its token, session or grant is no longer valid."""
     try:
         who = identify_again(request)
     except DatabaseError:
-        return principal_of(request)  # nothing new is shown in the meantime, and all pages would come again at once
+        return principal_of(
+            request
+        )  # keep the stream: nothing new can be shown meanwhile, and afterwards all pages would reconnect at once
     finally:
         close_old_connections()
     if isinstance(who, Nobody):
@@ -30,7 +32,8 @@ def _renew(request: HttpRequest, name: str | None, verb: Verb) -> Principal | No
 @requires(GET=somewhere(Verb.VIEW))
 def events(request: HttpRequest) -> StreamingHttpResponse:
     """`/ui/events?connector=<name>`; without a name, about every connector; `?about=audit`: about the audit trail.
-    `&tab=tasks`: with each task's numbers."""
+    `&tab=tasks`: with each task's numbers.
+    """
     name, audit = request.GET.get("connector"), request.GET.get("about") == "audit"
     verb = Verb.VIEW_CONFIG if audit else Verb.VIEW
     if name is not None:

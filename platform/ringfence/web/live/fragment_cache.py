@@ -1,8 +1,7 @@
-"""Rendered parts, kept for a moment: when something changes, all open pages ask for the same at once.
+"""Caches rendered fragments for a moment, because after a change all open pages request the same ones at once.
 
-A page says since when it wants to know (the time in the event that woke it). A part that was begun to be made after
-that serves it, too, even while it is still being made. Keys name everything that a part depends on: above all who may
-see it.
+A page sends the time of the event that woke it. Any fragment whose rendering began after that time serves it, even if
+it is still being rendered. Keys contain everything that a fragment depends on, above all who may see it.
 """
 
 import gzip
@@ -14,13 +13,13 @@ from functools import cached_property
 from django.http import HttpResponse
 
 LONGEST_MS = 2_000
-"""Nothing older is given away, whatever a page asks for."""
+"""No fragment older than this is returned, whatever time a page sends."""
 PACK_LEVEL = 3
 _MOST = 500
 
 
 class Fragment:
-    """A piece of a page. Packed once, for all who take it so."""
+    """A piece of a page. Compressed once, for all browsers that accept gzip."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -31,7 +30,7 @@ class Fragment:
 
 
 class FragmentResponse(HttpResponse):
-    """Answers with a part that others may have, too."""
+    """A response with a fragment that other requests share."""
 
     def __init__(self, part: Fragment) -> None:
         super().__init__(part.text)
@@ -39,7 +38,7 @@ class FragmentResponse(HttpResponse):
 
 
 class _Making:
-    """A part that a thread is at. `part` stays None where that failed."""
+    """A fragment that a thread is rendering. `part` stays None if that failed."""
 
     def __init__(self, began_ms: int) -> None:
         self.began_ms = began_ms
@@ -48,7 +47,7 @@ class _Making:
 
 
 class FragmentCache:
-    """Of this process; any thread may use it."""
+    """The fragments of this process. Thread-safe."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
@@ -60,22 +59,24 @@ class FragmentCache:
         return int(self._clock() * 1000)
 
     def find(self, key: Hashable, since_ms: int) -> Fragment | None:
-        """The part, if it was made at or after that time. 0: only a new one will do."""
+        """Return the fragment if it was made at or after that time. 0: always None."""
         kept = self._kept.get(key)
         if kept is None or not 0 < since_ms <= kept[0] or self.now_ms() - kept[0] > LONGEST_MS:
             return None
         return kept[1]
 
     def keep(self, key: Hashable, began_ms: int, text: str) -> Fragment:
-        """`began_ms`: before its data was read."""
+        """Store a fragment. began_ms: a time before its data was read."""
         if len(self._kept) >= _MOST:
-            self._kept.clear()  # cheaper than to know which ones are old; they last two seconds
+            self._kept.clear()  # cheaper than finding the old ones: all expire within two seconds
         part = Fragment(text)
         self._kept[key] = began_ms, part
         return part
 
     def get(self, key: Hashable, since_ms: int, make: Callable[[], str]) -> Fragment:
-        """The part, made if need be; by one thread, while the others that want no newer one wait for it."""
+        """Return the fragment, rendering it if necessary, in one thread. Other threads that accept that fragment wait
+        for it.
+        """
         while True:
             with self._lock:
                 found, at_work = self.find(key, since_ms), self._making.get(key)
@@ -101,5 +102,5 @@ parts = FragmentCache()
 
 
 def since_of(text: str) -> int:
-    """The time that a page sends, 0 for none or for nonsense."""
+    """Parse the time that a page sends. Returns 0 if it is missing or invalid."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else 0

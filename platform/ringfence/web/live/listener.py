@@ -1,4 +1,4 @@
-"""What one open page still has to hear, and the events that tell it."""
+"""What one open page has yet to hear, and the events that it gets."""
 
 import asyncio
 import json
@@ -8,12 +8,12 @@ from ringfence.projection.change_notifications import Notice
 from ringfence.web.live.numbers import Numbers
 
 MANY = 60
-"""More names than this are not told one by one: a page shows fifty."""
+"""More changed rows than this are sent as "many": a page shows fifty."""
 
 
 class Listener:
-    """One open page. `name`: the connector it shows, None for all that `who` may see. `audit`: it shows the audit
-    trail, or what can only be changed with an entry there, and no connectors. `tasks`: it shows numbers of each task.
+    """One open page. name: the connector it shows, None for all that `who` may see. audit: it shows the audit trail, or
+    something that changes only with an audit entry, and no connectors. tasks: it shows each task's numbers.
     """
 
     def __init__(
@@ -25,22 +25,22 @@ class Listener:
         self.tasks = tasks
         self.woken = asyncio.Event()
         self.moved = False
-        """Its connector's numbers are to be looked up."""
+        """Whether its connector's numbers must be read again."""
         self.only_numbers = True
-        """Nothing else has changed since the last event."""
+        """Whether only numbers have changed since the last event."""
         self._given: Numbers = {}
         self._known: Numbers = {}
         self._looked_ms = 0
         self.changed = asyncio.Event()
         self.urgent = asyncio.Event()
-        """Set where more than numbers has changed."""
+        """Set if more than numbers has changed."""
         self._at_ms = 0
         self._whole = False
         self._vital = False
         self._rows: set[str] = set()
 
     def tell(self, notice: Notice, at_ms: int = 0) -> None:
-        """Wake the page where it shows something of this."""
+        """Wake the page if the notice concerns it."""
         if self.audit:
             return
         if self.name is None:
@@ -65,33 +65,33 @@ class Listener:
         self.woken.set()
 
     def give(self, numbers: Numbers, at_ms: int) -> None:
-        """What its numbers are, or were since then."""
+        """Set its numbers, as read at or after that time."""
         self._looked_ms = at_ms
         self._given = {id: text for id, text in numbers.items() if self._known.get(id) != text}
         self._known = numbers
         self.woken.set()
 
     def take_numbers(self) -> str:
-        """The event with those that are new; "" for none."""
+        """Return an event with the numbers that changed; "" if none did."""
         given, self._given = self._given, {}
         told = {"at": self._looked_ms, "html": given}
         return f"event: numbers\ndata: {json.dumps(told)}\n\n" if given else ""
 
     def tell_vital_signs(self, at_ms: int) -> None:
-        """The cluster's signs of life have changed, and with them what all states are worth."""
+        """Wake the page because the vital signs have changed, and with them the reliability of all states."""
         self._vital = True
         self.urgent.set()
         self.look_again(at_ms)
 
     def look_again(self, at_ms: int) -> None:
-        """Wake the page though nothing was told."""
+        """Wake the page without a notice."""
         self._at_ms = at_ms
         self._whole = True
         self.only_numbers = False
         self._wake()
 
     def take(self) -> str:
-        """The event that tells all that came since the last one."""
+        """Return one event for everything since the last one."""
         self.changed.clear()
         self.urgent.clear()
         whole, vital, rows = self._whole, self._vital, sorted(self._rows)

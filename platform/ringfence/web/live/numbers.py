@@ -1,6 +1,6 @@
-"""The numbers on open pages of connectors, looked up for all of these pages at once.
+"""The numbers on open connector pages, read for all of these pages at once.
 
-They travel in the event itself, each with the id of the element that shows it (`connector_head.html`, `tasks.html`).
+The event contains them, each with the id of the element that shows it (`connector_head.html`, `tasks.html`).
 """
 
 from collections.abc import Collection
@@ -18,7 +18,7 @@ from ringfence.web.lists.rows import rate_of
 from ringfence.web.templatetags.ringfence import ago, num, open_transactions, rate
 
 Numbers = dict[str, str]
-"""HTML by the id of its element."""
+"""HTML by element id."""
 
 _OF_TASKS = (
     "connector", "number", "state", "rate", "reported_ms", "generation", "attempt", "live_generation", "live_attempt",
@@ -28,13 +28,15 @@ _OF_TASKS = (
 
 @sync_to_async
 def read_numbers(names: Collection[str], with_tasks: Collection[str]) -> dict[str, Numbers]:
-    """By connector; `with_tasks`: those of which each task's are wanted. Empty while the database is away."""
+    """Read the numbers, by connector. with_tasks: connectors that also need each task's. Empty while the
+    database is away.
+    """
     try:
         return _read(names, with_tasks)
     except DatabaseError:
         return {}
     finally:
-        close_old_connections()  # no request of this thread would do it
+        close_old_connections()  # this thread serves no request that would do it
 
 
 def _read(names: Collection[str], with_tasks: Collection[str]) -> dict[str, Numbers]:

@@ -1,26 +1,29 @@
-"""How often open pages are told: as often as the process can bear.
+"""Controls how often open pages get events, by the processor time that each event costs.
 
-A page fetches its part for each event. Parts that many ask for are made once and cost little, others much, so what an
-event costs is measured: the processor time that the process used, for each event that it told.
+A page fetches a fragment for each event. Fragments that many pages share are made once and cost little, others cost
+much. So the cost is measured: the process's processor time, divided by its events.
 """
 
 import time
 from collections.abc import Callable
 
 SHORTEST, LONGEST = 0.8, 10.0
-"""Seconds between two events about numbers, for each page."""
+"""Bounds on the seconds between two number events, for each page."""
 SHARE = 0.6
-"""Of one core: so much may the pages cost that are told of numbers as often as that allows."""
+"""The share of one core that number events may use."""
 _LOOK_SECONDS, _ENOUGH = 1.0, 10
-"""Between two looks, and the events that make one worth it: the rest of the process costs something, too."""
+"""Seconds between two measurements, and the fewest events for one. With fewer, the process's other work
+would distort it.
+"""
 _MORE, _LESS = 0.3, 0.8
-"""How much a look counts beside those before it. A second that cost much is forgotten soon: often it was something
-else, as when the process begins, and numbers that come late are what people see."""
+"""The weight of a new measurement, if it is higher, or lower, than the average. A costly second is forgotten quickly:
+often it is an exception, such as the start of the process, and users notice late numbers.
+"""
 _STATES = 0.3
 
 
 class RateControl:
-    """Of one process."""
+    """The rate control of one process."""
 
     def __init__(
         self, clock: Callable[[], float] = time.monotonic, used: Callable[[], float] = time.process_time
@@ -31,7 +34,7 @@ class RateControl:
         self._cost = 0.0
 
     def count_event(self) -> None:
-        """An event was told to a page."""
+        """Count an event that was sent to a page."""
         self._told += 1
         now = self._clock()
         if now - self._looked < _LOOK_SECONDS:
@@ -43,9 +46,9 @@ class RateControl:
         self._looked, self._then, self._told = now, used, 0
 
     def numbers_s(self, pages: int) -> float:
-        """Between two events, where only numbers have changed."""
+        """Return the seconds between two events, if only numbers have changed."""
         return min(LONGEST, max(SHORTEST, pages * self._cost / SHARE))
 
     def states_s(self, pages: int) -> float:
-        """Between two events, where a state has changed: never long, since somebody waits for it."""
+        """Return the seconds between two events, if a state has changed: never long, because users wait for it."""
         return min(SHORTEST, self.numbers_s(pages) * _STATES)

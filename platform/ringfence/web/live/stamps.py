@@ -1,4 +1,4 @@
-"""Values that differ once something has changed that nobody is told of: looked at while pages are open."""
+"""Values that change with data that has no notifications. They are polled while pages are open."""
 
 from asgiref.sync import sync_to_async
 from django.db import Error as DatabaseError
@@ -15,18 +15,18 @@ _LAST_ENTRIES = 20
 
 @sync_to_async
 def read_projected() -> object:
-    """Something that differs once anything was projected; None while the database is away."""
+    """Return a value that changes with every projected record; None while the database is away."""
     try:
         return TopicPosition.objects.aggregate(sum=Sum("applied_offset"))["sum"]
     except DatabaseError:
         return None
     finally:
-        close_old_connections()  # no request of this thread would do it
+        close_old_connections()  # this thread serves no request that would do it
 
 
 @sync_to_async
 def read_audit() -> object:
-    """Something that differs once an entry was begun or completed; None while the database is away."""
+    """Return a value that changes with every audit entry that begins or completes; None while the database is away."""
     try:
         return list(AuditEntry.objects.order_by("-pk").values_list("pk", "completed")[:_LAST_ENTRIES])
     except DatabaseError:

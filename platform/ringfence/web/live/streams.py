@@ -1,16 +1,17 @@
-"""One stream of server-sent events per page: tiny "something changed" events; the page fetches its parts itself.
+"""One stream of server-sent events per page: small "something changed" events, after which the page fetches its
+fragments.
 
-A process subscribes once to Redis and tells all of its pages. Without Redis it looks at the projection's positions
-every two seconds instead. The events:
+A process subscribes once to Redis, and informs all of its pages. Without Redis it polls the projection's positions
+every two seconds. The events:
 
-- `hello`, at the beginning, and `beat`, while nothing else is told: a page that hears neither knows that it is cut off;
-- `changed`: fetch the part again. Data: the time in milliseconds at which this process heard of it; a part that was
-  made since then is fresh (`web.fresh`);
-- `vital`: what the page's head says about workers, leader, projection, Kafka or Redis has changed;
-- `rows` (streams about all connectors only): numbers of some connectors moved. Data: `{"at", "names"}`; names null: of
-  many;
-- `numbers` (streams about one connector only): its numbers moved, and here are those that are new (`live.numbers`).
-  Data: `{"at", "html"}`, the latter by the id of the element.
+- `hello`, at the beginning, and `beat`, if there is no other event: a page that receives neither is disconnected;
+- `changed`: fetch the fragment again. Data: the time in milliseconds at which this process heard of the change; a
+  fragment that was made since then is fresh (`live.fragment_cache`);
+- `vital`: the state of workers, leader, projection, Kafka or Redis in the page's head has changed;
+- `rows` (streams about all connectors only): the numbers of some connectors have changed. Data: `{"at", "names"}`;
+  names is null for many connectors;
+- `numbers` (streams about one connector only): the connector's changed numbers. Data: `{"at", "html"}`, with the
+  HTML by element id.
 """
 
 import asyncio
@@ -34,20 +35,23 @@ from ringfence.web.live.numbers import read_numbers
 from ringfence.web.live.rate_control import RateControl
 
 BEAT_SECONDS = 3.0
-"""A page that has heard nothing for three of them says so (`SILENT` in live.js), well within 15 seconds."""
+"""A page that has heard nothing for three of these says so (`SILENT` in live.js), well within 15 seconds."""
 RENEWAL_SECONDS = 15.0
-"""The right to a stream is asked for again so often."""
+"""How often the permission for a stream is checked again."""
 TICK_SECONDS = 10.0
-"""Lists and the overview are fetched again so often where nothing changes: what was reported grows old by itself. Told
-from here and not asked for by each page's own clock, so that all of them get one and the same part."""
+"""How often lists and the overview are fetched again without a change, because reports expire with time. The server
+triggers it, and not each page's own timer, so that all pages share one fragment.
+"""
 SPREAD_SECONDS = 0.015
-"""For each open page: over so long they are told of what is no hurry and concerns all of them. The page of a connector
-costs about that, and whoever waits for a change of state is not to wait behind two hundred of them."""
+"""For each open page: events that are not urgent and concern all pages are spread over this time. Rendering a
+connector's page takes about that long, and an urgent change must not queue behind two hundred of them.
+"""
 PART_SECONDS = 10.0
-"""Between two parts of a connector's page of which only numbers have changed, on average: those that stand above its
-tabs, and each task's, are told without a part."""
+"""The average between two fragments of a connector's page if only numbers have changed. The numbers above the tabs, and
+each task's, come in events without a fragment.
+"""
 NUMBERS_SECONDS = 0.8
-"""Between two looks at the numbers of the connectors whose pages are open: one for all of them."""
+"""How often the numbers of the connectors with open pages are read, once for all of them."""
 BEAT = "event: beat\ndata: .\n\n"
 _POLL_SECONDS = 2.0
 _RETRY_SECONDS = 10.0
@@ -103,7 +107,7 @@ class Hub:
             waiting = [each for each in self._listeners if each.moved]
             if not waiting:
                 continue
-            for listener in waiting:  # before the look: what moves during it is looked at next time
+            for listener in waiting:  # set before the query: a change during it belongs to the next one
                 listener.moved = False
             at_ms = int(time.time() * 1000)
             names = {each.name for each in waiting if each.name}
@@ -121,7 +125,7 @@ class Hub:
                 for listener in self._listeners:
                     listener.tell_vital_signs(at_ms)
             before = now
-            if "no-redis" in now:  # one that is frozen breaks no connection, and tells nothing
+            if "no-redis" in now:  # a frozen Redis does not break the connection, and sends nothing
                 projected, last = await stamps.read_projected(), projected
                 if projected != last:
                     self.tell(ANYTHING)
@@ -152,7 +156,7 @@ class Hub:
         try:
             async with client.pubsub() as subscription:
                 await subscription.subscribe(CHANNEL)
-                self.tell(ANYTHING)  # whatever changed while nobody listened
+                self.tell(ANYTHING)  # for changes during the time without a subscription
                 async for message in subscription.listen():
                     if message["type"] == "message":
                         self.tell(decode(message["data"]))
@@ -175,7 +179,7 @@ _hubs: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Hub]" = weakref.Wea
 
 
 def hub() -> Hub:
-    """The hub of the running event loop."""
+    """Return the hub of the running event loop."""
     return _hubs.setdefault(asyncio.get_running_loop(), Hub())
 
 
@@ -194,10 +198,10 @@ async def stream(
     audit: bool = False,
     tasks: bool = False,
 ) -> AsyncIterator[str]:
-    """The events of one page, as the pace allows. `renew`: what may be seen now, None for nothing any more.
-    `audit`, `tasks`: as of `Listener`.
+    """Yield the events of one page, at the rate that `RateControl` allows. audit, tasks: as for `Listener`.
 
-    It is asked every `RENEWAL_SECONDS`, before the next event; the stream ends with the right to it.
+    renew: returns the current principal, None if it has no access any more. It is called every `RENEWAL_SECONDS`,
+    before the next event; at None, the stream ends.
     """
     listener, here, loop = Listener(name, who, audit=audit, tasks=tasks), hub(), asyncio.get_running_loop()
     opened_at = asked_at = loop.time()
@@ -237,10 +241,10 @@ async def stream(
 
 
 def _next_part(listener: Listener, here: Hub, opened_at: float, told_at: float) -> float:
-    """When a page is told to fetch its part again, by the event loop's clock, where nobody waits for it."""
+    """Return when a page must fetch its fragment again, by the event loop's clock, for changes that are not urgent."""
     now, pause = asyncio.get_running_loop().time(), here.pace.numbers_s(len(here))
     if listener.name is None:
-        return max(now, told_at + pause)  # lists are told together, since they get one and the same part
+        return max(now, told_at + pause)  # at the same time for all lists, since they share one fragment
     if listener.only_numbers:
         return max(opened_at, told_at) + max(pause, PART_SECONDS) * (0.5 + random.random())  # noqa: S311
     return max(now + random.random() * SPREAD_SECONDS * len(here), told_at + pause)  # noqa: S311

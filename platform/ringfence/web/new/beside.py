@@ -1,6 +1,6 @@
-"""What stands beside a form while it is typed: what each transform makes of one record, and the same as JSON.
+"""The results beside a form during typing: each transform's output for one record, and the configuration as JSON.
 
-One request per pause of the typing. Only transforms and converters run, on a sample that came with the form.
+One request per pause in the typing. Only transforms and converters run, on a sample that the form sends.
 """
 
 import json
@@ -36,7 +36,7 @@ _CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A part of a record before and after a transform; "" for none."""
+    """A part of a record before and after a transform; "" if absent."""
 
     part: str
     before: str
@@ -45,7 +45,7 @@ class Change:
 
 @dataclass(slots=True)
 class Sample:
-    """What one transform makes of the record. `waits`: why it was not asked."""
+    """One transform's effect on the record. waits: why it was not run."""
 
     slug: str
     look: Badge | None = None
@@ -57,7 +57,7 @@ class Sample:
 @requires(POST=somewhere(Verb.EDIT))
 @require_POST
 def beside(request: HttpRequest) -> HttpResponse:
-    """Parts for their places in the page: a sample for each transform, the record as it is written, the JSON."""
+    """Render the fragments: a sample for each transform, the converted record, and the JSON."""
     context: dict[str, Any] = {}
     try:
         draft = read_posted(request)
@@ -74,13 +74,13 @@ def beside(request: HttpRequest) -> HttpResponse:
 
 
 def sample_record(topic: str) -> str:
-    """A record to begin with, as JSON."""
+    """Return a record to begin with, as JSON."""
     value = {"id": 7, "name": "Ann", "email": "ann@example.com", "amount": "12.50", "at": 1767225600000}
     return json.dumps({"topic": topic or "t", "key": None, "value": value}, indent=2)
 
 
 def _walk(settings: Mapping[str, str], text: str, draft: FormState, java: bool) -> dict[str, Any]:
-    """`samples`, and `written` or why not. java: whether it may be a Java plugin."""
+    """Return `samples`, and `written` or why it is missing. java: whether Java plugins are permitted."""
     if not draft.class_name or not text.strip():
         return {}
     try:
@@ -98,7 +98,7 @@ def _walk(settings: Mapping[str, str], text: str, draft: FormState, java: bool) 
     except (ConnectError, Refused) as error:
         if not any(key.startswith(_CONVERTERS) for key in shorter):
             raise
-        refused = error.message  # perhaps of a converter: the transforms can be shown without
+        refused = error.message  # the error may be a converter's: show the transforms without it
         without = {key: value for key, value in shorter.items() if not key.startswith(_CONVERTERS)}
         walked = previews.try_transforms(without, record, java=java)
     return {
@@ -108,9 +108,9 @@ def _walk(settings: Mapping[str, str], text: str, draft: FormState, java: bool) 
 
 
 def _count_sound(settings: Mapping[str, str], names: list[str]) -> int:
-    """How many transforms have settings that are right by their definition, up to the first that has not.
+    """Return how many transforms have valid settings by their definitions, up to the first that has not.
 
-    A class by its full name may be a Java plugin's, which only the worker knows.
+    A class with its full name may be a Java plugin's, which only the worker can check.
     """
     wrong = {value.name for value in transform_keys(settings).validate(settings) if value.errors}
     wrong -= {name for name in wrong if name.endswith(".type") and "." in settings.get(name, "")}
@@ -150,7 +150,7 @@ def _describe_written(walked: Mapping[str, Any], whole: bool, refused: str) -> d
 
 
 def list_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
-    """The parts of a record that differ."""
+    """Return the parts of a record that differ."""
     pairs = [Change(part, _text(before[part]), _text(after[part])) for part in _PARTS]
     return [pair for pair in pairs if pair.before != pair.after]
 

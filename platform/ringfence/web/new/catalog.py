@@ -1,4 +1,4 @@
-"""The catalog: what a plugin process says of each plugin, as cards in categories. Pure."""
+"""The catalog of plugins, as cards in categories. Pure."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,10 +22,10 @@ _ORDER: Final = ("Databases", "Files", "Kafka", "Applications", _OTHER, _JAVA, "
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One plugin, in its newest version. older: what is installed beside it, the newest first.
+    """One plugin, in its newest version. older: other installed versions, the newest first.
 
-    tested: what the compatibility suite's report says of its code, "" without one.
-    on_workers: which worker has which version, "" where all have the same.
+    tested: the result of the compatibility suite, "" without one.
+    on_workers: which worker has which version, "" if all have the same.
     """
 
     class_name: str
@@ -47,12 +47,12 @@ class Card:
 
     @property
     def short(self) -> str:
-        """The name that users write, which stands small beside the title."""
+        """The name that users write, shown small beside the title."""
         return self.class_name.rpartition(".")[2]
 
 
 def card_of(plugin: Mapping[str, Any]) -> Card:
-    """Of one entry of the plugins' list. One that declares nothing is shown by its class and its documentation."""
+    """Make the card of one plugin. A plugin without a declaration is shown by its class and its documentation."""
     entry = cast("Mapping[str, Any]", plugin.get("catalog") or {})
     class_name = str(plugin.get("class"))
     simple = class_name.rpartition(".")[2].removesuffix("Connector")
@@ -76,7 +76,7 @@ def card_of(plugin: Mapping[str, Any]) -> Card:
 def group(
     plugins: Iterable[Mapping[str, Any]], workers: Mapping[str, Mapping[str, Sequence[str]]] | None = None
 ) -> list[tuple[str, list[Card]]]:
-    """Cards by category, in the order of the page; each category by title.
+    """Return cards by category, in the order of the page; each category sorted by title.
 
     workers: the versions of each class on each worker, the newest first.
     """
@@ -90,7 +90,7 @@ def group(
 
 
 def matches(plugin: Mapping[str, Any], query: str) -> bool:
-    """Whether each word of a search is in what a plugin says of itself."""
+    """Return whether the plugin's description contains each word of a search."""
     entry = cast("Mapping[str, Any]", plugin.get("catalog") or {})
     said = [str(entry.get(part, "")) for part in ("title", "summary", "category", "guarantee")]
     texts = [str(plugin.get("class")), str(plugin.get("documentation", "")), *plugin.get("names", ()), *said]
@@ -99,7 +99,7 @@ def matches(plugin: Mapping[str, Any], query: str) -> bool:
 
 
 def describe_versions(class_name: str, workers: Mapping[str, Mapping[str, Sequence[str]]]) -> str:
-    """Which worker has which version of a plugin; "" where all have the same."""
+    """Return which worker has which version of a plugin; "" if all have the same."""
     found = {worker: tuple(plugins.get(class_name, ())) for worker, plugins in workers.items()}
     if len(set(found.values())) < 2:
         return ""

@@ -1,4 +1,6 @@
-"""A new connector: a plugin of the catalog, a copy of another connector, or what is pasted; its form; its creation."""
+"""Creating a connector: from a plugin of the catalog, a copy of another connector, or pasted text; its
+form; its creation.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -34,8 +36,9 @@ from ringfence.web.views import find, is_fragment
 @require_http_methods(["GET", "HEAD", "POST"])
 @ensure_csrf_cookie
 def new(request: HttpRequest) -> HttpResponse:
-    """`?class=` the form of that plugin (`&sample=1`: with its sample configuration; `&setting:<name>=`: with that
-    setting), `?from=` a copy of that connector, `?mode=json` a text to paste into; else the catalog, `?q=` searches it.
+    """`?class=` shows the form of that plugin (`&sample=1`: with its sample configuration; `&setting:<name>=`: with
+    that setting), `?from=` a copy of that connector, `?mode=json` a field for pasted text; otherwise the catalog, with
+    `?q=` its search.
     """
     if request.method == "POST":
         return _create(request)
@@ -55,7 +58,7 @@ def new(request: HttpRequest) -> HttpResponse:
 @requires(GET=somewhere(Verb.EDIT))
 @require_safe
 def docs(request: HttpRequest) -> HttpResponse:
-    """`?class=`: every setting of a plugin with what it means; a part of the catalog."""
+    """`?class=`: every setting of a plugin with its documentation; a fragment of the catalog."""
     context: dict[str, Any] = {"section": "new", "class_name": request.GET.get("class", "")}
     status = 200
     try:
@@ -86,7 +89,7 @@ def _catalog(request: HttpRequest) -> HttpResponse:
 
 
 def _sample_of(class_name: str) -> dict[str, str]:
-    """What the plugin offers to begin with; the form says what becomes of an unknown class."""
+    """Return the plugin's sample. The form reports an unknown class."""
     try:
         plugins = dispatch.ask(ListPlugins())
     except Refused:
@@ -96,12 +99,12 @@ def _sample_of(class_name: str) -> dict[str, str]:
 
 
 def _settings_in(query: Mapping[str, Any]) -> dict[str, str]:
-    """Settings in the address, as a link to a form that is filled in has them."""
+    """Return the settings in the address of a prefilled form."""
     return {key.removeprefix(SETTING): str(value) for key, value in query.items() if key.startswith(SETTING)}
 
 
 def _copy(request: HttpRequest, name: str) -> HttpResponse:
-    """A copy keeps the secrets of its model for those who could change the model; others type them again."""
+    """Copy a connector. Its secrets are kept only for users who may change it; others must type them again."""
     authorise(request, Verb.VIEW_CONFIG, name)
     row = find(name)
     keeps = principal_of(request).may(Verb.EDIT, name)
@@ -130,7 +133,7 @@ def _page(
 def _create(request: HttpRequest) -> HttpResponse:
     draft = FormState(mode="json" if "json" in request.POST else "form")
     try:
-        if "step" in request.POST:  # a button of the transforms, where no script runs
+        if "step" in request.POST:  # a transform button, used without JavaScript
             return _page(request, filling.read_changed(request), tell_all=False)
         draft = read_posted(request)
         config = complete(request, draft)
@@ -149,7 +152,7 @@ def _create(request: HttpRequest) -> HttpResponse:
 
 
 def _render_refused(request: HttpRequest, draft: FormState, error: ConnectError | Refused) -> HttpResponse:
-    """What is wrong, with a way to each field; the trail is told, too."""
+    """Show the errors with a link to each field, and write the failure to the audit trail."""
     note(request, error.message)
     status = error.status if isinstance(error, Refused) else error.status_code
     context = {"section": "new", **filling.form_context(request, draft, ask_brokers=True)}

@@ -11,7 +11,7 @@ from ringfence.connectors.api.config_types import HIDDEN
 from ringfence.web.handbook.references import Reference, explain_setting
 
 SETTING = "setting:"
-"""Prefix of the form's field names, so that a setting called `csrfmiddlewaretoken` is no trouble."""
+"""The prefix of the form's field names, so that a setting may be called `csrfmiddlewaretoken`."""
 _REFERENCE: Final = re.compile(r"^\s*\$\{[^{}]+\}\s*$")
 
 
@@ -29,23 +29,23 @@ class Field:
     value: str = ""
     choices: list[str] = field(default_factory=list)
     notes: dict[str, str] = field(default_factory=dict)
-    """What is said of each of the choices."""
+    """A note about each choice."""
     errors: list[str] = field(default_factory=list)
     warning: str = ""
-    """What will happen; it refuses nothing."""
+    """A warning that blocks nothing."""
     width: str = "none"
     dependents: tuple[str, ...] = ()
     visible: bool = True
     blank: bool = False
-    """It is set, and empty."""
+    """The setting is present, with an empty value."""
     kept: bool = False
-    """It is a secret that is known and not shown."""
+    """A stored secret, which is not displayed."""
     typed: bool = False
-    """And it came with the text, whatever was typed into its field before."""
+    """The secret came with the text, regardless of its field."""
     classes: bool = False
-    """Its values are class names: shown without their packages."""
+    """The values are class names, displayed without their packages."""
     more: Reference | None = None
-    """Where the documents say more."""
+    """The section of the documentation about it."""
 
     @property
     def is_set(self) -> bool:
@@ -53,17 +53,17 @@ class Field:
 
     @property
     def chosen(self) -> list[str]:
-        """The values of a list."""
+        """The selected values of a list."""
         return [each.strip() for each in self.value.split(",")]
 
     @property
     def slug(self) -> str:
-        """For ids in the page."""
+        """Its name, for ids in the page."""
         return self.slug_of(self.name)
 
     @staticmethod
     def slug_of(name: str) -> str:
-        """The same of any name; two names have two."""
+        """Return a slug that is unique to the name."""
         plain = re.sub(r"[^a-z0-9]+", "-", name.lower())
         return plain if plain == name.replace(".", "-") else f"{plain}-{zlib.crc32(name.encode()):x}"
 
@@ -73,19 +73,19 @@ class Field:
 
 
 def kind_of(definition: Mapping[str, Any]) -> str:
-    """Which kind of field takes a setting's value."""
+    """Return the kind of field for a setting."""
     kinds = {"BOOLEAN": "boolean", "PASSWORD": "password", "INT": "number", "LONG": "number", "SHORT": "number"}
     return kinds.get(str(definition.get("type")), "text")
 
 
 def other_field(name: str, value: str, secret: Callable[[str], bool]) -> Field:
-    """A setting that stands there and that nobody has declared."""
+    """Make the field of a setting that is present, but that no plugin declares."""
     made = Field(name, name, "text", required=False, advanced=False, help="", default="", blank=not value.strip())
     return _fill(made, value, secret(name))
 
 
 def _reword(error: str, name: str) -> str:
-    """Kafka's words for an empty field, in those of a form; every other error as it is."""
+    """Return a clearer message for a missing value; other errors unchanged."""
     empty = f'Missing required configuration "{name}" which has no default value.'
     return "This setting is required: fill it in." if error == empty else error
 
@@ -93,7 +93,7 @@ def _reword(error: str, name: str) -> str:
 def make_field(
     definition: Mapping[str, Any], value: Mapping[str, Any], config: Mapping[str, str], secret: Callable[[str], bool]
 ) -> Field:
-    """Of one entry of a validation's answer."""
+    """Make a field from one entry of a validation's answer."""
     name, default = str(definition["name"]), definition.get("default_value")
     made = Field(
         name=name,
@@ -121,7 +121,9 @@ def make_field(
 
 
 def _fill(made: Field, given: str, hides: bool) -> Field:
-    """With its value; a secret's is never written into a page, unless it only says where the secret stands."""
+    """Set its value. A secret is never written into a page, unless it is only a reference to where the
+    secret is stored.
+    """
     if hides and not _REFERENCE.match(given):
         made.kind, made.kept, made.typed = "password", bool(given), bool(given) and given != HIDDEN
         return made

@@ -1,4 +1,4 @@
-"""The form of a new connector while it is filled in: its fields, the errors of each, and its other shape, the text."""
+"""The form of a new connector during editing: its fields, the errors of each, and its alternative, the JSON text."""
 
 import json
 from typing import Any
@@ -33,9 +33,9 @@ _SHOWN_OFFSETS = 5
 def form_context(
     request: HttpRequest, draft: FormState, *, tell_all: bool = True, ask_brokers: bool = False
 ) -> dict[str, Any]:
-    """What the templates need; without a worker the settings that stand there, and why.
+    """Return the templates' context. Without a worker: the present settings, and why there is no form.
 
-    tell_all: else a setting's errors are shown once it has a value.
+    tell_all: if False, a setting's errors appear only once it has a value.
     """
     settings, undeclared = visible_settings(request, draft), ""
     validation: dict[str, Any] = {}
@@ -77,7 +77,7 @@ def form_context(
 
 
 def begins(request: HttpRequest, draft: FormState, *, tell_all: bool = True) -> dict[str, Any]:
-    """What is there already under the name: told to those who may use it."""
+    """Return what already exists under the name, for users who may use that name."""
     name, errors = draft.name, []
     offsets: list[SourceOffset] = []
     who = principal_of(request)
@@ -100,7 +100,7 @@ def begins(request: HttpRequest, draft: FormState, *, tell_all: bool = True) -> 
 
 
 def text_of(draft: FormState) -> str:
-    """The draft as JSON, its secrets as masks."""
+    """Return the draft as JSON, with masked secrets."""
     masked = Masker([draft.class_name]).mask(draft.config)
     config = dict(sorted(masked.items(), key=lambda item: (item[0] != "connector.class", item[0])))
     return json.dumps({"name": draft.name, "config": config}, indent=2, ensure_ascii=False)
@@ -109,7 +109,9 @@ def text_of(draft: FormState) -> str:
 @requires(POST=somewhere(Verb.EDIT))
 @require_POST
 def field(request: HttpRequest) -> HttpResponse:
-    """`?key=`: the errors of one setting while it is typed, and what depends on it; all fields where others are due."""
+    """`?key=`: the errors of one setting during typing, with dependent settings; all fields if the set
+    of fields changes.
+    """
     key = request.GET.get("key", "")
     try:
         draft = read_posted(request)
@@ -124,7 +126,7 @@ def field(request: HttpRequest) -> HttpResponse:
     fields = {each.name: each for each in made.fields()}
     for each in fields.values():
         if each.name != key and not each.is_set:
-            each.errors = []  # nobody has been there yet
+            each.errors = []  # the user has not visited the field yet
     sent = {name.removeprefix(SETTING) for name in request.POST if name.startswith(SETTING)}
     if sent != {each.name for each in fields.values() if each.visible}:
         response = render(request, "ringfence/parts/new_fields.html", context)
@@ -141,7 +143,7 @@ def field(request: HttpRequest) -> HttpResponse:
 @requires(POST=somewhere(Verb.EDIT))
 @require_POST
 def steps(request: HttpRequest) -> HttpResponse:
-    """`step=add:<type>` and the like: the fields with a transform more, less, or elsewhere."""
+    """`step=add:<type>` and the like: return the fields with a transform added, removed, or moved."""
     try:
         draft = read_changed(request)
     except ConnectError as error:
@@ -153,7 +155,7 @@ def steps(request: HttpRequest) -> HttpResponse:
 
 
 def read_changed(request: HttpRequest) -> FormState:
-    """The draft with the change to its transforms that the button asks for. Raises ConnectError."""
+    """Return the draft with the change to its transforms that the button requests. Raises `ConnectError`."""
     draft = read_posted(request)
     draft.config = change_steps(draft.config, str(request.POST.get("step", "")))
     draft.mode = "form"
@@ -170,15 +172,16 @@ def _render_problem(request: HttpRequest, error: ConnectError) -> HttpResponse:
 @requires(POST=somewhere(Verb.EDIT))
 @require_POST
 def switch_mode(request: HttpRequest) -> HttpResponse:
-    """`?mode=`: what the form holds in the other shape. Nothing is lost: what is not known is kept, secrets stay where
-    they were typed."""
+    """`?mode=`: convert the form to text, or back. Nothing is lost: unknown settings are kept, and secrets stay where
+    they were typed.
+    """
     mode = "json" if request.GET.get("mode") == "json" else "form"
     try:
         draft = read_posted(request)
         if not draft.class_name:
             raise ConnectError(400, "connector.class is missing: without it there is no form. Add it to the text.")
     except ConnectError as error:
-        # Said beside the text, and no failure: it is typed at this moment.
+        # Shown beside the text, not as a failure: the user is still typing.
         response = render(request, "ringfence/parts/field_errors.html", {"errors": [error.message]})
         response["HX-Retarget"], response["HX-Trigger"] = "#json-error", "ringfence-unread"
         return response

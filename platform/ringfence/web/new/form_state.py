@@ -1,7 +1,7 @@
-"""What an open form holds: a configuration that nobody has stored yet. Its secrets are sent, and never sent back.
+"""The state of an open form: a configuration that is not stored yet. Its secrets are sent, and never returned.
 
-In the form a secret that was kept is a mask; in the text, too. A mask stands for, in this order: what is typed into the
-setting's field, what the text says, what is stored under the connector that the form was filled from.
+In the form and in the text, a kept secret is a mask. A mask stands for, in this order: the value typed into the
+setting's field, the text's value, the value stored under the connector that the form was filled from.
 """
 
 from collections.abc import Mapping
@@ -20,18 +20,18 @@ from ringfence.web.new.field import SETTING
 from ringfence.web.new.pasted_config import read_pasted
 
 KEEP = "keep:"
-"""Before a field's name: the secret in it is kept where the field is empty."""
+"""Prefix of a field's name: the secret in it is kept if the field is empty."""
 BLANK = "blank:"
-"""Before a field's name: its setting is there, and empty."""
+"""Prefix of a field's name: its setting is present, and empty."""
 DROP = "drop:"
-"""Before a field's name: the secret that was kept goes."""
+"""Prefix of a field's name: the kept secret is removed."""
 
 
 @dataclass(slots=True)
 class FormState:
-    """`config` holds masks for secrets that were left alone. `of`: the connector whose stored values they stand for.
+    """config: with masks for untouched secrets. of: the connector whose stored values they stand for.
 
-    fresh: source offsets that stand under the name are deleted before it starts.
+    fresh: source offsets stored under the name are deleted before it starts.
     """
 
     name: str = ""
@@ -42,7 +42,7 @@ class FormState:
     mode: str = "form"
     understood: str = ""
     editing: bool = False
-    """It is to replace what is stored under its name."""
+    """Whether it replaces the connector stored under its name."""
 
     @property
     def class_name(self) -> str:
@@ -50,14 +50,14 @@ class FormState:
 
     @property
     def settings(self) -> dict[str, str]:
-        """The configuration with the name in it, for a validation; the masks stay."""
+        """The configuration including the name, for a validation. Masks stay."""
         return {**self.config, "name": self.name}
 
 
 def draft_of(posted: QueryDict, known: Mapping[str, str] | None = None) -> FormState:
-    """`known`: what the fields were filled with; one that was left alone keeps its value to the letter.
+    """Parse a form. known: the values that its fields were filled with; an untouched field keeps its value exactly.
 
-    Raises a 400 for a string that cannot be read, and for a setting that is there twice.
+    Raises a 400 for text that cannot be read, and for a setting that is set twice.
     """
     state = str(posted.get("state", "RUNNING"))
     draft = FormState(
@@ -73,7 +73,7 @@ def draft_of(posted: QueryDict, known: Mapping[str, str] | None = None) -> FormS
         return draft
     pasted = read_pasted(str(posted.get("json", "")))
     if draft.editing and pasted.name:
-        writing.with_name(draft.name, {"name": pasted.name})  # an edit does not rename
+        writing.with_name(draft.name, {"name": pasted.name})  # an edit cannot rename
     draft.name, draft.understood = pasted.name or draft.name, pasted.understood
     draft.config = {
         key: (str(posted.get(SETTING + key, "")) or value) if value == HIDDEN else value
@@ -83,16 +83,17 @@ def draft_of(posted: QueryDict, known: Mapping[str, str] | None = None) -> FormS
 
 
 def read_posted(request: HttpRequest) -> FormState:
-    """The draft that a form sends. What its fields were filled with from a connector keeps its value to the letter."""
+    """Parse the draft that a form sends. Untouched fields of an existing connector keep their values exactly."""
     of, who = str(request.POST.get("of", "")), principal_of(request)
     known = writing.read_stored_settings(of) if of and who.may(Verb.VIEW_CONFIG, of) else {}
     return draft_of(request.POST, known)
 
 
 def complete(request: HttpRequest, draft: FormState) -> dict[str, str]:
-    """The configuration without masks, with its name. Needs `edit` on the name, and on whose secrets it takes.
+    """Return the configuration without masks, with its name. Requires `edit` on the name, and on the connector whose
+    secrets it uses.
 
-    Raises ConnectError, Forbidden.
+    Raises `ConnectError` or `Forbidden`.
     """
     if not draft.name:
         raise bad_request("The connector has no name yet. Fill in Name.")
@@ -101,15 +102,15 @@ def complete(request: HttpRequest, draft: FormState) -> dict[str, str]:
     if not has_mask(named):
         return named
     of = draft.of or draft.name
-    # Or somebody else's secret could be sent to a place of one's own choice.
+    # Otherwise a user could send another connector's secret to a server of their choice.
     authorise(request, Verb.EDIT, of)
     authorise(request, Verb.VIEW_CONFIG, of)
-    authorise(request, Verb.EDIT, draft.name)  # the audit entry is about this one
+    authorise(request, Verb.EDIT, draft.name)  # the audit entry is about this connector
     return unmask(named, writing.read_stored_settings(of))
 
 
 def visible_settings(request: HttpRequest, draft: FormState) -> dict[str, str]:
-    """The same as far as it may be known, for a form that is still being filled in: other masks stay."""
+    """Return the same for a form in progress, as far as the user may see it. Other masks stay."""
     settings, of = draft.settings, draft.of or draft.name
     who = principal_of(request)
     if has_mask(settings) and who.may(Verb.EDIT, of) and who.may(Verb.VIEW_CONFIG, of):
@@ -142,7 +143,7 @@ def _of_fields(posted: QueryDict, known: Mapping[str, str]) -> dict[str, str]:
 
 
 def _text(posted: QueryDict) -> dict[str, str]:
-    """The settings of the text beside the form, which holds the secrets that were pasted."""
+    """Return the settings of the text beside the form, which contains the pasted secrets."""
     with suppress(ConnectError):
         return read_pasted(str(posted.get("json", ""))).config
     return {}

@@ -1,4 +1,4 @@
-"""What a browser may keep of a form that was not sent: never a secret, and nothing that could be one."""
+"""The part of an unsent form that a browser may store: never a secret, nor anything that could be one."""
 
 import re
 from typing import Final
@@ -8,13 +8,13 @@ from ringfence.http.masking import Masker
 from ringfence.web.new.form_state import FormState
 
 _CARRIES_ONE: Final = re.compile(r"://[^/\s@]*:[^/\s@]*@|(pass\w*|pwd|secret|token|key)\s*[=:]", re.IGNORECASE)
-"""Of a value: a user with a password in an address, `password=…` among options."""
+"""Matches values that contain a secret: a user and password in an address, or `password=…` among options."""
 
 
 def settings_to_keep(draft: FormState, masker: Masker, undeclared: frozenset[str]) -> dict[str, object]:
-    """`{"name", "config", "left_out"}`. left_out: settings that are to be typed again.
+    """Return `{"name", "config", "left_out"}`. left_out: settings that must be typed again.
 
-    undeclared: settings that no plugin declares: nobody says what they hold.
+    undeclared: whether no plugin declares the settings, so that any of them may be a secret.
     """
     kept: dict[str, str] = {}
     left_out: list[str] = []

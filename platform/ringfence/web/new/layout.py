@@ -1,6 +1,6 @@
-"""How a form shows a configuration: four cards along a record's way, what matters most open, the rest folded.
+"""The layout of a connector's form: four cards along a record's path, with important settings open and the rest folded.
 
-Made of a validation's answer, so that errors, recommended values and visibility are those of these very values.
+It is made from the answer of a validation, so that errors, recommended values and visibility match the current values.
 """
 
 import re
@@ -20,14 +20,14 @@ _TITLES: Final = {SOURCE: "Source", TRANSFORMS: "Transforms", CONVERTER: "Conver
 _ICONS: Final = {SOURCE: "database", TRANSFORMS: "wand-sparkles", CONVERTER: "braces", TOPIC: "send"}
 _ELSEWHERE: Final = ("name", "connector.class")
 _IN_TOPIC: Final = ("topic", "topic.prefix", "topic.pattern")
-"""Settings of connectors that say where records go."""
+"""Settings of connectors that name the records' topic."""
 _CONVERTERS: Final = {"value.converter": "Value", "key.converter": "Key", "header.converter": "Headers"}
 _OF_STEP: Final = ("type", "plugin.version")
 _WHICH: Final = ("predicate", "negate")
 _POINTLESS: Final = re.compile(
     r"(transforms\..*|predicates\..*|.*converter)\.plugin\.version|.*schema\.content|.*max\.enforce"
 )
-"""Settings with one value that works, the default: shown where they are set."""
+"""Settings whose default is the only useful value. They are shown only if set."""
 
 
 @dataclass(slots=True)
@@ -40,8 +40,8 @@ class Section:
 
 @dataclass(slots=True)
 class Step:
-    """One transform. `fields`: its own settings; `which`: for which records it is, with the settings of its predicate
-    where no transform before has them; `only`: the same in words, "" for all; `more`: its type.
+    """One transform. fields: its own settings; which: the records it applies to, with the settings of its predicate
+    unless an earlier transform shows them; only: the same in words, "" for all records; more: its type.
     """
 
     alias: str
@@ -66,13 +66,13 @@ class Step:
 
     @property
     def more_is_set(self) -> bool:
-        """Whether something beside the type is set, or wrong."""
+        """Whether a setting other than the type is set, or has errors."""
         return any((each.is_set and not each.name.endswith(".type")) or each.errors for each in self.more)
 
 
 @dataclass(slots=True)
 class Card:
-    """One part of a record's way. `steps`, `listed` (the setting `transforms`): of the card of transforms."""
+    """One part of a record's path. steps, listed (the setting `transforms`): only on the card of transforms."""
 
     key: str
     open: list[Section] = field(default_factory=list)
@@ -107,7 +107,7 @@ class Card:
 
     @property
     def unfold(self) -> bool:
-        """Whether what is folded has something to look at."""
+        """Whether a folded field has errors."""
         return any(each.errors for each in self.folded)
 
     @property
@@ -117,7 +117,7 @@ class Card:
 
 @dataclass(slots=True)
 class Layout:
-    """`others`: settings that nobody has declared, which are kept. `rest`: errors that belong to no field."""
+    """others: undeclared settings, which are kept. rest: errors that belong to no field."""
 
     cards: list[Card] = field(default_factory=list)
     others: list[Field] = field(default_factory=list)
@@ -142,7 +142,7 @@ def layout(
     secret: Callable[[str], bool],
     tell: Callable[[str], bool] = lambda _: True,
 ) -> Layout:
-    """`config`: as it is shown, secrets as masks; `tell`: whether a setting's errors are shown yet."""
+    """Make the layout. config: as displayed, with masked secrets; tell: whether to show a setting's errors yet."""
     framework = source_config_def(config).keys
     found = Layout()
     notes = validation.get(CHOICE_NOTES, {})
@@ -171,7 +171,7 @@ def layout(
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """ours: whether all connectors have the setting."""
+    """A field with its place. ours: whether all connectors have the setting."""
 
     field: Field
     ours: bool
@@ -200,7 +200,7 @@ def _card(key: str, placed: Sequence[_Placed], config: Mapping[str, str]) -> Car
 
 
 def _groups(placed: Iterable[_Placed]) -> list[tuple[str, list[Field]]]:
-    """The plugin's own come first; both halves keep their order."""
+    """Group the fields, with the plugin's own first. Both halves keep their order."""
     groups: dict[tuple[bool, str], list[_Placed]] = {}
     for each in placed:
         groups.setdefault((each.ours, each.group), []).append(each)
@@ -217,7 +217,7 @@ def _add_section(card: Card, title: str, fields: Sequence[Field]) -> None:
 
 
 def _converters(placed: Sequence[_Placed]) -> Card:
-    """Each converter with its settings below it."""
+    """Make the card of converters, each with its settings below it."""
     card = Card(CONVERTER)
     for name, title in _CONVERTERS.items():
         fields = [each.field for each in placed if each.field.name == name or each.field.name.startswith(f"{name}.")]
@@ -250,13 +250,15 @@ def _transforms(placed: Sequence[_Placed], config: Mapping[str, str]) -> Card:
     _offer_predicates(card)
     for title, group in _groups(each for each in placed if each.field.name in fields):
         for each in group:
-            each.advanced = each.advanced and each.name == "predicates"  # one that was named: all of it matters
+            each.advanced = (
+                each.advanced and each.name == "predicates"
+            )  # a named converter: all of its settings are important
         _add_section(card, title, group)
     return card
 
 
 def _offer_predicates(card: Card) -> None:
-    """Of the fields that say for which records a transform is, those that can say something."""
+    """Keep only the predicate choices that are useful."""
     for step in card.steps:
         for each in step.which:
             if each.name.endswith(".predicate"):

@@ -1,4 +1,4 @@
-"""What somebody pastes: JSON in either shape, properties, YAML or a curl command. Read, never run."""
+"""Parses pasted text: JSON in either shape, properties, YAML or a curl command. Commands are never run."""
 
 import re
 import shlex
@@ -19,7 +19,7 @@ _IN_PATH: Final = re.compile(r"/connectors/([^/]+)(/config)?/?$")
 
 @dataclass(frozen=True, slots=True)
 class PastedConfig:
-    """`understood`: what the text was taken for, in words."""
+    """understood: how the text was interpreted, in words."""
 
     name: str
     config: dict[str, str]
@@ -27,7 +27,7 @@ class PastedConfig:
 
 
 def read_pasted(text: str) -> PastedConfig:
-    """One connector. Raises a 400 that says what is expected."""
+    """Parse one connector. Raises a 400 that names the expected formats."""
     stripped = text.strip()
     if not stripped:
         raise bad_request("Nothing was pasted: JSON, properties or a curl command is expected.")
@@ -47,7 +47,7 @@ def read_pasted(text: str) -> PastedConfig:
 
 
 def _json(text: str, name: str) -> PastedConfig:
-    """`name`: the one that the address says, where there is one."""
+    """Parse JSON. name: from the address of a curl command, if any."""
     value = read(text.encode("utf-8", "replace"), "The text")
     if isinstance(value, list):
         if len(value) != 1:

@@ -1,4 +1,4 @@
-"""Which records a transform is for: the predicates of a configuration, as a form shows and changes them. Pure."""
+"""Limits transforms to some records: the predicates of a configuration, as a form shows and changes them. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _TITLES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A predicate to choose. `type`: what `predicates.<alias>.type` says."""
+    """A predicate to choose. type: the value of `predicates.<alias>.type`."""
 
     title: str
     type: str
@@ -31,12 +31,12 @@ KINDS: Final = tuple(Kind(title, _JAVA + name) for name, title in _TITLES.items(
 
 
 def predicate_of(config: Mapping[str, str], transform: str) -> str:
-    """The predicate that says which records a transform is for; "" for all of them."""
+    """Return the predicate that limits a transform; "" if it applies to all records."""
     return config.get(f"transforms.{transform}.predicate", "").strip()
 
 
 def describe(config: Mapping[str, str], predicate: str) -> str:
-    """What a predicate accepts, in words; its class where it is not one of ours."""
+    """Describe what a predicate accepts, or name its class if it is not one of ours."""
     type_ = config.get(f"{LIST}.{predicate}.type", "").strip()
     try:
         return _TITLES[find_predicate("type", type_).name]
@@ -45,7 +45,7 @@ def describe(config: Mapping[str, str], predicate: str) -> str:
 
 
 def limit(config: Mapping[str, str], transform: str, type_: str) -> dict[str, str]:
-    """The transform is for those records only that a new predicate of that class accepts."""
+    """Limit the transform to records that a new predicate of that class accepts."""
     known = aliases(config, LIST)
     name = (
         _ALIASES.get(type_.rpartition(".")[2]) or re.sub(r"[^A-Za-z0-9]", "", type_.rpartition(".")[2]) or "predicate"
@@ -57,12 +57,12 @@ def limit(config: Mapping[str, str], transform: str, type_: str) -> dict[str, st
 
 
 def share(config: Mapping[str, str], transform: str, predicate: str) -> dict[str, str]:
-    """The transform is for the records that this predicate accepts."""
+    """Limit the transform to records that this predicate accepts."""
     return {**config, f"transforms.{transform}.predicate": predicate}
 
 
 def widen(config: Mapping[str, str], transform: str) -> dict[str, str]:
-    """The transform is for all records. Its predicate goes, unless another transform has it, too."""
+    """Apply the transform to all records. Its predicate is removed, unless another transform uses it."""
     predicate, mine = predicate_of(config, transform), f"transforms.{transform}."
     left = {key: value for key, value in config.items() if key not in (f"{mine}predicate", f"{mine}negate")}
     used = {predicate_of(left, each) for each in aliases(left, "transforms")}

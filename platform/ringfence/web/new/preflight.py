@@ -1,6 +1,6 @@
-"""What can be known before a connector runs: its preflight checks, first records, and a record through its transforms.
+"""Checks before a connector runs: its preflight checks, first records, and a record through its transforms.
 
-Fragments below the form of a connector that is being made or edited; nothing is created, written or committed.
+These are fragments below the form of a new or edited connector. Nothing is created, written or committed.
 """
 
 import json
@@ -55,7 +55,7 @@ def _look(check: Mapping[str, Any]) -> Badge:
 
 
 def checks_context(complete: dict[str, str], by: Principal) -> dict[str, Any]:
-    """The checks of a complete configuration, for the template. Raises Refused."""
+    """Return the template's context for the checks of a complete configuration. Raises `Refused`."""
     found = checks_of(complete, by)
     troubles = sum(check["result"] != "ok" for check in found)
     return {"checks": [(_look(check), check, explain_check(check["name"])) for check in found], "troubles": troubles}
@@ -64,7 +64,7 @@ def checks_context(complete: dict[str, str], by: Principal) -> dict[str, Any]:
 @requires(POST=somewhere(Verb.EDIT))
 @require_POST
 def preflight(request: HttpRequest) -> HttpResponse:
-    """The checks of what the form holds, or of pasted text."""
+    """Run the checks on the form's configuration, or on pasted text."""
     return _part(
         request, "preflight", lambda: checks_context(complete(request, read_posted(request)), principal_of(request))
     )
@@ -73,7 +73,7 @@ def preflight(request: HttpRequest) -> HttpResponse:
 @requires(POST=somewhere(Verb.EDIT))
 @require_POST
 def preview(request: HttpRequest) -> HttpResponse:
-    """The first records of what the form holds. `begin=fresh`: from the source's beginning."""
+    """Show the first records that the form's configuration would read. `begin=fresh`: from the source's beginning."""
 
     def context() -> dict[str, Any]:
         config = complete(request, read_posted(request))
@@ -89,7 +89,7 @@ def preview(request: HttpRequest) -> HttpResponse:
 @requires(POST=somewhere(Verb.EDIT))
 @require_POST
 def trial(request: HttpRequest) -> HttpResponse:
-    """`sample`: a record as JSON; what each transform and the converters make of it."""
+    """Run `sample`, a record as JSON, through each transform and the converters."""
 
     def context() -> dict[str, Any]:
         config = complete(request, read_posted(request))
@@ -112,7 +112,7 @@ def _part(request: HttpRequest, part: str, shown: Callable[[], dict[str, Any]]) 
 
 
 def _row(walked: Mapping[str, Any]) -> dict[str, Any]:
-    """One record for the templates: its way as looks, its source offset as text, and itself as a sample."""
+    """Return the context of one record: its steps, its source offset as text, and the record as a sample."""
     steps = [{**step, "look": OUTCOMES[step["outcome"]]} for step in walked["steps"]]
     offset = walked.get("source_offset")
     return {
@@ -125,7 +125,7 @@ def _row(walked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sample(record: Mapping[str, Any]) -> str:
-    """The record as a trial takes it; "" where parts of it are left out."""
+    """Return the record as input for a trial; "" if parts of it are left out."""
     values = {}
     for part in ("key", "value"):
         shown = record[part]

@@ -1,4 +1,4 @@
-"""The last look before a connector is created: what differs from the defaults, and the same as commands to keep."""
+"""The review before a connector is created: differences from the defaults, and the same as commands to copy."""
 
 import json
 import shlex
@@ -29,7 +29,7 @@ _END = "END_OF_CONNECTOR"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A setting beside its default; None where there is none. Secrets are masked."""
+    """A setting beside its default; None if there is none. Secrets are masked."""
 
     key: str
     default: str | None
@@ -43,7 +43,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A text to take away."""
+    """A text to copy."""
 
     key: str
     title: str
@@ -53,7 +53,7 @@ class Copy:
 @requires(POST=somewhere(Verb.EDIT))
 @require_POST
 def review(request: HttpRequest) -> HttpResponse:
-    """Of what the form holds; with the errors that would refuse it."""
+    """Review the form's configuration, with the errors that would refuse it."""
     try:
         draft = read_posted(request)
         config = complete(request, draft)
@@ -78,7 +78,7 @@ def _describe(
 
 
 def _against_model(request: HttpRequest, draft: FormState, config: Mapping[str, str], masker: Masker) -> dict[str, Any]:
-    """For a copy and for an edit: what differs from the connector that it was filled from."""
+    """For a copy or an edit, return the differences from the original connector."""
     stored = writing.read_stored_settings(draft.of) if draft.of else {}
     if not stored or not principal_of(request).may(Verb.VIEW_CONFIG, draft.of):
         return {}
@@ -86,7 +86,7 @@ def _against_model(request: HttpRequest, draft: FormState, config: Mapping[str, 
 
 
 def lines(context: Mapping[str, Any], masked: Mapping[str, str]) -> list[Line]:
-    """Every setting that stands there, beside its default."""
+    """Return every present setting beside its default."""
     declared = {each.name: each for each in context["layout"].list_declared()}
     found = []
     for key, value in sorted(masked.items()):
@@ -99,7 +99,7 @@ def lines(context: Mapping[str, Any], masked: Mapping[str, str]) -> list[Line]:
 
 
 def copies(masked: Mapping[str, str], draft: FormState, address: str) -> list[Copy]:
-    """The same by REST, by the command line, and as a file. `masked`: no secret leaves."""
+    """Return the same for REST, for the command line, and as a file. masked: the configuration with masked secrets."""
     config = {key: value for key, value in masked.items() if key != "name"}
     yaml = write([dict(masked)], "yaml")
     if draft.editing:

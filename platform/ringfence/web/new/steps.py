@@ -12,8 +12,9 @@ LIST: Final = "transforms"
 
 
 def change_steps(config: Mapping[str, str], command: str) -> dict[str, str]:
-    """`add:<type>`, `remove:<alias>`, `up:<alias>`, `down:<alias>`, `move:<index>:<alias>`; `only:<type>:<alias>`,
-    `share:<predicate>:<alias>` and `widen:<alias>` say which records a transform is for. Raises a 400 for others.
+    """Apply `add:<type>`, `remove:<alias>`, `up:<alias>`, `down:<alias>` or `move:<index>:<alias>`; or
+    `only:<type>:<alias>`, `share:<predicate>:<alias>` or `widen:<alias>`, which select the records. Raises a 400 for
+    other commands.
     """
     verb, _, rest = command.partition(":")
     if verb == "add":
@@ -57,7 +58,7 @@ def _add(config: Mapping[str, str], type_: str) -> dict[str, str]:
 
 
 def _remove(config: Mapping[str, str], names: list[str], alias: str) -> dict[str, str]:
-    """With its settings, and its predicate where no other transform has it."""
+    """Remove a transform with its settings, and with its predicate unless another transform uses it."""
     config = predicates.widen(config, alias)
     left = [name for name in names if name != alias]
     kept = {key: value for key, value in config.items() if key != LIST and not key.startswith(f"{LIST}.{alias}.")}
@@ -65,7 +66,7 @@ def _remove(config: Mapping[str, str], names: list[str], alias: str) -> dict[str
 
 
 def _free_alias(config: Mapping[str, str], type_: str) -> str:
-    """`maskField` for MaskField$Value; with a number where that is taken, also by settings that were left over."""
+    """Return `maskField` for MaskField$Value; with a number if that is taken, even by leftover settings."""
     simple = re.sub(r"[^A-Za-z0-9]", "", type_.rpartition(".")[2].partition("$")[0]) or "transform"
     name = simple[0].lower() + simple[1:]
     taken = {*aliases(config, LIST), *(key.split(".")[1] for key in config if key.startswith(f"{LIST}."))}

@@ -1,4 +1,4 @@
-"""What transforms are for, in the words that people look for: the menu of a form, and the titles of what was chosen."""
+"""The transforms by purpose, in users' words: the menu of a form, and the titles of chosen transforms."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -33,7 +33,7 @@ _HALVES: Final = {"Value": "value", "Key": "key"}
 
 @dataclass(frozen=True, slots=True)
 class MenuItem:
-    """A transform to choose. `type`: what `transforms.<alias>.type` says; `short`: the class without its package."""
+    """A transform to choose. type: the value of `transforms.<alias>.type`; short: the class without its package."""
 
     group: str
     title: str
@@ -41,19 +41,19 @@ class MenuItem:
     type: str
     short: str
     half: str = ""
-    """Which part of the record it changes, if there is another transform for the other one."""
+    """Which part of the record it changes, if another transform changes the other part."""
 
 
 @cache
 def menu_items() -> tuple[MenuItem, ...]:
-    """All of ours, by group; those of values before those of keys."""
+    """Return all of our transforms, by group; those for values before those for keys."""
     items = [_item(cls.name, next(iter(cls.aliases), cls.name)) for cls in TRANSFORMS]
     titles = [title for _, title, _ in _PURPOSES.values()]
     return tuple(sorted(items, key=lambda item: (titles.index(item.title), item.half != "value")))
 
 
 def describe_type(type_: str) -> MenuItem:
-    """What is known of a transform by the name that a configuration gives it; one that is not ours has its own name."""
+    """Return the item of a configured type. A transform that is not ours is shown by its own name."""
     try:
         name = find_transform("type", type_).name
     except ConfigException:

@@ -1,1 +1,1 @@
-"""The pages about share groups: all of them, one, and the timeline of one of its partitions."""
+"""The pages about share groups: the list, one group, and the timeline of one of its partitions."""

@@ -1,4 +1,4 @@
-"""What a connector's tasks hold of its share group's records, as they told last: nobody else knows it."""
+"""The share group records that a connector's tasks hold, from their last reports. There is no other source for this."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from ringfence.projection.models import Task
 
 @dataclass(frozen=True, slots=True)
 class HeldByTasks:
-    """Ranges by topic and partition; time_ms: the oldest of the reports that they are from, 0 for none."""
+    """Ranges by topic and partition. time_ms: of the oldest report that they come from, 0 for none."""
 
     ranges: Mapping[tuple[str, int], Ranges] = field(default_factory=dict)
     time_ms: int = 0
@@ -20,12 +20,12 @@ class HeldByTasks:
 
     @property
     def count(self) -> int:
-        """The records of all partitions."""
+        """The number of records in all partitions."""
         return sum(one.size for one in self.ranges.values())
 
 
 def find_held(connectors: Sequence[str]) -> HeldByTasks:
-    """Of the tasks that run."""
+    """Return what the running tasks hold."""
     found: dict[tuple[str, int], Ranges] = {}
     times = []
     for task in Task.objects.filter(connector__in=connectors, known=True, state="RUNNING"):

@@ -1,4 +1,4 @@
-"""The views: one URL serves a page and, to htmx, the very part that the page includes."""
+"""The views. One URL serves a page and, for htmx, the part of it."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from ringfence.web.share_groups.views import PAGE, list_rows, one, path_of
 from ringfence.web.views import is_fragment, with_token
 
 _SECONDS = 8.0
-"""A page waits no longer for Kafka; then it shows what was seen last."""
+"""The longest wait for Kafka. After it, the page shows the last known data."""
 _LARGEST = 2**31 - 1
 
 
@@ -27,7 +27,7 @@ _LARGEST = 2**31 - 1
 @require_safe
 @with_token
 def share_groups(request: HttpRequest) -> HttpResponse:
-    """All share groups of the cluster that may be seen, connectors' first."""
+    """All visible share groups of the cluster, connectors' first."""
     seen, who = last_seen.look_at_list(_SECONDS), principal_of(request)
     rows = []
     if seen.answer is not None:
@@ -55,7 +55,7 @@ def share_group(request: HttpRequest, name: str) -> HttpResponse:
 @require_safe
 @with_token
 def timeline(request: HttpRequest, name: str) -> HttpResponse:
-    """`?topic=&partition=&step=`: what `__share_group_state` tells of a partition, replayed up to a step."""
+    """`?topic=&partition=&step=`: the records of `__share_group_state` about a partition, replayed up to a step."""
     _readers(request, name)
     topic, number = request.GET.get("topic", ""), request.GET.get("partition", "")
     if not topic or not (number.isascii() and number.isdigit() and int(number) <= _LARGEST):
@@ -77,7 +77,7 @@ def _page_of(text: str) -> int:
 
 
 def _readers(request: HttpRequest, name: str) -> Readers:
-    """Raises Forbidden where the group may not be seen, Http404 where nothing was ever heard of the cluster's."""
+    """Raises `Forbidden` if the group may not be seen, or Http404 if it is unknown."""
     try:
         readers = last_seen.readers_now()
     except Refused as refused:
@@ -87,7 +87,7 @@ def _readers(request: HttpRequest, name: str) -> Readers:
 
 
 def _step(found: dict[str, Any], wanted: str) -> dict[str, Any]:
-    """The step to show, the newest by default, with those around it in words."""
+    """Return the step to show, by default the newest, with its neighbours in words."""
     steps = found["steps"]
     if not steps:
         return {"found": found, "steps": []}

@@ -1,4 +1,4 @@
-"""Offsets in their states as one line of colours, and the words for it. Pure."""
+"""Draws offset states as one coloured line, and describes it in words. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from ringfence.fencing.share.ranges import Ranges
 WIDTH: Final = 1000
 _NAMED: Final = 10
 _LEAST: Final = 3.0
-"""A single record among thousands is seen, too."""
+"""The narrowest cell, so that a single record among thousands is visible."""
 
 WORDS: Final = {
     "available": "available",
@@ -25,7 +25,7 @@ WORDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A range of offsets in one state. deliveries: how often it was delivered, 0 where that is not known."""
+    """A range of offsets in one state. deliveries: how often it was delivered, 0 if unknown."""
 
     first: int
     last: int
@@ -52,7 +52,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A piece where it is drawn, in units of the strip's width."""
+    """A piece with its position, in units of the strip's width."""
 
     piece: Piece
     at: str
@@ -61,7 +61,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """`summary`: the same in words, for those who do not see it."""
+    """summary: the same in words, for screen readers."""
 
     cells: Sequence[Cell]
     summary: str
@@ -72,18 +72,18 @@ class Strip:
 
 
 def read_pieces(ranges: Iterable[Sequence[Any]]) -> list[Piece]:
-    """From an answer's [first, last, state, delivery count]."""
+    """Read an answer's [first, last, state, delivery count]."""
     return [Piece(int(first), int(last), str(state), int(count)) for first, last, state, count in ranges]
 
 
 def name_offsets(pieces: Sequence[Piece]) -> str:
-    """The first of them in words."""
+    """Name the first of them in words."""
     more = ", and more" if len(pieces) > _NAMED else ""
     return ", ".join(piece.offsets for piece in pieces[:_NAMED]) + more
 
 
 def draw(pieces: Sequence[Piece]) -> Strip | None:
-    """None where there is nothing to show."""
+    """Draw the strip; None if there is nothing to show."""
     if not pieces:
         return None
     total = sum(piece.size for piece in pieces)
@@ -101,7 +101,7 @@ def draw(pieces: Sequence[Piece]) -> Strip | None:
 
 
 def lay_over(pieces: Sequence[Piece], held: Ranges) -> list[Piece]:
-    """The same with what members hold: the broker persists it as available, or beyond its end not at all."""
+    """Add the ranges that members hold. The broker persists those as available or, beyond its end, not at all."""
     found: list[Piece] = []
     for piece in pieces:
         if piece.state != "available":
@@ -129,7 +129,7 @@ def lay_over(pieces: Sequence[Piece], held: Ranges) -> list[Piece]:
 
 
 def of_ledger(state: State, most: int) -> tuple[list[Piece], int]:
-    """What a ledger has from its low mark on, and how many ranges are left out."""
+    """Return the ledger's pieces from its low mark on, and the number of ranges left out."""
     pieces: list[Piece] = []
     at = state.low
     for first, last in state.done:

@@ -1,4 +1,4 @@
-"""What the pages show: a connector's ledger first, which decides, and beside it what the broker tells."""
+"""The context of the pages: a connector's ledger first, because it decides, and the broker's report beside it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from ringfence.web.state_badges import Badge, Severity, group_look
 
 _MOST_RANGES = 150
 PAGE = 20
-"""Partitions of one page: a worker reads the records' states of so many at once."""
+"""Partitions per page, because a worker reads the record states of that many at once."""
 STATES = {
     "Stable": Badge("Stable", "circle-check", Severity.OK, "It has members."),
     "Empty": Badge("Empty", "circle-stop", Severity.REST, "Nobody is a member. Its offsets may be changed."),
@@ -29,12 +29,12 @@ STATES = {
 
 
 def look_of(state: str) -> Badge:
-    """A group's state for people."""
+    """Return the badge of a group's state."""
     return group_look(state, STATES)
 
 
 def path_of(group: str) -> str:
-    """The group's name as one segment of a path."""
+    """Return the group's name as one path segment."""
     return quote(group, safe="")
 
 
@@ -51,7 +51,7 @@ class GroupRow:
 
 
 def list_rows(readers: Readers, who: Principal, answer: Mapping[str, Any]) -> list[GroupRow]:
-    """Those that may be seen, connectors' first."""
+    """Return the visible groups, connectors' first."""
     rows = [
         GroupRow(
             each["group"],
@@ -69,7 +69,7 @@ def list_rows(readers: Readers, who: Principal, answer: Mapping[str, Any]) -> li
 
 @dataclass(frozen=True, slots=True)
 class LedgerLine:
-    """A partition as the ledger has it. left: offsets up to the last stable one that are not done; None: not known."""
+    """A partition by the ledger. left: offsets up to the last stable one that are not done; None if unknown."""
 
     topic: str
     partition: int
@@ -82,8 +82,8 @@ class LedgerLine:
 
 @dataclass(frozen=True, slots=True)
 class BrokerLine:
-    """A partition as the broker tells. archived: ranges that were delivered too often. Of a connector's group, waiting:
-    offsets that are delivered no more, and that the ledger has not done yet; held: records that its tasks have now.
+    """A partition by the broker. archived: ranges that were delivered too often. For a connector's group, waiting:
+    offsets that are no longer delivered, and that the ledger has not done yet; held: records that its tasks have now.
     """
 
     topic: str
@@ -107,7 +107,7 @@ class BrokerLine:
 
 
 def ledger_lines(ledger: Mapping[InputPartition, State], partitions: Sequence[Mapping[str, Any]]) -> list[LedgerLine]:
-    """partitions: as the broker told of them last; the ledger is shown without, too."""
+    """partitions: as last reported by the broker. The ledger is shown even without them."""
     edges = {(each["topic_id"], each["partition"]): each for each in partitions}
     lines = []
     for place, state in sorted(ledger.items(), key=lambda one: (one[1].topic, one[0].partition)):
@@ -124,7 +124,7 @@ def ledger_lines(ledger: Mapping[InputPartition, State], partitions: Sequence[Ma
 def broker_lines(
     answer: Mapping[str, Any], ledger: Mapping[InputPartition, State], held: HeldByTasks, *, ours: bool
 ) -> list[BrokerLine]:
-    """answer: of one group. The partitions of which it has the records' states are one page of all."""
+    """answer: of one group. It contains record states for the partitions of one page only."""
     states = {(each["topic"], each["partition"]): each for each in answer.get("states", [])}
     lines: list[BrokerLine] = []
     skip = answer.get("skip", 0)
@@ -159,19 +159,19 @@ def broker_lines(
 
 
 def sum_lag(partitions: Sequence[Mapping[str, Any]]) -> int | None:
-    """The broker's count of all partitions; None where it tells of none."""
+    """Return the broker's total; None if it reports no partition."""
     known = [each["lag"] for each in partitions if each["lag"] >= 0]
     return sum(known) if known else None
 
 
 def sum_left(lines: Sequence[LedgerLine]) -> int | None:
-    """The ledger's count; None where the ends of the partitions are not known."""
+    """Return the ledger's total; None if the partitions' ends are unknown."""
     known = [line.left for line in lines if line.left is not None]
     return sum(known) if known else None
 
 
 def one(readers: Readers, who: Principal, group: str, seen: Seen, number: int) -> dict[str, Any]:
-    """What a page of one group shows. The ledger comes from the database, also while Kafka is away."""
+    """Return the context of one group's page. The ledger comes from the database, even while Kafka is away."""
     connectors = who.filter_names(readers.of(group))
     ledger = acts.ledger_of(connectors)
     answer = seen.answer or {}

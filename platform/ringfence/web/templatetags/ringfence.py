@@ -1,4 +1,4 @@
-"""How numbers, times, icons and states are written in the pages."""
+"""Template filters and tags for numbers, times, icons and states."""
 
 import json
 import re
@@ -26,19 +26,19 @@ _DRAWN = re.compile(r' (?:fill|stroke(?:-width|-linecap|-linejoin)?)="(?:none|cu
 @lru_cache(maxsize=256)
 def _icon(name: str, size: int, css: str) -> SafeString:
     svg = render_lucide(name, size=size, **{"class": f"icon {css}".strip(), "aria-hidden": "true"})
-    # How lines are drawn stands once in the stylesheet: a page has hundreds of icons.
+    # The stylesheet defines the stroke once: a page has hundreds of icons.
     return mark_safe(_DRAWN.sub("", svg))  # noqa: S308 - from the lucide package, with constants of our templates
 
 
 @register.simple_tag
 def icon(name: str, size: int = 16, css: str = "") -> SafeString:
-    """An icon of the lucide set, hidden from screen readers: a word always stands beside it."""
+    """Render an icon of the lucide set, hidden from screen readers: a word always stands beside it."""
     return _icon(str(name), int(size), str(css))
 
 
 @register.simple_tag
 def chip(look: Badge) -> SafeString:
-    """A state: icon, word and colour."""
+    """Render a state: icon, word and colour."""
     spin = "spin" if look.icon in ("loader", "rotate-cw") else ""
     return format_html(
         '<span class="chip {}" title="{}">{}{}</span>', look.tone, look.help, _icon(look.icon, 14, spin), look.word
@@ -47,7 +47,7 @@ def chip(look: Badge) -> SafeString:
 
 @register.simple_tag
 def missing(verb: str, may: Container[str], title: str = "") -> SafeString:
-    """Attributes of a button: shut, with the verb that is missing; else its title. The server refuses in any case."""
+    """Return a button's attributes: disabled, with the missing permission, or its title. The server checks as well."""
     if verb in may:
         return format_html(' title="{}"', title) if title else mark_safe("")
     return format_html(' disabled title="You need the {} permission on this connector"', verb)
@@ -55,7 +55,7 @@ def missing(verb: str, may: Container[str], title: str = "") -> SafeString:
 
 @register.simple_tag
 def field_attributes(field: Field) -> SafeString:
-    """Attributes of the element that takes a setting's value: each change is validated with the whole form."""
+    """Return the attributes of a setting's input element: each change validates the whole form."""
     described_by = f"err-{field.slug} help-{field.slug}" if field.help else f"err-{field.slug}"
     attributes = {
         "id": f"in-{field.slug}",
@@ -74,19 +74,19 @@ def field_attributes(field: Field) -> SafeString:
 
 @register.filter
 def num(value: float | None) -> str:
-    """An integer with thin separators."""
+    """Format an integer with commas between thousands."""
     return f"{int(value or 0):,}"
 
 
 @register.filter
 def open_transactions(count: int) -> str:
-    """How many are open, in words."""
+    """Format the number of open transactions in words."""
     return f"{num(count)} transaction{'' if count == 1 else 's'} open"
 
 
 @register.filter
 def rate(value: float | None) -> str:
-    """Per second, in at most four characters and a unit; a dash where nobody knows."""
+    """Format a rate per second, in at most four characters and a unit; a dash if unknown."""
     if value is None:
         return "\N{EN DASH}"
     number = float(value or 0)
@@ -108,19 +108,21 @@ def _words(seconds: float) -> str:
 
 @register.filter
 def lasting(ms: float) -> str:
-    """A span of time."""
+    """Format a duration."""
     return _words(ms / 1000)
 
 
 @register.filter
 def as_json(value: object) -> str:
-    """In one line."""
+    """Format as JSON on one line."""
     return json.dumps(value, ensure_ascii=False)
 
 
 @register.simple_tag
 def ago(ms: int, suffix: str = " ago") -> SafeString:
-    """How long since, kept up to date by the page; the exact time as its title. A dash for never."""
+    """Format the time since then, which the page keeps up to date, with the exact time as the title. A
+    dash for never.
+    """
     if not ms:
         return mark_safe('<span class="muted">&ndash;</span>')
     at = datetime.fromtimestamp(ms / 1000, UTC)
@@ -140,9 +142,10 @@ _STYLES = {"clock": "%H:%M:%S", "minute": "%H:%M", "date": "%Y-%m-%d %H:%M:%S"}
 
 @register.simple_tag
 def moment(ms: int, style: str = "clock") -> SafeString:
-    """A point in time in UTC, which the page's script turns into the reader's own zone; the whole of it as its title.
+    """Format a point in time in UTC, which the page's script converts to the user's time zone, with the full time as
+    the title.
 
-    `style`: "clock", to the second; "minute"; "date", with the day.
+    style: "clock", to the second; "minute"; "date", with the day.
     """
     at = datetime.fromtimestamp(ms / 1000, UTC)
     return format_html(
@@ -156,17 +159,17 @@ def moment(ms: int, style: str = "clock") -> SafeString:
 
 @register.filter
 def count(value: int | None, noun: str) -> str:
-    """`{{ n|count:"record" }}`: the number with its noun, singular or plural; a dash for none."""
+    """`{{ n|count:"record" }}`: the number with its noun, singular or plural; a dash for None."""
     return "\N{EN DASH}" if value is None else write_count(value, noun)
 
 
 @register.filter
 def short_class(value: str) -> str:
-    """The last part of a class name."""
+    """Return the last part of a class name."""
     return value.rpartition(".")[2] or value
 
 
 @register.filter
 def markdown(value: str) -> SafeString:
-    """Documentation in Markdown as HTML; what is HTML in it stays text."""
+    """Render Markdown documentation as HTML. HTML in it stays text."""
     return render_markdown(value)

@@ -1,1 +1,1 @@
-"""The data browser: topics, their records, and where a record came from."""
+"""The data browser: topics, their records, and the origin of a record."""

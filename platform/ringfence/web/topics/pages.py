@@ -1,4 +1,4 @@
-"""The views. Reading records is a POST, since it leaves an audit entry."""
+"""The views. Reading records is a POST, because it leaves an audit entry."""
 
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -49,7 +49,7 @@ def topics(request: HttpRequest) -> HttpResponse:
 @require_safe
 @ensure_csrf_cookie
 def topic(request: HttpRequest, name: str) -> HttpResponse:
-    """What there is of it, and the form that reads records; fields in the address fill it in."""
+    """Show a topic's details, and the form that reads records. Parameters in the address prefill the form."""
     try:
         row = listing.find_topic(principal_of(request), name)
         problem = ""
@@ -66,7 +66,7 @@ def topic(request: HttpRequest, name: str) -> HttpResponse:
 @requires(POST=somewhere(Verb.VIEW_DATA).writing())
 @require_POST
 def records(request: HttpRequest, name: str) -> HttpResponse:
-    """A page of records, as the form asks."""
+    """A page of records, as the form requests."""
     given = {key: str(request.POST[key]) for key in FIELDS if key in request.POST}
     view = str(request.POST.get("view", VIEWS[0]))
     context: dict[str, Any] = {"name": name, "path": quote(name, safe=""), "given": given, "section": "topics"}
@@ -86,7 +86,7 @@ def records(request: HttpRequest, name: str) -> HttpResponse:
 @requires(POST=somewhere(Verb.VIEW_DATA).writing())
 @require_POST
 def origin(request: HttpRequest, name: str) -> HttpResponse:
-    """Where the record at `partition` and `offset` came from."""
+    """Show where the record at `partition` and `offset` came from."""
     context: dict[str, Any] = {"name": name, "path": quote(name, safe=""), "section": "topics"}
     try:
         partition = whole(str(request.POST.get("partition", "")), "partition", 0, _LARGEST)
@@ -103,14 +103,14 @@ def origin(request: HttpRequest, name: str) -> HttpResponse:
 def render_problem(
     request: HttpRequest, template: str, context: dict[str, Any], error: ConnectError | Refused | Forbidden
 ) -> HttpResponse:
-    """The template, with what is wrong."""
+    """Render the template with an error."""
     note(request, error.message)
     status = 403 if isinstance(error, Forbidden) else error.status if isinstance(error, Refused) else error.status_code
     return render_part(request, template, {**context, "problem": error.message}, status)
 
 
 def render_part(request: HttpRequest, template: str, context: dict[str, Any], status: int = 200) -> HttpResponse:
-    """A part to htmx, a page of its own else."""
+    """Render a part for htmx, otherwise a page of its own."""
     if is_fragment(request):
         return render(request, template, context, status=status)
     return render(request, "ringfence/topics/part_page.html", {**context, "part": template}, status=status)

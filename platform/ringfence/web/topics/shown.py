@@ -1,4 +1,4 @@
-"""Records as the page shows them, and what differs between records with the same key. Pure."""
+"""Records for display, and the differences between records with the same key. Pure."""
 
 import itertools
 import json
@@ -25,7 +25,7 @@ _SEEN: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ShownRecord:
-    """A record for people. key, value and headers: as the worker decoded them."""
+    """A record for display. key, value, headers: as decoded by the worker."""
 
     partition: int
     offset: int
@@ -37,7 +37,7 @@ class ShownRecord:
 
     @property
     def as_json(self) -> str:
-        """The whole record as one JSON text."""
+        """Return the whole record as JSON."""
         whole = {
             "partition": self.partition,
             "offset": self.offset,
@@ -51,7 +51,7 @@ class ShownRecord:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A field of two records; before or after is None where one has no such field."""
+    """A field of two records; before or after is None if that record lacks the field."""
 
     path: str
     before: str | None
@@ -60,7 +60,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Of one key: an earlier record and the one that came next."""
+    """The changes between an earlier record and the next one with the same key."""
 
     key: str
     before: ShownRecord
@@ -82,7 +82,9 @@ def show_record(record: Mapping[str, Any]) -> ShownRecord:
 
 
 def differences(records: Sequence[ShownRecord]) -> list[Difference]:
-    """Between each record and the one before it with the same key, the newest first. Records without a key: none."""
+    """Compare each record with the previous one with the same key, the newest first. Records without a
+    key are ignored.
+    """
     by_key: dict[tuple[str, str], list[ShownRecord]] = {}
     for each in records:
         if each.key["kind"] != "null":
@@ -104,7 +106,7 @@ def _changes(before: ShownRecord, after: ShownRecord) -> Iterator[Change]:
 
 
 def _flatten(path: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Each leaf with its path."""
+    """Yield each leaf with its path."""
     if isinstance(value, dict) and value:
         for name, each in value.items():
             yield from _flatten(f"{path}.{name}", each)
@@ -116,7 +118,7 @@ def _flatten(path: str, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _load(field: Mapping[str, Any]) -> Any:
-    """A structure where the text is one, else the text."""
+    """Parse the text as JSON if it is an object or list; otherwise return it."""
     if field["kind"] == "null":
         return None
     if field["kind"] in ("string", "hex", "empty") or field["cut"]:

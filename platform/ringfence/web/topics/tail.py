@@ -1,7 +1,7 @@
-"""The live tail of a topic: a page of the newest records, and then what comes, asked for again and again.
+"""The live tail of a topic: a page of the newest records, then new records, requested again and again.
 
-The first request leaves the audit entry. Its answer bears a mark, signed for this reader, that the next ones show: what
-is followed, up to where it was read, and since when. Permissions are asked for each time.
+The first request leaves the audit entry. Its answer contains a mark, signed for this user, which the next requests
+present: what is followed, the position, and the start. Permissions are checked on each request.
 """
 
 import json
@@ -25,7 +25,7 @@ from ringfence.web.topics.pages import render_part, render_problem
 from ringfence.web.topics.shown import show_record
 
 LONGEST_SECONDS: Final = 900
-"""After so long somebody has to say that they still look, which leaves another entry."""
+"""After this time the user must confirm that they still watch, which leaves another entry."""
 _SALT: Final = "ringfence.topic-tail"
 _FILTERS: Final = ("partition", "key", "contains", "where", "isolation", "registry", "connector")
 
@@ -33,7 +33,7 @@ _FILTERS: Final = ("partition", "key", "contains", "where", "isolation", "regist
 @requires(POST=somewhere(Verb.VIEW_DATA).writing())
 @require_POST
 def begin(request: HttpRequest, name: str) -> HttpResponse:
-    """The newest records, as the form filters them, and the mark with which to go on."""
+    """Show the newest records, filtered by the form, with the mark for the next request."""
     given = {key: str(request.POST[key]) for key in FIELDS if key in _FILTERS and request.POST.get(key)}
     context: dict[str, Any] = {"name": name, "path": quote(name, safe=""), "given": given, "section": "topics"}
     try:
@@ -50,7 +50,7 @@ def begin(request: HttpRequest, name: str) -> HttpResponse:
 @requires(POST=somewhere(Verb.VIEW_DATA))
 @require_POST
 def go_on(request: HttpRequest, name: str) -> HttpResponse:
-    """What has come since the mark was given, the newest first, and the next mark."""
+    """Show the records since the mark, the newest first, with the next mark."""
     context: dict[str, Any] = {"name": name, "path": quote(name, safe=""), "section": "topics"}
     try:
         given, cursor, began = _read(request, name)
@@ -61,7 +61,9 @@ def go_on(request: HttpRequest, name: str) -> HttpResponse:
         reader = find_reader(request, name, given.get("connector", ""))
         found = search.read_records(request, reader, RecordSearch.parse(asked))
     except (ConnectError, Refused, Forbidden) as error:
-        if isinstance(error, Refused) and error.retry:  # Kafka or the workers are away for now: it goes on from here
+        if (
+            isinstance(error, Refused) and error.retry
+        ):  # Kafka or the workers are away: the next request continues from here
             return render_part(
                 request,
                 "ringfence/topics/tail_next.html",
@@ -74,7 +76,7 @@ def go_on(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _describe(found: dict[str, Any], given: dict[str, str]) -> dict[str, Any]:
-    """behind: offsets that are there and not read yet; waiting: those behind the last stable offset."""
+    """behind: offsets that exist and are not read yet; waiting: those after the last stable offset."""
     committed_only = given.get("isolation", LEVELS[0]) == LEVELS[0]
     parts = found["partitions"]
     return {
@@ -92,7 +94,7 @@ def _sign(request: HttpRequest, topic: str, given: dict[str, str], cursor: dict[
 
 
 def _read(request: HttpRequest, topic: str) -> tuple[dict[str, str], dict[str, int], int]:
-    """Raises ConnectError for a mark that was not given to this reader for this topic."""
+    """Read the mark. Raises `ConnectError` for one that was not given to this user for this topic."""
     who = principal_of(request)
     try:
         name, via, of, given, cursor, began = signing.loads(str(request.POST.get("mark", "")), salt=_SALT)
