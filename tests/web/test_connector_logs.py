@@ -96,7 +96,7 @@ def test_nonsense_in_the_topic_is_no_line_or_a_harmless_one(flights: FakeLeader)
 def test_a_level_is_set_for_a_while(client: Client, flights: FakeLeader) -> None:
     before = int(time.time() * 1000)
     answer = client.post(f"{TAB}/level", {"level": "DEBUG", "minutes": "15"}, headers=FRAGMENT)
-    assert "After 15 minutes it is INFO again by itself." in text(answer)
+    assert "After 15 minutes it returns to INFO automatically." in text(answer)
     kind, name, body = flights.asked[-1]
     assert (kind, name, body["level"]) == ("set_connector_log_level", "flights", "DEBUG")
     assert before + 15 * 60_000 <= body["until_ms"] <= before + 16 * 60_000

@@ -109,9 +109,9 @@ def test_a_reset_says_what_comes_next(client: Client, stopped: FakeLeader) -> No
         ({"confirm": "flight"}, "The name does not match"),
         ({"reason": "  "}, "A reason of up to"),
         ({"reason": "x" * 1001}, "A reason of up to"),
-        ({"expected": "0"}, "The offsets are others by now"),
-        ({"kind": "other"}, "It is not said what to do"),
-        ({"kind": "snapshot", "snapshot": "9"}, "It is not said what to do"),
+        ({"expected": "0"}, "The offsets have moved: nothing"),
+        ({"kind": "other"}, "The request is incomplete"),
+        ({"kind": "snapshot", "snapshot": "9"}, "The request is incomplete"),
         ({"changes": "{"}, "not valid JSON"),
     ],
 )

@@ -114,7 +114,7 @@ def test_acts_reach_the_task(client: Client, postgres: FakeLeader) -> None:
     again = text(client.get(f"{TAB}/start?tables=public%5C.orders", headers=FRAGMENT))
     assert "public\\.orders</textarea>" in again
     started = client.post(f"{TAB}/start", {"tables": "public\\.orders\r\n\n shop\\..* \n"}, headers=FRAGMENT)
-    assert "Asked for an incremental snapshot" in text(started)
+    assert "Incremental snapshot requested" in text(started)
     for act in ("pause", "resume"):
         assert client.post(f"{TAB}/{act}", {"tables": "x"}, headers=FRAGMENT).status_code == 200
     question = text(client.get(f"{TAB}/stop?table=public%5C.orders", headers=FRAGMENT))

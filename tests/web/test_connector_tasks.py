@@ -94,7 +94,7 @@ def test_each_task_says_how_it_is_and_when_it_starts_again(client: Client, fligh
     Event.objects.create(connector="flights", task=0, type="task", time_ms=5, body=body)
     page = text(client.get(TAB))
     assert '22:13:20 UTC" data-local="clock">22:13:20</time> <span class="muted">(restart 2 in a row)' in page
-    assert "not by itself: the configuration is to blame" in page
+    assert "not automatically: the configuration is invalid" in page
     assert "<b>no route with [hidden]</b> <code>ConnectionError</code>" in page
     assert "Task 0, attempt 4 on w2: failed: [hidden] again" in page
     assert page.count('data-copy="trace-') == 2

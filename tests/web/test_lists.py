@@ -302,7 +302,7 @@ def test_the_palette_acts_and_asks_first(client: Client, many: FakeLeader) -> No
         f"/ui/connectors/good/actions/{act}" for act in ("restart", "restart-failed")
     ]
     page = text(client.get("/ui/connectors/good/actions/pause"))
-    assert "Its tasks commit what they have and rest." in page
+    assert "Its tasks commit what they have and pause." in page
     assert '<a class="button" autofocus href="/ui/connectors/good">Cancel</a>' in page
     assert [name for name, _, _ in many.asked if name == "pause"] == [], "nothing was done yet"
     assert client.post("/ui/connectors/good/actions/pause")["location"] == "/ui/connectors/good"

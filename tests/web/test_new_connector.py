@@ -298,7 +298,7 @@ def test_what_is_pasted_is_recognised(pasted: str, name: str, understood: str) -
     [
         ("", "Nothing was pasted"),
         ("curl http://h/connectors", "sends no body"),
-        ("curl -d @file.json http://h/connectors", "Paste what the file holds"),
+        ("curl -d @file.json http://h/connectors", "Paste the file's content"),
         ("curl -d '{ http://h", "cannot be read"),
         ('[{"name": "a"}, {"name": "b"}]', "Paste one"),
         ('{"name": "a", "config": {"x": {}}}', "nested value"),
@@ -384,7 +384,7 @@ def test_the_review_shows_what_differs_and_how_to_do_the_same_elsewhere(client: 
 def test_a_preview_and_a_trial_stand_below_the_form(client: Client, rich: FakeLeader) -> None:
     sent = {**RICH, "setting:topic": "t", "setting:password": "hunter2"}
     page = text(client.post("/ui/new/preview", sent, headers=FRAGMENT))
-    assert "1 record in 12 ms, all that are there just now; nothing written, nothing committed." in page
+    assert "1 record in 12 ms, all that exist now; nothing written, nothing committed." in page
     assert '{"position": 7}' in page
     assert "<code>routed</code>" in page
     sample = re.search(r'data-sample="(\{.*?\})"', page, re.DOTALL)

@@ -305,7 +305,7 @@ def test_logging_in_with_the_token(client: Client) -> None:
 
     with override_settings(NO_LOGIN="", ACCESS_TOKEN="s3same", ALLOWED_HOSTS=["*"]):
         assert client.get("/ui/connectors")["location"] == "/ui/login?next=%2Fui%2Fconnectors"
-        assert "This is not right" in text(client.post("/ui/login", {"secret": "wrong"}))
+        assert "These credentials are not valid" in text(client.post("/ui/login", {"secret": "wrong"}))
         assert client.post("/ui/login", {"secret": "s3same"}).status_code == 302
         assert 'href="/console/sessions/"' in text(client.get("/ui/connectors"))
         assert client.get("/connectors").status_code == 200
@@ -314,7 +314,7 @@ def test_logging_in_with_the_token(client: Client) -> None:
         assert client.get("/ui/connectors", headers={"hx-request": "true"})["location"] == "/ui/login"
         for asked in ("/console/", "/console/audit/auditentry/?outcome=done&since=hour", "/ui/connectors/a%2Fb/"):
             login = client.get(asked)["location"]
-            assert "This is not right" in text(client.post(login, {"secret": "wrong"}))
+            assert "These credentials are not valid" in text(client.post(login, {"secret": "wrong"}))
             assert client.post(login, {"secret": "s3same"})["location"] == asked.replace("%2F", "/")
             client.post("/ui/logout")
         elsewhere = "/ui/login?next=https%3A%2F%2Fexample.org%2F"

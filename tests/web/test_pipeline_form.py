@@ -112,7 +112,7 @@ def test_one_record_shows_what_each_transform_does_up_to_the_one_that_is_not_fin
     assert asked[0]["transforms"] == "a", "the one without its settings would refuse the whole"
     assert "&lt;Ann&gt;" in samples["transforms-a"]
     assert "Fill in its settings" in samples["transforms-m"]
-    assert "The record does not get here: see Mask fields" in samples["transforms-b"]
+    assert "The record does not reach this transform: see Mask fields" in samples["transforms-b"]
     assert "hunter2" not in raw
     now = json.loads(html.unescape(re.search(r'<pre id="json-now">(.*?)</pre>', raw, re.DOTALL)[1]))  # type: ignore[index]
     assert now["config"]["password"] == "[hidden]"

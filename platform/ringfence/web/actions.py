@@ -55,9 +55,9 @@ ACTIONS = (
         "pause",
         commands.Pause,
         Verb.OPERATE,
-        "Pause requested. Tasks commit what they have, then rest.",
+        "Pause requested. Tasks commit what they have, then pause.",
         "Pause",
-        "Its tasks commit what they have and rest. They keep their slots.",
+        "Its tasks commit what they have and pause. They keep their slots.",
         "pause",
     ),
     Button(

@@ -74,7 +74,7 @@ def _save_form(
     row: Rule | Destination | None = None,
 ) -> HttpResponse:
     if not form.is_valid():
-        note(request, "The form was not filled in right")
+        note(request, "The form has errors")
         return _form(request, title, form, 400, row)
     try:
         return save(form.cleaned_data)

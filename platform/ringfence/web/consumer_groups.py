@@ -19,9 +19,9 @@ from ringfence.web.views import is_fragment, with_token
 _PAGE = 100
 _STATES = {
     "Stable": Badge("Stable", "circle-check", Severity.OK, "It has members, and each knows its partitions."),
-    "Empty": Badge("Empty", "circle-stop", Severity.REST, "Nobody is a member. Its committed offsets are kept."),
+    "Empty": Badge("Empty", "circle-stop", Severity.REST, "It has no members. Its committed offsets are kept."),
 }
-_REBALANCING = Badge("Rebalancing", "loader", Severity.MOTION, "Its partitions are being given to its members.")
+_REBALANCING = Badge("Rebalancing", "loader", Severity.MOTION, "Its partitions are being assigned to its members.")
 _MOVING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 
 

@@ -30,8 +30,8 @@ _OLD_LINK = (
     "This link was used already, or is older than an hour. Start `ringfence up` again for a new one, or enter the "
     "token that is in the file `token` of its data folder."
 )
-_WRONG = "This is not right. Check the name and the password, or leave the name empty and enter a token."
-_NO_PASSWORDS = "Accounts log in by single sign-on here. Only a token is taken below, without a name."
+_WRONG = "These credentials are not valid. Check the name and the password, or leave the name empty and enter a token."
+_NO_PASSWORDS = "Accounts log in by single sign-on here. Below, only a token without a name is accepted."
 
 
 class LoginForm(forms.Form):

@@ -21,7 +21,7 @@ from ringfence.web.views import is_fragment
 _INSTALLER = everywhere(Verb.INSTALL_PLUGINS)
 _SHOWN: Final = 20
 _LOOKS: Final = {
-    "waiting": Badge("Waiting", "hourglass", Severity.REST, "The worker has not taken it up yet."),
+    "waiting": Badge("Waiting", "hourglass", Severity.REST, "The worker has not started on it yet."),
     "running": Badge("Installing", "loader", Severity.MOTION, "The worker fetches and unpacks it."),
     "done": Badge("Installed", "circle-check", Severity.OK, "The worker has it."),
     "failed": Badge("Failed", "circle-x", Severity.BAD, "Nothing of it is left on the worker."),

@@ -116,7 +116,7 @@ def _come_back(request: HttpRequest, there: Provider) -> HttpResponse:
         return _refuse(request, str(error), 503)
     except (ImproperlyConfigured, WrongGroups) as error:
         log.error("Single sign-on: %s", error)  # noqa: TRY400 - the message says it all
-        return _refuse(request, "Single sign-on is not set up rightly here: an administrator finds why in the log", 503)
+        return _refuse(request, "Single sign-on is misconfigured: the reason is in the server's log", 503)
     except (NotProven, Refused) as error:
         if isinstance(error, NotProven):
             throttle.record_failure(limits)
@@ -154,7 +154,7 @@ def _explain(error: str) -> str:
         )
     code = "".join(each for each in error if each.isascii() and (each.isalnum() or each == "_"))[:40]
     return (
-        f"The identity provider answered with the error {code or 'unknown'}. Log in again; if it stays so, an "
+        f"The identity provider answered with the error {code or 'unknown'}. Log in again; if the error persists, an "
         "administrator should compare client id, redirect URI and scopes with what is registered there"
     )
 

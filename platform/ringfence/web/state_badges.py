@@ -40,19 +40,17 @@ HEALTH = {
     ),
     Health.UNHEALTHY: Badge("Unhealthy", "circle-x", Severity.BAD, "It has failed, or runs without a working task."),
     Health.STALLED: Badge("Stalled", "hourglass", Severity.WARN, "It runs, but moves nothing for longer than usual."),
-    Health.FENCING: Badge(
-        "Fencing", "fence", Severity.MOTION, "Older tasks are shut out before the new ones may write."
-    ),
-    Health.RESTARTING: Badge("Restarting", "rotate-cw", Severity.MOTION, "Tasks are being started again."),
+    Health.FENCING: Badge("Fencing", "fence", Severity.MOTION, "Older tasks are fenced before the new ones may write."),
+    Health.RESTARTING: Badge("Restarting", "rotate-cw", Severity.MOTION, "Tasks are being restarted."),
     Health.STARTING: Badge("Starting", "loader", Severity.MOTION, "Tasks are about to run."),
-    Health.PAUSING: Badge("Pausing", "loader", Severity.MOTION, "Tasks commit what they have and then rest."),
+    Health.PAUSING: Badge("Pausing", "loader", Severity.MOTION, "Tasks commit what they have and then pause."),
     Health.STOPPING: Badge("Stopping", "loader", Severity.MOTION, "Tasks commit what they have and then end."),
     Health.COMPLETE: Badge(
         "Complete", "circle-check", Severity.REST, "Its tasks have committed, and it has no more work for tasks."
     ),
     Health.PAUSED: Badge("Paused", "circle-pause", Severity.REST, "Tasks are kept ready and read nothing."),
     Health.STOPPED: Badge("Stopped", "circle-stop", Severity.REST, "No tasks exist; offsets may be changed."),
-    Health.UNKNOWN: Badge("Unknown", "circle-question-mark", Severity.UNKNOWN, "It reports a state that is not known."),
+    Health.UNKNOWN: Badge("Unknown", "circle-question-mark", Severity.UNKNOWN, "It reports an unknown state."),
 }
 
 TASK = {
@@ -77,9 +75,7 @@ STAGE = {
 
 _GROUP = {"Dead": Badge("Dead", "circle-x", Severity.UNKNOWN, "It is being deleted.")}
 """States of all kinds of groups: consumer groups and share groups."""
-_GROUP_UNKNOWN = Badge(
-    "Unknown", "circle-question-mark", Severity.UNKNOWN, "Kafka has named a state that is not known here."
-)
+_GROUP_UNKNOWN = Badge("Unknown", "circle-question-mark", Severity.UNKNOWN, "Kafka reports an unknown state.")
 
 _TASK_UNKNOWN = Badge("Unknown", "circle-question-mark", Severity.UNKNOWN)
 

@@ -83,7 +83,7 @@ def test_an_edit_with_a_mistake_then_without_makes_a_generation_and_is_rolled_ba
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_role("row", name=re.compile("throughput"))).to_contain_text("60")
     dialog.get_by_role("button", name="Roll back").click()
-    expect(page.locator("#notices")).to_contain_text("Version 1 is the configuration again")
+    expect(page.locator("#notices")).to_contain_text("Version 1 is the current configuration again")
     expect(dialog).to_have_count(0)
     await_later_generation(page, made)
     assert visitor.stayed

@@ -101,6 +101,6 @@ def test_the_version_before_comes_back(visitors: Visitors, platform: Up, fails: 
     page.locator("#repair-back-1").click()
     expect(page.locator("#ask")).to_contain_text("Roll back to version 2")
     page.locator("#ask").get_by_role("button", name="Roll back").click()
-    expect(page.locator("#notices")).to_contain_text("Version 2 is the configuration again")
+    expect(page.locator("#notices")).to_contain_text("Version 2 is the current configuration again")
     eventually(lambda: own(platform, name)["records_total"] == 5, 60)
     state(page, "Healthy")

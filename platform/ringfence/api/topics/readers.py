@@ -50,7 +50,7 @@ def find_reader(request: HttpRequest, topic: str, connector: str = "") -> TopicR
     if connector:
         authorise(request, Verb.VIEW_DATA, connector)
         if connector not in [row.name for row in writers]:
-            raise bad_request("Only topics that this connector has written to can be looked into.")
+            raise bad_request("Only topics that this connector has written to can be read.")
         if not may_look_at(topic, connector, who):
             raise ConnectError(403, f"You are not granted topic {topic}: its records are not shown.")
         return TopicReader(topic, connector, writers, internal)

@@ -124,7 +124,7 @@ def rollback(request: HttpRequest, name: str, number: int) -> HttpResponse:
         status = record_failure(request, error)
         return _ask(request, find(name), wanted, status, problem=error.message)
     tasks = effect(row)["tasks"]
-    text = f"Version {number} is the configuration again."
+    text = f"Version {number} is the current configuration again."
     hint = "Its tasks start as a new generation, at the last committed offset." if tasks else ""
     return render_done(request, row, text, "config", hint=hint)
 
@@ -141,7 +141,7 @@ def _create_again(request: HttpRequest, name: str, wanted: ConfigVersion) -> Htt
         writing.create(name, wanted.settings, state, principal_of(request))
     except (ConnectError, Refused) as error:
         return ask(request, deleted, "again", {**shown, "problem": error.message}, record_failure(request, error))
-    return render_done(request, find(name), f"It is here again, as in version {wanted.number}.", "config")
+    return render_done(request, find(name), f"It was created again, as in version {wanted.number}.", "config")
 
 
 def _ask(request: HttpRequest, row: Connector, wanted: ConfigVersion, status: int = 200, **more: Any) -> HttpResponse:

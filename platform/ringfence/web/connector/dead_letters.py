@@ -28,7 +28,7 @@ from ringfence.web.views import find, is_fragment
 _CLOSE: Final = '{"ringfence-close": null}'
 _REPLAYED: Final = {
     "no": Badge("Waiting", "circle-dot", Severity.MOTION, "It was not replayed."),
-    "yes": Badge("Replayed", "circle-check", Severity.OK, "Its record was taken again."),
+    "yes": Badge("Replayed", "circle-check", Severity.OK, "It was replayed."),
     "undecided": Badge("Not decided", "loader", Severity.MOTION, "An open transaction hides whether it was replayed."),
     "unknown": Badge(
         "Unknown", "circle-question-mark", Severity.REST, "The topic could not be read to its end in time."
@@ -41,7 +41,7 @@ _UNSEEN: Final = {
 _BECAME: Final = {
     "written": Badge("Written", "circle-check", Severity.OK, "It is in its topic, once."),
     "dropped": Badge("Dropped", "circle-check", Severity.OK, "A transform drops it."),
-    "failed": Badge("Failed again", "circle-x", Severity.BAD, "It stays as it was."),
+    "failed": Badge("Failed again", "circle-x", Severity.BAD, "It is unchanged."),
     "replayed": Badge("Replayed before", "circle-check", Severity.REST, "It is not written twice."),
     "undecided": Badge("Not decided", "loader", Severity.MOTION, "Nothing was changed: try again in a moment."),
     "missing": Badge("Not there", "circle-question-mark", Severity.REST, "Nothing was changed."),
@@ -141,14 +141,14 @@ def _parse_chosen(request: HttpRequest) -> list[tuple[tuple[int, int], str]]:
         partition, _, rest = text.partition(":")
         offset, _, topic = rest.partition(":")
         if not (partition.isascii() and partition.isdigit() and offset.isascii() and offset.isdigit()):
-            raise bad_request("A letter is named by its partition and its offset: nothing was replayed.")
+            raise bad_request("A dead letter is identified by its partition and offset: nothing was replayed.")
         if len(partition) > 9 or len(offset) > 18:
-            raise bad_request("There is no such letter: nothing was replayed.")
+            raise bad_request("There is no such dead letter: nothing was replayed.")
         chosen.append(((int(partition), int(offset)), topic))
     if not chosen:
-        raise bad_request("No letter is chosen: tick some first.")
+        raise bad_request("No dead letter is selected: select at least one.")
     if len(chosen) > dead_letters_api.MOST_PLACES:
-        raise bad_request(f"At most {dead_letters_api.MOST_PLACES} letters can be replayed at a time.")
+        raise bad_request(f"At most {dead_letters_api.MOST_PLACES} dead letters can be replayed at a time.")
     return chosen
 
 

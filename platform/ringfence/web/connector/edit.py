@@ -118,7 +118,7 @@ def _stale(
     old = now if base is None else base
     mine = fill_masks(sent, old)
     masker = Masker({config.get("connector.class", "") for config in (old, now, mine)})
-    text = "Somebody changed the configuration while this form was open: nothing was saved."
+    text = "The configuration was changed while this form was open: nothing was saved."
     status = record_failure(request, Refused(409, text))
     both = mask_again(merge(old, now, mine), now, sent, masker)
     last = ConfigVersion.objects.filter(connector=row.name).order_by("-number").first()

@@ -31,7 +31,7 @@ HINTS: Final = (
     (
         r"^PermissionError$",
         Hint(
-            "The worker's account may not do that: grant it, or have the task use another path.",
+            "The worker's account lacks the permission: grant it, or use another path.",
             references.CONFIG_FILES,
         ),
     ),
@@ -96,7 +96,7 @@ TEXT_HINTS: Final = (
     (
         r"(?i)MSG_SIZE_TOO_LARGE|RecordTooLarge|message size too large",
         Hint(
-            "A record is larger than Kafka takes: raise max.message.bytes of the topic, and "
+            "A record is larger than Kafka accepts: raise max.message.bytes of the topic, and "
             "producer.override.max.request.size.",
             references.CLIENTS,
         ),

@@ -68,12 +68,12 @@ def level(request: HttpRequest, name: str) -> HttpResponse:
     wanted, minutes = str(request.POST.get("level", "")), str(request.POST.get("minutes", ""))
     try:
         if not (minutes.isascii() and minutes.isdigit() and len(minutes) < 6):
-            raise bad_request("Say for how many minutes.")
+            raise bad_request("Give the number of minutes.")
         until_ms = set_level(name, wanted, int(minutes), principal_of(request).name)
     except (ConnectError, Refused) as error:
         return render_refused(request, error)
-    hint = f"After {minutes} minutes it is INFO again by itself." if until_ms else ""
-    return render_done(request, row, f"Its tasks tell {wanted} and worse.", "logs", hint=hint)
+    hint = f"After {minutes} minutes it returns to INFO automatically." if until_ms else ""
+    return render_done(request, row, f"Its tasks log {wanted} and above.", "logs", hint=hint)
 
 
 urlpatterns = [

@@ -133,7 +133,10 @@ def move(request: HttpRequest, name: str) -> HttpResponse:
         if not reason or len(reason) > LONGEST_REASON:
             raise bad_request(f"A reason of up to {LONGEST_REASON} characters is needed: nothing was changed.")
         if request.POST.get("expected") != _digest(current):
-            raise Refused(409, "The offsets are others by now: nothing was changed. Below is what it would do now.")
+            raise Refused(
+                409,
+                "The offsets have moved: nothing was changed. Below is what the change would do now.",
+            )
         if not offset_moves.movable(row):
             raise Refused(409, "The connector must be stopped, and its old tasks fenced, before its offsets change.")
         note(request, reason)
@@ -224,7 +227,7 @@ def _changes(
         case "snapshot" if wanted is not None:
             return offset_snapshots.changes_to(wanted.entries, current)
         case _:
-            raise bad_request("It is not said what to do: offsets, reset, or the number of a snapshot that is kept.")
+            raise bad_request("The request is incomplete: it needs offsets, reset, or the number of a kept snapshot.")
 
 
 def _real(entries: Sequence[Mapping[str, Any]], current: Sequence[Mapping[str, Any]]) -> list[OffsetEntry]:

@@ -85,7 +85,7 @@ def download(request: HttpRequest, name: str, number: int, form: str) -> HttpRes
     """Download the report: `json`, or `txt` for people."""
     row = find(name)
     if form not in _FORMS:
-        raise Http404("A report can be had as json and as txt")
+        raise Http404("A report is available as json and as txt")
     try:
         found = proofs.find(row.name, number)
     except ConnectError as error:

@@ -31,7 +31,7 @@ _READING: Final = Badge("Reading", "loader", Severity.MOTION, "Its rows are bein
 _PAUSED: Final = Badge("Paused", "circle-pause", Severity.REST, "It continues after the last committed row.")
 _WAITING: Final = Badge("Waiting", "hourglass", Severity.REST, "The connector is not running.")
 _COMPLETE: Final = Badge("Complete", "circle-check", Severity.OK, "Every row is in Kafka.")
-_HINT: Final = "Its task carries it out between two transactions of the stream. What became of it is shown here."
+_HINT: Final = "Its task carries it out between two transactions of the stream. The result is shown here."
 
 
 @tab("snapshots", still=True, follows=True)
@@ -68,7 +68,7 @@ def start(request: HttpRequest, name: str) -> HttpResponse:
     """Show the form for the tables on GET; start on POST. `tables`: one regular expression per line."""
     given = str((request.POST if request.method == "POST" else request.GET).get("tables", ""))
     patterns = [line.strip() for line in given.splitlines() if line.strip()]
-    told = "Asked for an incremental snapshot."
+    told = "Incremental snapshot requested."
     return _answer(request, name, EXECUTE, patterns, told, ("snapshots_start", {"tables": given}))
 
 
@@ -79,7 +79,7 @@ def stop(request: HttpRequest, name: str) -> HttpResponse:
     """Confirm on GET; stop on POST. `table`: a regular expression of the tables to remove; without it, all."""
     table = str((request.POST if request.method == "POST" else request.GET).get("table", ""))
     shown = {"table": table, "table_name": _unescape(table)}
-    told = f"Asked to leave out {_unescape(table)}." if table else "Asked to stop the incremental snapshot."
+    told = f"Removal of {_unescape(table)} requested." if table else "Stop of the incremental snapshot requested."
     return _answer(request, name, STOP, [table] if table else [], told, ("snapshots_stop", shown))
 
 
@@ -99,8 +99,8 @@ def hold(kind: str, told: str) -> Callable[[HttpRequest, str], HttpResponse]:
     return act
 
 
-pause = hold(PAUSE, "Asked to pause the incremental snapshot.")
-resume = hold(RESUME, "Asked to resume the incremental snapshot.")
+pause = hold(PAUSE, "Pause of the incremental snapshot requested.")
+resume = hold(RESUME, "Resumption of the incremental snapshot requested.")
 
 
 def _answer(

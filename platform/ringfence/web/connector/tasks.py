@@ -86,8 +86,8 @@ def _view(
 
 def _restart(task: Task) -> str:
     if task.why == MISCONFIGURED:
-        return "not by itself: the configuration is to blame"
-    return f"not by itself any more, after {task.restarts} in a row" if task.restarts else "not by itself"
+        return "not automatically: the configuration is invalid"
+    return f"no longer automatically, after {task.restarts} in a row" if task.restarts else "not automatically"
 
 
 def _attempts(row: Connector, masker: Masker, config: dict[str, str]) -> list[Attempts]:

@@ -77,7 +77,7 @@ def records(request: HttpRequest, name: str) -> HttpResponse:
         if level not in LEVELS:
             raise bad_request(f"level must be one of {', '.join(LEVELS)}.")
         if not ActiveTopic.objects.filter(connector=name, topic=topic).exists():
-            raise bad_request("Only topics that this connector has written to can be looked into.")
+            raise bad_request("Only topics that this connector has written to can be read.")
         if not may_look_at(topic, name, principal_of(request)):
             raise ConnectError(403, f"You are not granted topic {topic}: its records are not shown.")
         found = dispatch.ask(ReadLastRecords(topic, row.settings, committed_only=level == LEVELS[0]))

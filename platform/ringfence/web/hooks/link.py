@@ -45,7 +45,7 @@ class Link:
                 told = await frames.greet_task(reader, self._writer, self.endpoint.id, self.endpoint.secret)
             self.most_body = int(told["max_body"])
         except (OSError, TimeoutError, EOFError, KeyError, ValueError, frames.NotTrusted) as error:
-            log.info("The task at %s:%d does not take requests: %s", self.endpoint.host, self.endpoint.port, error)
+            log.info("The task at %s:%d does not accept requests: %s", self.endpoint.host, self.endpoint.port, error)
             self.close()
             raise Unreachable from error
         self._reading = asyncio.create_task(self._read(reader))

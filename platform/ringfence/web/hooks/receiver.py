@@ -88,11 +88,11 @@ class Receiver:
         if not name or len(name) > _LONGEST_NAME:
             raise Refused(404, "There is no such webhook.")
         if scope["method"] != "POST":
-            raise Refused(405, "A webhook takes POST.")
+            raise Refused(405, "A webhook accepts only POST.")
         if sum(len(key) + len(value) for key, value in scope["headers"]) > MOST_HEADERS:
             raise Refused(431, f"Headers of more than {MOST_HEADERS:,} bytes are not read.")
         if self._all >= MOST_AT_ONCE or self._now[name] >= MOST_OF_ONE:
-            raise Refused(503, "Too many requests wait for their answers. Send the request again.", _AGAIN_SECONDS)
+            raise Refused(503, "Too many requests are waiting for answers. Send the request again.", _AGAIN_SECONDS)
 
     async def _answer(self, name: str, headers: list[tuple[bytes, bytes]], receive: Any) -> dict[str, Any]:
         link = await self._open(name)
@@ -102,7 +102,7 @@ class Receiver:
                 body = bytearray()
                 async for part in _parts(receive, link.most_body, request_body.content_length(headers)):
                     if self._bytes + len(part) > MOST_BYTES:
-                        raise Refused(503, "Too much waits for its answer. Send the request again.", _AGAIN_SECONDS)
+                        raise Refused(503, "Too much data waits for answers. Send the request again.", _AGAIN_SECONDS)
                     held += len(part)
                     self._bytes += len(part)
                     body += part
@@ -125,8 +125,8 @@ class Receiver:
                 raise Refused(503, "The connector is not running. Send the request again.", 5)
             await link.open()
         except (DatabaseError, NoKey) as error:
-            log.warning("Where the task of %s listens cannot be read: %s", quote(name), type(error).__name__)
-            raise Refused(503, "The request cannot be passed on just now. Send it again.", 5) from error
+            log.warning("Cannot read where the task of %s listens: %s", quote(name), type(error).__name__)
+            raise Refused(503, "The request cannot be forwarded at the moment. Send it again.", 5) from error
         except Unreachable:
             raise Refused(503, "The task cannot be reached. Send the request again.", _AGAIN_SECONDS) from None
         return link

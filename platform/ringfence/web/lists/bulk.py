@@ -42,7 +42,7 @@ def _act(request: HttpRequest, action: Action) -> HttpResponse:
         asked = choose(request.POST.dict(), principal_of(request), int(time.time() * 1000))
         names = list(asked.shown.values_list("name", flat=True)[: MOST + 1])
         if str(len(names)) != request.POST.get("expected") and len(names) <= MOST:
-            problem = f"By now {len(names)} connectors match, not as many as were shown. Nothing was done: look again."
+            problem = f"{len(names)} connectors match now, not as many as were shown. Nothing was done: check again."
     if not names:
         problem = problem or "No connector is selected. Nothing was done."
     elif len(names) > MOST:
@@ -50,7 +50,7 @@ def _act(request: HttpRequest, action: Action) -> HttpResponse:
     elif action is DELETE and request.POST.get("confirm") != f"delete {len(names)}":
         problem = f"Type “delete {len(names)}” to confirm. Nothing was done."
     elif action is DELETE and not reason:
-        problem = "Say why: it goes into the audit trail. Nothing was done."
+        problem = "Give a reason for the audit trail. Nothing was done."
     if problem:
         note(request, problem)
         return _answer(request, {"problem": problem, "results": []}, 409 if request.POST.get("all") else 400)

@@ -41,7 +41,7 @@ def judge(
     sick = next((share.count for share in shares if share.tone == Severity.BAD), 0)
     moving = next((share.count for share in shares if share.tone == Severity.MOTION), 0)
     if stale:
-        return Verdict("Nobody knows how the connectors are now: workers do not report.", Severity.UNKNOWN, shares)
+        return Verdict("The connectors' states are unknown: no worker reports.", Severity.UNKNOWN, shares)
     if not total:
         return Verdict("There are no connectors yet.", Severity.REST, shares)
     if sick:

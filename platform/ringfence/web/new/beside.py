@@ -136,7 +136,7 @@ def _samples(walked: Mapping[str, Any], names: list[str], sound: int, settings: 
         elif number == sound:
             sample.waits = "Fill in its settings to see what it does."
         else:
-            sample.waits = f"The record does not get here: see {waits_for}."
+            sample.waits = f"The record does not reach this transform: see {waits_for}."
         if step is None or step["record"] is None:
             waits_for = waits_for or describe_type(settings.get(f"transforms.{alias}.type", "")).title
         found.append(sample)

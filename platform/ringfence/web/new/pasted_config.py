@@ -51,7 +51,7 @@ def _json(text: str, name: str) -> PastedConfig:
     value = read(text.encode("utf-8", "replace"), "The text")
     if isinstance(value, list):
         if len(value) != 1:
-            raise bad_request(f"The list holds {len(value)} connectors. Paste one; an import takes several.")
+            raise bad_request(f"The list contains {len(value)} connectors. Paste one; an import accepts several.")
         value = value[0]
     given = object_of(value, "What was pasted")
     if isinstance(given.get("config"), dict):
@@ -64,7 +64,7 @@ def _json(text: str, name: str) -> PastedConfig:
 
 def _parse_list(configs: list[dict[str, str]], word: str) -> PastedConfig:
     if len(configs) != 1:
-        raise bad_request(f"There are {len(configs)} connectors. Paste one; an import takes several.")
+        raise bad_request(f"There are {len(configs)} connectors. Paste one; an import accepts several.")
     return PastedConfig(configs[0].get("name", ""), configs[0], word)
 
 
@@ -78,7 +78,7 @@ def _curl(text: str) -> PastedConfig:
         raise bad_request("The curl command sends no body: it needs -d or --data with the JSON.")
     body = "&".join(bodies)
     if body.startswith("@"):
-        raise bad_request(f"The curl command reads its body from the file {body[1:]}. Paste what the file holds.")
+        raise bad_request(f"The curl command reads its body from the file {body[1:]}. Paste the file's content.")
     paths = [urlsplit(word).path for word in words if "://" in word or "/connectors" in word]
     found = _IN_PATH.search(paths[0]) if paths else None
     named = _json(body, unquote(found[1]) if found else "")

@@ -28,9 +28,12 @@ REFUSES = Badge("Failed", "circle-x", Severity.BAD, "The configuration is refuse
 LOOKS = {
     "ok": Badge("Ok", "circle-check", Severity.OK),
     "failed": Badge(
-        "Failed", "triangle-alert", Severity.WARN, "A warning: the connector can be created, and will meet it."
+        "Failed",
+        "triangle-alert",
+        Severity.WARN,
+        "The connector can be created, but will have this problem.",
     ),
-    "unknown": Badge("Unknown", "circle-question-mark", Severity.UNKNOWN, "This could not be found out."),
+    "unknown": Badge("Unknown", "circle-question-mark", Severity.UNKNOWN, "This could not be checked."),
 }
 OUTCOMES = {
     "written": Badge("Written", "circle-check", Severity.OK),
@@ -44,8 +47,8 @@ OUTCOMES = {
 ENDED = {
     "records": "as many as were asked for",
     "bytes": "as many as fit into 1 MB",
-    "time": "as many as came in time",
-    "nothing": "all that are there just now",
+    "time": "as many as arrived in time",
+    "nothing": "all that exist now",
 }
 _JSON_VALUES = ("object", "struct", "list", "number", "boolean")
 

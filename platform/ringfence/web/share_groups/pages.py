@@ -59,7 +59,7 @@ def timeline(request: HttpRequest, name: str) -> HttpResponse:
     _readers(request, name)
     topic, number = request.GET.get("topic", ""), request.GET.get("partition", "")
     if not topic or not (number.isascii() and number.isdigit() and int(number) <= _LARGEST):
-        raise Http404("A timeline is of one partition: ?topic=&partition=")
+        raise Http404("A timeline shows one partition: set ?topic=&partition=")
     shown: dict[str, Any] = {"group": name, "path": path_of(name), "topic": topic, "partition": int(number)}
     try:
         found = dispatch.ask(ShareTimeline(name, topic, int(number)), _SECONDS)

@@ -24,7 +24,7 @@ PAGE = 20
 """Partitions per page, because a worker reads the record states of that many at once."""
 STATES = {
     "Stable": Badge("Stable", "circle-check", Severity.OK, "It has members."),
-    "Empty": Badge("Empty", "circle-stop", Severity.REST, "Nobody is a member. Its offsets may be changed."),
+    "Empty": Badge("Empty", "circle-stop", Severity.REST, "It has no members. Its offsets can be changed."),
 }
 
 

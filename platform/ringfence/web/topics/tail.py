@@ -99,7 +99,7 @@ def _read(request: HttpRequest, topic: str) -> tuple[dict[str, str], dict[str, i
     try:
         name, via, of, given, cursor, began = signing.loads(str(request.POST.get("mark", "")), salt=_SALT)
     except (signing.BadSignature, ValueError) as error:
-        raise bad_request("This was not given out by this server. Follow the topic again.") from error
+        raise bad_request("This server did not issue this link. Follow the topic again.") from error
     if (name, via, of) != (who.name, who.via, topic):
         raise bad_request("This link is for another user or topic. Follow the topic again.")
     return given, cursor, began
