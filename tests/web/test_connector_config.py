@@ -72,7 +72,7 @@ def test_any_two_versions_can_be_compared_and_any_with_now(client: Client, fligh
     change(flights, topic="v", pin="hunter33")
     assert codes(client.get(f"{PAGE}?from=1&to=2")) == ["topic", "t", "u"]
     assert codes(client.get(f"{PAGE}?from=2")) == ["pin", "[hidden]", "[hidden]", "topic", "u", "v"]
-    assert "They are the same." in text(client.get(f"{PAGE}?from=2&to=2"))
+    assert "The versions are the same." in text(client.get(f"{PAGE}?from=2&to=2"))
     for wrong in ("from=9", "from=1&to=9", "from=x", "from=1&to=%00", "from=99999999999999999999"):
         answer = client.get(f"{PAGE}?{wrong}")
         assert answer.status_code == 200

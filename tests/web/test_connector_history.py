@@ -31,7 +31,7 @@ def test_the_series_and_a_moment_are_told_and_a_wrong_range_is_refused(client: C
     api = client.get(f"/api/v1/connectors/team-a/history?from={60 * MS}&to={63 * MS}").json()
     assert [point["state"] for point in api["points"]] == ["RUNNING", "RUNNING", None]
     assert "version 1 then" in text(client.get(f"{TAB}/moment?at=99999999999999"))
-    assert "No event is kept" in text(client.get(f"{TAB}/moment?at=1"))
+    assert "There are no events" in text(client.get(f"{TAB}/moment?at=1"))
     assert client.get(f"{TAB}/series?from=9&to=8").status_code == 400
     for wrong in ("from=9&to=8", "from=x", "step=1"):
         assert client.get(f"/api/v1/connectors/team-a/history?{wrong}").status_code == 400

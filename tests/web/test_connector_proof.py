@@ -31,7 +31,7 @@ def count(client: Client) -> Any:
 
 
 def test_a_count_shows_its_verdict_its_reasons_and_two_files(client: Client, there: FakeLeader) -> None:
-    assert "Nothing was counted yet" in text(client.get(TAB))
+    assert "Nothing has been counted yet" in text(client.get(TAB))
     assert there.asked == []
     page = text(count(client))
     assert "Not all counted" in page

@@ -51,7 +51,7 @@ def test_headings_are_searched(client: Client, signed_in: None) -> None:
     page = text(client.get("/ui/docs", {"search": "reading TOPICS"}))
     assert 'href="/ui/docs/access#reading-topics"' in page
     assert 'href="/ui/docs/glossary"' not in page
-    assert "No heading has these words" in text(client.get("/ui/docs", {"search": "zzqq"}))
+    assert "No heading contains these words" in text(client.get("/ui/docs", {"search": "zzqq"}))
 
 
 def test_an_account_without_permissions_reads_them_and_others_log_in(client: Client, signed_in: None) -> None:

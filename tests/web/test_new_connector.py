@@ -340,7 +340,7 @@ def test_a_copy_keeps_the_secrets_of_its_model(client: Client, rich: FakeLeader)
     assert "hunter2" not in page
     sent = posted_by(page, topic="u")
     review = text(client.post("/ui/new/review", sent, headers=FRAGMENT))
-    assert "Beside model, which it was copied from (2)" in review
+    assert "Compared with model, the original (2)" in review
     assert client.post("/ui/new", sent, headers=FRAGMENT).status_code == 204
     config = rich.asked[-1][2]["config"]
     assert (config["password"], config["topic"], config["extra"]) == ("hunter2", "u", "x")

@@ -12,7 +12,7 @@ _NOUNS = "check|connector|id|letter|message|offset|partition|record|row|session|
 _FIXED_PLURAL = re.compile(rf"\}}\}} (?:more )?(?:{_NOUNS})s\b")
 _MANY_ALONE = re.compile(
     r"of (all )?\{\{ [a-z_.]*count \}\} partitions|\}\} tasks, the same error|\}\} records a (minute|second)"
-    r"|of the first of \{\{ found\.tasks \}\} tasks"
+    r"|from the first of \{\{ found\.tasks \}\} tasks"
 )
 """Sentences that are written for more than one only, and rates."""
 

@@ -54,9 +54,9 @@ def test_a_group_shows_the_ledger_beside_what_the_broker_tells(queue: FakeLeader
     assert "Offsets 101 to 109: 3 not done, 6 done" in page.content.decode()
     assert "Offsets 100 to 119: 5 acknowledged, 2 archived, 13 available" in page.content.decode()
     assert "Delivered as often as is allowed, and archived: 105 to 106" in shown
-    assert "The ledger has them all as done." in shown
-    assert "It persists no locks" in shown
-    assert "known to our tasks only, and they hold none" in shown
+    assert "All of them are done in the ledger." in shown
+    assert "The broker persists no locks" in shown
+    assert "Only our tasks know theirs, and they hold none" in shown
     other = text(client.get("/ui/share-groups/payments"))
     assert "Ledger" not in other
     assert "The ledger has them" not in other
@@ -156,7 +156,7 @@ def test_with_kafka_away_the_pages_show_what_was_seen_last(queue: FakeLeader, cl
     away = client.get(path)
     shown = text(away)
     assert away.status_code == 200
-    assert "This is as of" in shown
+    assert "This data is as of" in shown
     assert "No broker answers." in shown
     assert "data-old" in away.content.decode()
     assert ("101" in shown) == ("101" in before)
@@ -164,7 +164,7 @@ def test_with_kafka_away_the_pages_show_what_was_seen_last(queue: FakeLeader, cl
 
 def test_nothing_was_heard_yet(leader: FakeLeader, client: Client) -> None:
     leader.refusal = Refused(503, "No broker answers.", retry=True)
-    assert "Nothing was heard of share groups yet" in text(client.get("/ui/share-groups"))
+    assert "Nothing is known about share groups yet" in text(client.get("/ui/share-groups"))
     assert client.get("/ui/share-groups/payments").status_code == 404
 
 

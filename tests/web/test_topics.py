@@ -116,7 +116,7 @@ def test_a_tail_leaves_one_entry_and_goes_on_with_the_mark_of_its_answer(client:
     assert AuditEntry.objects.count() == entries, "what was begun is in the trail"
     flights.refusal = Refused(503, "Kafka does not answer.", retry=True)
     away = text(client.post(path, {"mark": _mark(more)}, headers=FRAGMENT))
-    assert "Kafka does not answer. It goes on from here by itself." in away
+    assert "Kafka does not answer. It continues from here automatically." in away
     assert _mark(away) == _mark(more)
 
 

@@ -82,7 +82,7 @@ def test_a_question_mark_lists_the_keys_and_they_can_be_switched_off(visitor: Vi
     dialog = page.get_by_role("dialog", name="Keyboard shortcuts")
     expect(dialog).to_be_visible()
     assert axe.all_rules(page) == []
-    dialog.get_by_label("Use shortcuts").uncheck()
+    dialog.get_by_label("Enable shortcuts").uncheck()
     page.keyboard.press("Escape")
     page.keyboard.press("/")
     expect(page.get_by_role("searchbox")).not_to_be_focused()

@@ -54,7 +54,7 @@ def test_workers_that_do_not_report(visitors: Visitors, platform: Up, flow: Make
         stopwatch("said by every page", said)
         assert said < promised(SAID_WITHIN_SECONDS)
         state(pages[0], "Unknown")
-        expect(pages[0].locator(".as-of")).to_contain_text("What you see is as of")
+        expect(pages[0].locator(".as-of")).to_contain_text("This data is as of")
         expect(pages[1].locator(f'[data-row="{one.name}"]')).to_contain_text("Unknown")
         assert bob.overflow() <= 0, bob.what_overflows()
         ann.tolerate_refusal(503)
