@@ -1,6 +1,6 @@
 "use strict";
 
-// The writes of somebody who is logged in carry the CSRF token, as those of the pages do.
+// Writes of a logged-in user carry the CSRF token, like those of the pages.
 function withToken(request) {
   const found = document.cookie.match(/(?:^|; )ringfence_csrf=([^;]+)/);
   if (found) request.headers["X-CSRFToken"] = found[1];

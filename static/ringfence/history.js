@@ -1,5 +1,5 @@
 "use strict";
-/* The History tab: lanes over one time axis. Null points are gaps: nobody was there to look. */
+/* The History tab: lanes over one time axis. Null points are gaps, in which nothing was recorded. */
 (() => {
   const root = document.getElementById("history");
   if (!root || root.dataset.drawn) return;
@@ -110,7 +110,7 @@
     at = index;
     const point = data.points[at];
     cursor.setAttribute("d", `M${((x(at) + x(at + 1)) / 2).toFixed(1)} 0V${LANES.length * LANE}`);
-    const told = point.records === null ? "no data: the platform was not there"
+    const told = point.records === null ? "no data: the platform was not running"
       : LANES.map(([key, word]) => `${word} ${show(point[key])}`).join(", ");
     readout.textContent = `${when(point.time_ms)}: ${told}`;
     svg.setAttribute("aria-valuenow", String(at));

@@ -1,4 +1,4 @@
-// The keyboard: shortcuts that are off in fields and can be switched off, their list under ?, and the palette.
+// The keyboard: shortcuts, which are off in fields and can be disabled, their list under ?, and the palette.
 (() => {
   "use strict";
   const byId = (id) => document.getElementById(id);
@@ -17,7 +17,7 @@
     });
   }
 
-  // Rows are walked by their links, so that Enter opens and screen readers hear where they are.
+  // The focus moves between the rows' links, so that Enter opens a row and screen readers announce it.
   const links = () => [...document.querySelectorAll("[data-row] th a")];
   const row = () => document.activeElement?.closest("[data-row]");
   const walk = (step) => {
@@ -65,7 +65,7 @@
     if (event.target.closest("#keys-button")) open(help);
   });
 
-  // The palette: pages at once, connectors as the server finds them.
+  // The palette: pages immediately, connectors when the server has found them.
   if (!palette) return;
   const field = byId("palette-q"), options = byId("palette-list"), told = byId("palette-told");
   const pages = [...document.querySelectorAll("nav[aria-label='Main'] a")].map((link) => ({ href: link.getAttribute("href"), word: link.querySelector("span").textContent.trim() }));

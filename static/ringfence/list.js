@@ -1,4 +1,4 @@
-// The list: rows are ticked, counted, and acted on together. The server does what the forms say; this only counts.
+// The list: rows are selected, counted, and processed together. The forms do the work; this script only counts.
 (() => {
   "use strict";
   const byId = (id) => document.getElementById(id);
@@ -62,7 +62,7 @@
     const tasks = ticked().reduce((sum, box) => sum + Number(box.closest("tr").dataset.tasks), 0);
     dialog.querySelector("[data-count]").textContent = say(count());
     dialog.querySelector("[data-tasks-told]").textContent = byId("bulk-all").value
-      ? "This concerns all of their tasks." : `This concerns ${tasks.toLocaleString("en")} task${tasks === 1 ? "" : "s"}.`;
+      ? "This affects all of their tasks." : `This affects ${tasks.toLocaleString("en")} task${tasks === 1 ? "" : "s"}.`;
     if (button.dataset.bulk === "delete") { byId("bulk-phrase").textContent = `delete ${count()}`; for (const id of ["bulk-confirm", "bulk-reason"]) byId(id).value = ""; byId("bulk-delete").disabled = true; }
     dialog.showModal();
   });
@@ -77,7 +77,7 @@
     if (event.detail.target.querySelector("[data-bulk-done]")) none();
     byId("bulk-results").focus({ preventScroll: true });
   });
-  // What the keys ask for: one row alone.
+  // A keyboard action concerns one row only.
   document.addEventListener("ringfence-restart-row", (event) => {
     none();
     event.detail.querySelector("input[name=connector]").checked = true;

@@ -1,10 +1,10 @@
-// Live pages: one stream of events, parts that are fetched anew, and nothing swapped under somebody's hands.
+// Live pages: one stream of events, parts that are fetched again, and no swap of a part that the user is working in.
 (() => {
   "use strict";
-  const POLL = 5000;     // between two looks while the stream is away
-  const SILENT = 10000;  // the server tells something every 3 s: longer silence is a server or connection that died unseen
+  const POLL = 5000;     // ms between two polls while the stream is away
+  const SILENT = 10000;  // ms; the server sends something every 3 s: a longer silence means that server or connection is dead
   const live = document.getElementById("live");
-  const PATIENCE = 13000;  // without any answer for so long, what is shown is called stale
+  const PATIENCE = 13000;  // ms without any answer, after which the data is marked as stale
   const state = { open: false, lost: false, heard: Date.now(), polled: 0, answered: 0, at: "", atUntil: 0, missed: false, held: false };
 
   const show = (name, word, title) => {
@@ -19,14 +19,14 @@
   const tell = () => {
     if (!state.open && !state.lost) return;
     if (!state.lost) {
-      if (state.held) show("held", "Waiting", "Something has changed. It is shown once you have finished here.");
-      else show("on", "Live", source ? "Changes are shown as they happen" : "Asked anew every 10 s");
-    } else if (Math.max(state.answered, state.heard) > Date.now() - PATIENCE) show("lost", "Reconnecting", `The stream is away; asked anew every ${POLL / 1000} s`);
-    else show("stale", `Stale since ${clock(Math.max(state.heard, state.answered))}`, "The server does not answer. This is what was known last.");
+      if (state.held) show("held", "Waiting", "Something has changed. It is shown when you have finished here.");
+      else show("on", "Live", source ? "Changes are shown as they happen" : "Refreshed every 10 s");
+    } else if (Math.max(state.answered, state.heard) > Date.now() - PATIENCE) show("lost", "Reconnecting", `The stream is interrupted; refreshed every ${POLL / 1000} s`);
+    else show("stale", `Stale since ${clock(Math.max(state.heard, state.answered))}`, "The server does not answer. This is the last known state.");
   };
   const refresh = () => document.body.dispatchEvent(new CustomEvent("ringfence-refresh"));
 
-  // The stream. htmx's extension opens it; here it is listened to.
+  // The stream. htmx's extension opens it; this listens to it.
   let source = null;
   htmx.createEventSource = (url) => {
     source = new EventSource(url);
@@ -50,13 +50,13 @@
   };
   const answered = () => {
     state.answered = Date.now();
-    if (!source) Object.assign(state, { open: true, lost: false });  // a page without a stream asks by the clock
+    if (!source) Object.assign(state, { open: true, lost: false });  // a page without a stream polls
     else if (source.readyState === EventSource.OPEN) state.lost = false;  // one fetch failed, the stream did not
   };
   document.body.addEventListener("htmx:sseError", away);
   document.body.addEventListener("htmx:sseClose", away);
 
-  // Whether somebody is at work in this part: then it is left alone, and fetched when they have finished.
+  // Returns whether the user is working in this part: then it is fetched only when they have finished.
   const busy = (part, ticked = true) => {
     if (document.querySelector("dialog[open]")) return true;
     const text = getSelection();
@@ -86,11 +86,11 @@
   document.addEventListener("close", () => setTimeout(release), true);
   document.addEventListener("focusout", () => setTimeout(release));
 
-  // A part is fetched with the filters that stand in the address, and with the time of the event that asked for it.
+  // A part is fetched with the filters in the address, and with the time of the event that triggered it.
   document.body.addEventListener("htmx:configRequest", (event) => {
     const { elt, parameters } = event.detail;
     if (!elt.matches("[data-live]")) return;
-    event.detail.headers["X-Ringfence-Background"] = "1";  // nobody asked: it keeps no session alive
+    event.detail.headers["X-Ringfence-Background"] = "1";  // an automatic request keeps no session alive
     if (elt.matches("[data-own-query]")) for (const [key, value] of new URLSearchParams(location.search)) parameters[key] = value;
     if (elt.matches("[data-fresh]") && Date.now() < state.atUntil) parameters.at = state.at;
   });
@@ -105,7 +105,7 @@
   });
   document.body.addEventListener("htmx:sendError", (event) => { if (event.target.matches("[data-live]")) away(); });
 
-  // Numbers of a connector's page, with the ids of their elements. They stay as they are where somebody marks them.
+  // Numbers of a connector's page, with the ids of their elements. Selected text is not replaced.
   const numbers = (given) => {
     const marked = getSelection();
     for (const [id, html] of Object.entries(given)) {
@@ -115,7 +115,7 @@
     }
   };
 
-  // Rows of which only numbers are new: those alone, in their place.
+  // Rows in which only numbers have changed: only these rows are replaced, in place.
   let wanted = null, asking = false;
   const rows = async ({ at, names }) => {
     const list = document.querySelector("[data-rows]");

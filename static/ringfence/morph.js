@@ -1,11 +1,11 @@
-// Brings a part of the page to what the server says and touches only what differs: focus, open details, ticked boxes,
-// selected text and scroll positions stay, and whatever is in a node that is marked `data-kept`. Nodes are told apart by their ids; nodes without one by their place,
-// where white space is none: a part inside of its page is indented, and by itself it is not.
+// Updates a part of the page to the server's version and changes only what differs: focus, open details, ticked boxes,
+// selected text and scroll positions stay, as does the content of `data-kept` nodes. Nodes are matched by id; nodes
+// without one by position, not counting white space: a part is indented in its page, but not on its own.
 (() => {
   "use strict";
   const alike = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && (a.id || "") === (b.id || "");
   const blank = (one) => one?.nodeType === Node.TEXT_NODE && !one.data.trim();
-  // What the reader has opened, and what a script has shut, is not the server's to say.
+  // The server does not override what the user has opened or a script has closed.
   const theirs = (node, name) => (name === "open" && node.matches("details, dialog")) || (name === "checked" && node.matches("input"));
 
   const attributes = (old, now) => {
@@ -52,12 +52,12 @@
     children(old, now);
   };
 
-  // Its equal in what was made anew: the link of a row, not the box before it.
+  // The equivalent in the new content: the link of a row, not the checkbox before it.
   const twin = (again, focused) => {
     if (again.matches("a, button, input, summary, [tabindex]")) return again;
     return [...again.querySelectorAll(focused.localName)].find((one) => one.isEqualNode(focused)) || again.querySelector("a, button, input");
   };
-  // A row that moves takes the focus with it; where it is gone, the heading gets it.
+  // A row that moves keeps the focus; if it is gone, the heading gets it.
   const keepingFocus = (part, work) => {
     const focused = document.activeElement;
     const inside = focused && focused !== document.body && part.contains(focused);

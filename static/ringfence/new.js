@@ -1,4 +1,4 @@
-// The form of a new connector: two shapes of one thing, errors at their fields, and nothing lost that was typed.
+// The form of a new connector: fields or text, errors at their fields, and no typed value is lost.
 (() => {
   "use strict";
   const byId = (id) => document.getElementById(id);
@@ -6,11 +6,11 @@
 
   document.documentElement.classList.add("scripted");
 
-  // Which of the two counts, the fields or the text: what was typed into last.
+  // The fields or the text count, whichever was edited last.
   const setMode = (mode) => { theForm().dataset.mode = byId("mode").value = mode; };
   window.ringfenceForm = { setMode };
 
-  // What was typed meanwhile, and secrets, survive a swap of all fields.
+  // Values typed during a request, and secrets, survive a swap of all fields.
   let typed = null;
   document.body.addEventListener("htmx:beforeSwap", (event) => {
     const target = event.detail.target;
@@ -62,7 +62,7 @@
     }
   });
 
-  // What is ticked stands in the list's field, and what is typed there besides stays.
+  // Ticked choices are written to the list's field; other values typed there stay.
   document.addEventListener("change", (event) => {
     const choice = event.target.closest("[data-choice]");
     if (!choice) return;
@@ -72,7 +72,7 @@
     input.dispatchEvent(new Event("change", { bubbles: true }));
   });
 
-  // Help for the field that has the focus, where there is room for it.
+  // Help for the focused field, if there is room for it.
   document.addEventListener("focusin", (event) => {
     const field = event.target.closest(".wizard-main .field");
     if (!field || !byId("guide")) return;
@@ -88,7 +88,7 @@
     }), field.querySelector(".more")?.cloneNode(true) || "");
   });
 
-  // The menu of transforms: typing finds what they do; arrows go through it.
+  // The menu of transforms: typing searches their purposes; arrow keys move through it.
   const items = () => [...document.querySelectorAll("#add-transform li")].filter((item) => !item.hidden).map((item) => item.querySelector("button"));
   const find = (query) => {
     const words = query.toLowerCase().split(/\s+/).filter(Boolean);
@@ -122,7 +122,7 @@
     (next < 0 ? byId("menu-search") : all[Math.min(next, all.length - 1)])?.focus();
   };
 
-  // A transform moves by its buttons, by Alt and an arrow, or by its handle.
+  // A transform is moved by its buttons, by Alt and an arrow key, or by its handle.
   const move = (alias, command) => { const button = byId("move-step"); button.value = `${command}:${alias}`; button.click(); };
   const step = (event) => {
     const item = event.target.closest(".step");
@@ -145,7 +145,7 @@
   });
   document.addEventListener("dragend", () => { dragged?.classList.remove("dragged"); dragged = null; });
 
-  // After a change of the list the focus goes to what was added or moved, else to the button that adds.
+  // After a change of the list, the focus goes to the added or moved transform, otherwise to the add button.
   document.body.addEventListener("ringfence-step", (event) => {
     const [command, ...rest] = event.detail.value.split(":");
     const steps = [...document.querySelectorAll(".step")];
@@ -162,7 +162,7 @@
   });
   document.addEventListener("keydown", (event) => { browse(event); step(event); });
 
-  // Enter in a field makes no connector: the button does.
+  // Enter in a field does not create the connector: only the button does.
   document.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && event.target.closest("#new") && event.target.matches("input:not([type=checkbox]):not([type=radio])")) {
       if (event.target.id === "menu-search") return;

@@ -1,4 +1,4 @@
-// Beside the form: samples and JSON that follow the typing, a draft that the browser keeps, a question before it is lost.
+// Beside the form: samples and JSON that follow the typing, a draft that the browser keeps, and a warning before it is lost.
 (() => {
   "use strict";
   const byId = (id) => document.getElementById(id);
@@ -8,8 +8,8 @@
   const QUIET_MS = 500;
   let dirty = false;
   let waiting = 0;
-  let applied = "";      // the text that was sent to become a form
-  let behind = false;    // the text is not what the form says, and stays so until somebody decides
+  let applied = "";      // the text that was sent to be converted to a form
+  let behind = false;    // the text differs from the form, until the user decides
 
   const ask = () => {
     clearTimeout(waiting);
@@ -46,7 +46,7 @@
   });
   document.body.addEventListener("ringfence-step", () => { dirty = true; ask(); });
 
-  // The server has read the text: it counts no longer, unless it was typed on meanwhile.
+  // The server has read the text into the form: the form counts, unless the text was edited meanwhile.
   document.body.addEventListener("ringfence-mode", (event) => {
     const mode = event.detail.value || event.detail.mode;
     if (mode !== "form" || byId("json").value !== applied) return;
@@ -72,7 +72,7 @@
     names.delete("name");
     return [...names].every((name) => String(one[name]) === String(other[name]));
   };
-  // The form as JSON, where the text does not say the same already. Secrets that were typed into the text stay in it.
+  // The form as JSON, if the text does not have the same content already. Secrets typed into the text stay in it.
   const follow = (force) => {
     const area = byId("json"), now = parse(byId("json-now")?.textContent || "");
     if (!now || !area) return;
@@ -95,7 +95,7 @@
     follow(true);
   });
 
-  // Drafts: what the server says may be kept. It never says a secret.
+  // Drafts: the server returns what may be kept, which never includes a secret.
   const PREFIX = "ringfence-draft:";
   const DAYS = 7;
   const key = () => `${PREFIX}${theForm().dataset.user}:${theForm().dataset.draft}`;
@@ -106,7 +106,7 @@
     try {
       localStorage.setItem(key(), JSON.stringify({ at: Date.now(), version: byId("version")?.value, ...JSON.parse(kept) }));
       state("Draft kept in this browser, without secrets");
-    } catch { state(""); }  // no room, or no storage allowed: the question below remains
+    } catch { state(""); }  // no space, or storage is not allowed: the warning below remains
   };
   const stored = () => {
     try {
@@ -130,7 +130,7 @@
     const draft = stored();
     byId("draft").hidden = true;
     if (!draft) return;
-    if (byId("version") && draft.version) byId("version").value = draft.version;  // whoever saved meanwhile is not overwritten
+    if (byId("version") && draft.version) byId("version").value = draft.version;  // a version saved meanwhile is not overwritten
     const now = parse(byId("json").value)?.config || {};
     for (const name of draft.left_out) if (name in now) draft.config[name] = now[name];
     const shown = byId("version") ? draft.config : { name: draft.name, config: draft.config };
@@ -152,7 +152,7 @@
   });
   document.addEventListener("input", (event) => { if (event.target.id === "sample") event.target.dataset.touched = "1"; });
 
-  // A question before what was typed is lost. What was sent and taken is not lost.
+  // A warning before typed values are lost. Values that the server has accepted are not lost.
   window.addEventListener("beforeunload", (event) => { if (dirty) event.preventDefault(); });
   document.addEventListener("submit", (event) => { if (event.target.id !== "new") dirty = false; });
   document.body.addEventListener("htmx:beforeOnLoad", (event) => {

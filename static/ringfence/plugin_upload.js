@@ -1,4 +1,4 @@
-// Sends a plugin's file in pieces, so that a large one needs no large request, and shows how far it is.
+// Sends a plugin's file in pieces, so that a large one needs no large request, and shows the progress.
 (() => {
   "use strict";
   const form = document.getElementById("plugin-upload");

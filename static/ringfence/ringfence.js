@@ -1,10 +1,10 @@
-// What the pages need beyond htmx: theme, dialogs, relative times, nothing lost under a swap.
+// What the pages need beyond htmx: theme, dialogs, relative times, and state that survives a swap.
 (() => {
   "use strict";
   const root = document.documentElement;
   const byId = (id) => document.getElementById(id);
 
-  // Theme: system -> light -> dark, kept in a cookie so that the server draws the page right at once.
+  // Theme: system -> light -> dark, kept in a cookie so that the server renders the page correctly from the start.
   document.addEventListener("click", (event) => {
     if (!event.target.closest("#theme")) return;
     const next = { "": "light", light: "dark", dark: "" }[root.dataset.theme || ""];
@@ -36,7 +36,7 @@
     times();
   });
 
-  // Dialogs. The browser gives the focus back to what opened one; where that was swapped meanwhile, we do.
+  // Dialogs. The browser returns the focus to the opener; if that was swapped meanwhile, this script does.
   let openedBy = "";
   document.addEventListener("close", (event) => {
     const focused = document.activeElement;
@@ -61,7 +61,7 @@
     if (event.target.matches("form[data-closes]")) event.target.closest("dialog").close();
   });
 
-  // A question that was fetched opens its dialog; what was done closes it. What went wrong is where the reader goes.
+  // A fetched confirmation opens its dialog; success closes it. An error gets the focus.
   document.body.addEventListener("htmx:afterSwap", (event) => {
     const target = event.detail.target;
     if (target.matches("dialog") && !target.open) { openedBy = event.detail.requestConfig.elt.id; target.showModal(); }
@@ -69,10 +69,10 @@
   });
   document.body.addEventListener("ringfence-close", () => {
     for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
-    for (const slot of document.querySelectorAll("[data-clears]")) slot.replaceChildren();  // it is done: nothing stays armed
+    for (const slot of document.querySelectorAll("[data-clears]")) slot.replaceChildren();  // done: remove the confirmation, which must not be sent again
   });
 
-  // What was done is said for a while, unless somebody is at it; what failed, until it is dismissed.
+  // A success is shown for a while, longer if the user is interacting with it; a failure, until it is dismissed.
   const TOLD = 12000;
   let fading = 0;
   const fade = () => {
@@ -87,7 +87,7 @@
     fading = setTimeout(fade, TOLD);
   });
 
-  // Copy a text; where the browser refuses the clipboard, select it.
+  // Copies a text; if the browser refuses the clipboard, selects it.
   document.addEventListener("click", async (event) => {
     const button = event.target.closest("[data-copy]");
     if (!button) return;
@@ -111,7 +111,7 @@
     return `${Math.floor(seconds / 86400)} d`;
   };
   const times = () => {
-    // What is known is of then: an age that went on counting would be made up.
+    // The data is from then: an age that kept counting would be wrong.
     const now = Number(document.body.dataset.asOf) || Date.now();
     for (const item of document.querySelectorAll("time[data-ms]")) {
       const text = words(Math.max(0, (now - Number(item.dataset.ms)) / 1000));
@@ -120,13 +120,13 @@
   };
   setInterval(() => { if (!document.hidden) times(); }, 1000);
 
-  // Whoever logs out leaves no draft of a form behind.
+  // A logout deletes the drafts of forms.
   document.addEventListener("submit", (event) => {
     if (!event.target.matches('form[action="/ui/logout"]')) return;
     for (const key of Object.keys(localStorage)) if (key.startsWith("ringfence-draft:")) localStorage.removeItem(key);
   });
 
-  // Times of day in the reader's own zone, in as many characters as the server's; UTC stays in the title.
+  // Times of day in the user's time zone, as long as the server's; UTC stays in the title.
   const two = (number) => String(number).padStart(2, "0");
   const localise = () => {
     for (const item of document.querySelectorAll("time[data-local]")) {

@@ -1,8 +1,8 @@
-// The live tail of a topic: only while somebody looks, and no more rows than can be read.
+// The live tail of a topic: only while the page is visible, and with a limited number of rows.
 (() => {
   "use strict";
   const next = () => document.getElementById("tail-next");
-  // An answer that comes when its form is gone finds nothing to swap.
+  // An answer that arrives after its form is gone has nothing to swap.
   const abort = () => { if (next()) htmx.trigger(next(), "htmx:abort"); };
   let missed = false;
 
@@ -21,7 +21,7 @@
     const rows = document.getElementById("tail-rows");
     if (rows) for (const old of [...rows.children].slice(Number(rows.dataset.most))) old.remove();
   });
-  // A refusal says why in place of the form; an answer that never came is asked for again.
+  // A refusal replaces the form with its reason; a request without an answer is repeated.
   document.body.addEventListener("htmx:sendError", (event) => {
     if (event.target.id === "tail-next") setTimeout(() => next()?.dispatchEvent(new CustomEvent("ringfence-tail")), 3000);
   });
@@ -31,7 +31,7 @@
     abort();
     next()?.remove();
     button.remove();
-    document.getElementById("tail-state").textContent = "Stopped. Follow begins again with the newest records.";
+    document.getElementById("tail-state").textContent = "Stopped. Follow starts again with the newest records.";
     document.getElementById("records-title").lastChild.textContent = "Followed";
   });
 })();

@@ -1,4 +1,4 @@
-// The head of every page: what does not answer. Told by the page's stream; a page without one asks every three seconds.
+// The head of every page: which components do not answer. The page's stream sends changes; a page without one polls every three seconds.
 (() => {
   "use strict";
   const EVERY = 3000;

@@ -103,7 +103,7 @@ def test_a_level_is_set_for_a_while(client: Client, flights: FakeLeader) -> None
     flights.config.config(ConnectorLevelRecord(ConnectorName("flights"), "DEBUG", body["until_ms"]))
     flights.project()
     assert client.get("/api/v1/connectors/flights/log-level").json()["level"] == "DEBUG"
-    assert "Tasks tell <b>DEBUG</b>" in text(client.get(TAB))
+    assert "Tasks log <b>DEBUG</b>" in text(client.get(TAB))
     Connector.objects.update(log_level_until_ms=5)
     assert client.get("/api/v1/connectors/flights/log-level").json() == {"level": "INFO", "until_ms": 0}
     put = client.put("/api/v1/connectors/flights/log-level", {"level": "info"}, content_type=JSON)
