@@ -1,4 +1,4 @@
-"""Django's registration of the REST API."""
+"""The Django application of the REST API."""
 
 from django.apps import AppConfig
 from django.urls import register_converter
@@ -11,5 +11,5 @@ class ApiConfig(AppConfig):
     label = "api"
 
     def ready(self) -> None:
-        """Routes of the API and of the pages both use the converter."""
+        """Register the path converter, which the routes of the API and the pages use."""
         register_converter(NameConverter, "name")

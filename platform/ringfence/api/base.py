@@ -1,4 +1,4 @@
-"""What every view of the API shares: content types as Kafka Connect takes them, bodies, flags."""
+"""What every view of the API shares: content types as Kafka Connect accepts them, bodies, flags."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -18,20 +18,20 @@ from ringfence.http.masking import has_mask
 
 
 def options_response(methods: Iterable[str]) -> HttpResponse:
-    """The answer to OPTIONS."""
+    """Return the answer to OPTIONS."""
     text = ", ".join(methods)
     return HttpResponse(text, content_type="text/plain", headers={"Allow": text})
 
 
 class ConnectView(APIView):
-    """A view of the API: `access` says what each of its methods needs, and `AccessMiddleware` asks for it.
+    """A view of the API. `access` declares the permissions of each method, and `AccessMiddleware` checks them.
 
-    Exempt from Django's CSRF check, which tokens do not need; the middleware does it for sessions.
+    It is exempt from Django's CSRF check, which tokens do not need; the middleware does that check for sessions.
     """
 
     access: Mapping[str, Need] = {}
     http_request: HttpRequest
-    """Django's request, which middleware and audit trail know. `self.request`, REST framework's, wraps it."""
+    """Django's request, which the middleware and the audit trail use. `self.request`, REST framework's, wraps it."""
 
     def setup(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
         super().setup(request, *args, **kwargs)
@@ -46,20 +46,22 @@ class ConnectView(APIView):
                 raise UnsupportedMediaType(declared or "none")
 
     def options(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:  # type: ignore[override]
-        """The methods, as Kafka Connect's server tells them."""
+        """Return the methods in the format of Kafka Connect's server."""
         return options_response(self.allowed_methods)
 
     @property
     def raw_body(self) -> bytes:
-        """The body as Django reads it: REST framework takes one without a Content-Length for empty."""
+        """The body as Django reads it. REST framework treats a body without a Content-Length as empty."""
         return self.http_request.body
 
     def json_body(self) -> object:
-        """The body as JSON, None where it is empty."""
+        """Return the body as JSON, None if it is empty."""
         return jsonbody.read(self.raw_body)
 
     def flag(self, name: str, default: bool = False) -> bool:
-        """A boolean of the query, as Java reads it: `true` in any case, all else is false; the first one counts."""
+        """Parse a boolean of the query as Java does: `true` in any case, everything else is false; the
+        first value counts.
+        """
         values = self.request.query_params.getlist(name)
         return values[0].lower() == "true" if values else default
 
@@ -72,19 +74,21 @@ class ConnectView(APIView):
         return self.principal.name
 
     def authorise(self, verb: Verb, connector: str) -> None:
-        """For a connector that the path does not name. Raises Forbidden, a 403."""
+        """Check a permission on a connector that the path does not name. Raises `Forbidden`, a 403."""
         authorise(self.http_request, verb, connector)
 
     def authorise_everywhere(self, verb: Verb) -> None:
-        """For what concerns every connector. Raises Forbidden, a 403."""
+        """Check a permission on every connector. Raises `Forbidden`, a 403."""
         authorise_everywhere(self.http_request, verb)
 
     def tell(self, *, before: object, after: object) -> None:
-        """For the audit entry of a write that concerns no connector."""
+        """Set the before and after of the audit entry, for a write that concerns no connector."""
         tell(self.http_request, before=before, after=after)
 
     def authorise_masks(self, config: Mapping[str, str]) -> None:
-        """A mask stands for what is stored under that name: only for those who could read and change it anyway."""
+        """Require the permissions to read and change the stored configuration if there are masks, which stand for its
+        values.
+        """
         if has_mask(config):
             self.authorise(Verb.EDIT, config.get("name", ""))
             self.authorise(Verb.VIEW_CONFIG, config.get("name", ""))

@@ -1,7 +1,7 @@
-"""Creating a connector that begins at certain source offsets (KIP-995), or at none of those that stand under its name.
+"""Creates a connector with initial source offsets (KIP-995), or without those that are stored under its name.
 
-It is created STOPPED, its offsets are moved, and only then it gets the state that was asked for: no task ever starts
-without them.
+It is created STOPPED, then its offsets are altered, and only then it gets the requested state: no task ever starts
+without the offsets.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,12 +19,12 @@ _COMMANDS: Mapping[str, Callable[[str], Command[None]]] = {"RUNNING": commands.R
 
 
 def create_at(name: str, config: Mapping[str, str], offsets: list[OffsetEntry], state: str, by: Principal) -> None:
-    """`offsets`: as `writing.offsets_of` gives them. Raises ConnectError and Refused."""
+    """offsets: as `writing.offsets_of` returns them. Raises `ConnectError` and `Refused`."""
     _create(name, config, state, by, commands.AlterOffsets(name, offsets))
 
 
 def create_fresh(name: str, config: Mapping[str, str], state: str, by: Principal) -> None:
-    """Every offset that is left from an older connector of this name is deleted first."""
+    """Create a connector after deleting every offset of an earlier connector with this name."""
     _create(name, config, state, by, commands.ResetOffsets(name))
 
 
@@ -36,7 +36,9 @@ def _create(name: str, config: Mapping[str, str], state: str, by: Principal, mov
 
 
 def _move(name: str, move: Command[Checked], user: str) -> None:
-    """Where the offsets are refused, the connector goes again; where the outcome is unknown, it stays STOPPED."""
+    """Alter the offsets. If they are refused, delete the connector again; if the outcome is unknown,
+    leave it STOPPED.
+    """
     try:
         dispatch.command(move, user=user)
     except Refused as refused:

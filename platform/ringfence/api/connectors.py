@@ -1,4 +1,4 @@
-"""`/connectors` and everything below it."""
+"""`/connectors` and all paths below it."""
 
 import base64
 from urllib.parse import quote
@@ -24,7 +24,7 @@ SIGNATURE_HEADER = "X-Connect-Authorization"
 ALGORITHM_HEADER = "X-Connect-Request-Signature-Algorithm"
 _CREATE_FIELDS = {"name", "config", "initial_state"}
 _JAVA_TRIMS = "".join(map(chr, range(0x21)))
-"""What `String.trim` takes off."""
+"""The characters that Java's `String.trim` removes."""
 
 
 def _create(request: Request, name: str, who: Principal) -> Response:
@@ -33,7 +33,7 @@ def _create(request: Request, name: str, who: Principal) -> Response:
 
 
 def _without_null_name(config: object) -> object:
-    """A null for the name counts as none, as in Kafka Connect: the path or the request names the connector."""
+    """Remove a null name, which Kafka Connect ignores: the path or the request names the connector."""
     if isinstance(config, dict) and config.get("name", "") is None:
         return {key: value for key, value in config.items() if key != "name"}
     return config
@@ -105,7 +105,7 @@ class Status(ConnectView):
 
 
 class Fence(ConnectView):
-    """Internal (KIP-618): the leader checks the signature, which takes the place of a login."""
+    """Internal (KIP-618): the leader checks the request's signature, which replaces a login."""
 
     access = {"PUT": SIGNED}
 
@@ -115,7 +115,7 @@ class Fence(ConnectView):
             raise bad_request(f"Internal request missing required signature: {SIGNATURE_HEADER} and {ALGORITHM_HEADER}")
         payload = base64.b64encode(self.raw_body).decode()
         dispatch.command(commands.Fence(name, payload, signature, algorithm))
-        # Not before: anybody could fill the trail with requests that are not signed by a worker.
+        # Not earlier: otherwise anyone could fill the audit trail with requests that no worker has signed.
         address = address_of(self.http_request)
         record("fence", user="", via="signature", address=address, connector=name, outcome=Outcome.DONE, status=204)
         return Response(status=204)

@@ -1,7 +1,7 @@
-"""Which consumer groups somebody may see, and what of them: for API and pages alike.
+"""Which consumer groups a user may see, and which parts of them, for API and pages.
 
-A group is seen by whoever may read one of its topics on the workers' cluster, by `read-topics` or as one that a
-connector writes to; of its partitions and members, those of such topics. Internal topics are for administrators.
+A group is visible to users who may read one of its topics on the workers' cluster, either by `read-topics` or because a
+connector writes to it. They see its partitions and members of such topics. Internal topics are for administrators.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ from ringfence.requests.group_questions import DescribeConsumerGroup, ListConsum
 
 
 def list_groups(who: Principal, search: str = "", topic: str = "") -> dict[str, Any]:
-    """`results`, and `left_out`: how many groups were not looked at. Raises Refused."""
+    """Return `results`, and `left_out`: how many groups were not read. Raises `Refused`."""
     found = dispatch.ask(ListConsumerGroups(search, topic))
     may = _readable(who, {each["topic"] for group in found["groups"] for each in group["topics"]}, found["internal"])
     rows = []
@@ -31,7 +31,7 @@ def list_groups(who: Principal, search: str = "", topic: str = "") -> dict[str, 
 
 
 def describe_group(who: Principal, name: str) -> dict[str, Any] | None:
-    """None where it may not be seen. Raises Refused, with 404 where it is not there."""
+    """Return the group; None if the user may not see it. Raises `Refused`, with 404 if it does not exist."""
     found = dispatch.ask(DescribeConsumerGroup(name))
     may = _readable(who, {each["topic"] for each in found["partitions"]}, found["internal"])
     partitions = [
@@ -53,7 +53,7 @@ def describe_group(who: Principal, name: str) -> dict[str, Any] | None:
 
 
 def _name_task(who: Principal, holder: Mapping[str, Any] | None, worker_group: str) -> Mapping[str, Any] | None:
-    """With the connector and the task whose transaction it is, as far as the connector may be seen."""
+    """Add the connector and the task that hold the transaction, if the user may see the connector."""
     if holder is None:
         return None
     task = parse_task_transactional_id(worker_group, holder["transactional_id"])

@@ -1,7 +1,7 @@
-"""Connector names in paths. Any name works, `/` and `%` included, as long as the client percent-encodes it.
+"""Connector names in paths. Any name works, even with `/` and `%`, if the client percent-encodes it.
 
-`PathMiddleware` leaves exactly two escapes in each segment, `%2F` and `%25`; the converter takes them back. URLs are
-made with `Connector.path`, not with `reverse`, which would escape the escapes.
+`PathMiddleware` leaves exactly two escapes in each segment, `%2F` and `%25`; the converter decodes them. Use
+`Connector.path` to make URLs, not `reverse`, which would escape the escapes.
 """
 
 import unicodedata
@@ -9,13 +9,13 @@ from urllib.parse import unquote
 
 
 def segments(raw_path: str) -> str:
-    """A still encoded path with each segment decoded, but for the slashes inside of segments."""
+    """Decode each segment of an encoded path, except for slashes inside segments."""
     parts = (unquote(part).replace("%", "%25").replace("/", "%2F") for part in raw_path.split("/"))
     return "/".join(parts)
 
 
 def decode_segment(segment: str) -> str:
-    """A name as `segments` left it in a path."""
+    """Decode a name in a path that `segments` has returned."""
     return segment.replace("%2F", "/").replace("%25", "%")
 
 
@@ -24,14 +24,14 @@ def has_control(text: str) -> bool:
 
 
 class NameConverter:
-    """One segment, decoded; a name with control characters matches no route."""
+    """One segment, decoded. A name with control characters matches no route."""
 
     regex = "[^/]+"
 
     def to_python(self, value: str) -> str:
         name = decode_segment(value)
         if has_control(name):
-            raise ValueError("control characters are in no connector's name")
+            raise ValueError("a connector's name has no control characters")
         return name
 
     def to_url(self, value: str) -> str:

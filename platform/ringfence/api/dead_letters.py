@@ -1,4 +1,4 @@
-"""A connector's dead letters and their replay, for pages and REST alike: asked of a worker, secrets hidden."""
+"""A connector's dead letters and their replay, for pages and REST. A worker reads them; secrets are hidden."""
 
 import base64
 import re
@@ -26,23 +26,23 @@ Places = Sequence[tuple[int, int]]
 
 
 def topic_of(row: Connector) -> str:
-    """Where the connector keeps its dead letters; "" where it keeps none."""
+    """Return the connector's dead letter queue; "" if it has none."""
     return row.settings.get(DEAD_LETTERS, "").strip()
 
 
 def find_dead_letters(
     row: Connector, *, stage: str = "", by: str = "", before: str = "", level: str = LEVELS[0]
 ) -> dict[str, Any]:
-    """`topic`, `letters`, `before` (a string for the next page, "" after the last), `partitions`, `at_most`,
+    """Return `topic`, `letters`, `before` (a string for the next page, "" after the last), `partitions`, `at_most`,
     `complete`.
 
-    Keys and values as `web.decoding` takes them. Raises `ConnectError`, `Refused`.
+    Keys and values are encoded for `web.connector.record_text`. Raises `ConnectError`, `Refused`.
     """
     stage, by = _filters(stage, by)
     if level not in LEVELS:
         raise bad_request(f"level must be one of {', '.join(LEVELS)}.")
     if before and not _BEFORE.fullmatch(before):
-        raise bad_request("before must be what the page before said: partition:offset,partition:offset…")
+        raise bad_request("before must be the value of the previous page: partition:offset,partition:offset…")
     config = _config(row)
     older = [[int(number) for number in each.split(":")] for each in before.split(",")] if before else None
     question = ListDeadLetters(config, stage, by, older, committed_only=level == LEVELS[0])
@@ -65,7 +65,8 @@ def find_dead_letters(
 def replay(
     row: Connector, user: str, *, places: Places | None = None, stage: str = "", by: str = "", reason: str = ""
 ) -> dict[str, Any]:
-    """`topic`, `results`, `left`. Of `places`, else of all that match, the oldest first.
+    """Replay the records at `places`, or without them all that match, the oldest first. Returns `topic`, `results`,
+    `left`.
 
     Raises `ConnectError`, `Refused`.
     """
@@ -89,7 +90,7 @@ def replay(
 
 
 def count_outcomes(results: Sequence[Mapping[str, Any]]) -> str:
-    """What became of them, in a line: for people and for the audit trail."""
+    """Summarise the outcomes in one line, for people and the audit trail."""
     topics: dict[str, int] = {}
     for each in results:
         if each["became"] == "written":
@@ -109,13 +110,13 @@ def count_outcomes(results: Sequence[Mapping[str, Any]]) -> str:
 
 
 def audit_text(done: Mapping[str, Any], reason: str) -> str:
-    """What the audit entry of a replay says."""
+    """Return the message of a replay's audit entry."""
     said = f"replayed dead letters of {done['topic']}: {count_outcomes(done['results'])}"
     return f"{reason}. {said}" if reason else said
 
 
 def _scrub(encoded: str | None, scrub: Callable[[str], str]) -> str | None:
-    """Bytes in Base64 without the connector's secrets."""
+    """Remove the connector's secrets from bytes in Base64."""
     if encoded is None:
         return None
     text = base64.b64decode(encoded).decode("utf-8", "surrogateescape")

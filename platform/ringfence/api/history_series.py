@@ -1,4 +1,6 @@
-"""A connector's past as series on one time axis, with what happened beside them: for the API and the History tab."""
+"""A connector's history as series on one time axis, with its configuration changes and fencing rounds, for the API and
+the History tab.
+"""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +29,7 @@ _COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """In minutes since the epoch, the end excluded; `step`: minutes of one point; `source`: those of one row."""
+    """Minutes since the epoch, with the end excluded. step: minutes per point; source: minutes per row."""
 
     first: int
     end: int
@@ -36,13 +38,13 @@ class Range:
 
 
 def oldest_ms(connector: str) -> int | None:
-    """When what is kept of the connector begins; None where nothing is."""
+    """Return the time of the connector's oldest stored data; None if there is none."""
     minute: int | None = HistoryPoint.objects.filter(connector=connector).aggregate(m=Min("minute"))["m"]
     return None if minute is None else minute * _MINUTE_MS
 
 
 def choose_range(from_ms: int, to_ms: int, oldest: int | None) -> Range:
-    """Whole points of so many minutes that there are at most MOST_POINTS; of hours where minutes are gone. Pure."""
+    """Choose a range of whole points, at most MOST_POINTS; in hours if the minutes are no longer stored. Pure."""
     first, end = from_ms // _MINUTE_MS, -(-to_ms // _MINUTE_MS)
     step = max(1, -(-(end - first) // MOST_POINTS))
     source = MINUTE if oldest is not None and first >= oldest and step < HOUR else HOUR
@@ -53,9 +55,10 @@ def choose_range(from_ms: int, to_ms: int, oldest: int | None) -> Range:
 
 
 def put_together(rows: Iterable[Mapping[str, Any]], present: Mapping[int, int], span: Range) -> list[dict[str, Any]]:
-    """One point a step: None in every series where nobody was there to look, and nothing came afterwards. Pure.
+    """Return one point per step. All of its series are None if nothing was recorded then, and no report came later.
+    Pure.
 
-    rows: the connector's; present: by minute, in how many minutes somebody was there.
+    rows: the connector's; present: by minute, for how many minutes a recorder was running.
     """
     found: dict[int, list[Mapping[str, Any]]] = {}
     for row in rows:
@@ -85,7 +88,7 @@ def _point(minute: int, rows: Sequence[Mapping[str, Any]], known: bool) -> dict[
 
 
 def find_series(name: str, from_ms: int, to_ms: int) -> dict[str, Any]:
-    """Points and marks between two times. Raises `ConnectError` for a range that cannot be meant."""
+    """Return points and marks between two times. Raises `ConnectError` for an invalid range."""
     if not 0 <= from_ms < to_ms or to_ms - from_ms > LONGEST_DAYS * 86_400_000:
         raise bad_request(f"from must be before to, by at most {LONGEST_DAYS} days; both in milliseconds.")
     span = choose_range(from_ms, max(from_ms + 1, min(to_ms, _known_until(int(time.time() * 1000)))), oldest_minute())
@@ -104,7 +107,7 @@ def find_series(name: str, from_ms: int, to_ms: int) -> dict[str, Any]:
 
 
 def _known_until(now_ms: int) -> int:
-    """The last minutes are not added up yet: they are no gap."""
+    """Return the end of the aggregated minutes: later ones are not gaps."""
     newest = newest_minute()
     if newest is None or now_ms // _MINUTE_MS - newest > _LATE_MINUTES:
         return now_ms
@@ -112,7 +115,7 @@ def _known_until(now_ms: int) -> int:
 
 
 def _find_marks(name: str, from_ms: int, to_ms: int) -> list[dict[str, Any]]:
-    """Configuration changes and fencing rounds, in the order of their times."""
+    """Return configuration changes and fencing rounds, in order of time."""
     versions = ConfigVersion.objects.filter(connector=name, time_ms__gte=from_ms, time_ms__lt=to_ms)
     rounds = GenerationRow.objects.filter(connector=name, stage="done", ended_ms__gte=from_ms, ended_ms__lt=to_ms)
     marks = [
@@ -127,6 +130,6 @@ def _find_marks(name: str, from_ms: int, to_ms: int) -> list[dict[str, Any]]:
 
 
 def version_at(name: str, time_ms: int) -> int | None:
-    """The number of the configuration that the connector had then; None where it is not known."""
+    """Return the number of the connector's configuration version at that time; None if unknown."""
     rows = ConfigVersion.objects.filter(connector=name, time_ms__lte=time_ms).order_by("-number")
     return rows.values_list("number", flat=True).first()

@@ -1,4 +1,4 @@
-"""Incremental snapshots of PostgresSource, for API and pages alike: how far one is, and what people ask for."""
+"""Incremental snapshots of PostgresSource, for API and pages: their progress, and users' requests."""
 
 import json
 import time
@@ -25,8 +25,8 @@ _GAUGE: Final = "incremental_snapshot_"
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """state: what is committed. refusal: why nothing can be asked for now, "" where it can. measured: the task's
-    gauges, by their names behind `incremental_snapshot_`, while something is read.
+    """state: the committed state. refusal: why nothing can be requested now, "" if it can. measured: the task's gauges,
+    by their names without the prefix `incremental_snapshot_`, during a snapshot.
     """
 
     state: IncrementalState = field(default_factory=IncrementalState)
@@ -36,22 +36,24 @@ class Progress:
 
     @property
     def percent(self) -> int | None:
-        """Of the rows, as far as the database's estimate goes; None where it does not, and where nothing is read."""
+        """Percentage of the rows, by the database's estimate; None without an estimate, and if nothing
+        is being read.
+        """
         return percent_of(self.state.total, self.state.rows_left)
 
 
 def percent_of(rows: int, left: int) -> int | None:
-    """None where nothing is known to be left."""
+    """Return the percentage of rows that are done; None if it is unknown how many are left."""
     return 100 * rows // (rows + left) if left else None
 
 
 def takes_snapshots(row: Connector) -> bool:
-    """Whether the connector is one that reads tables again."""
+    """Return whether the connector supports incremental snapshots."""
     return row.class_name.rpartition(".")[2] in _CLASSES
 
 
 def find_progress(row: Connector, tasks: Sequence[Task]) -> Progress:
-    """As the database has it. A 400 for a connector of another kind."""
+    """Return the progress from the database. Raises a 400 for a connector of another kind."""
     _require_snapshots(row)
     try:
         state, updated_ms = _read_state(row)
@@ -62,15 +64,15 @@ def find_progress(row: Connector, tasks: Sequence[Task]) -> Progress:
 
 
 def find_measured(tasks: Sequence[Task], prefix: str) -> dict[str, float]:
-    """What tasks measure now: gauges without labels, by their names behind a prefix."""
+    """Return what tasks currently measure: gauges without labels, by their names without the prefix."""
     now_ms = int(time.time() * 1000)
     found = metrics_of(tasks, now_ms)
     return {one.name.removeprefix(prefix): one.value for one in found if one.name.startswith(prefix) and not one.labels}
 
 
 def send(row: Connector, kind: str, tables: Sequence[str], user: str) -> None:
-    """Have the task carry it out. Raises `Refused`, a 400 for what means nothing, and a 409 where it is not running, or
-    could not go on from what is committed.
+    """Send the request to the task. Raises `Refused`: a 400 for an invalid request, a 409 if the connector is not
+    running, or could not continue from the committed state.
     """
     _require_snapshots(row)
     data = {COLLECTIONS: list(tables), "type": "incremental"}
@@ -89,11 +91,11 @@ def send(row: Connector, kind: str, tables: Sequence[str], user: str) -> None:
 
 def _require_snapshots(row: Connector) -> None:
     if not takes_snapshots(row):
-        raise bad_request(f"Connector {row.name} has no incremental snapshots: only PostgresSource has.")
+        raise bad_request(f"Connector {row.name} does not support incremental snapshots: only PostgresSource does.")
 
 
 def _read_state(row: Connector) -> tuple[IncrementalState, int]:
-    """What is committed, and when it was read. Raises `ConnectorError` for what cannot be read."""
+    """Return the committed state, and when it was read. Raises `ConnectorError` if it cannot be read."""
     partition = pack(incremental_partition(row.settings.get("topic.prefix", "")))
     found = SourceOffset.objects.filter(connector=row.name, partition=partition).first()
     return (IncrementalState(), 0) if found is None else (state_of(json.loads(found.offset)), found.updated_ms)

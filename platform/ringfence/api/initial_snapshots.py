@@ -1,4 +1,4 @@
-"""The initial snapshot of PostgresSource, for pages: its tables and ranges, as far as they are committed."""
+"""The initial snapshot of PostgresSource, for pages: its committed tables and ranges."""
 
 import json
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _GAUGE = "snapshot_"
 
 @dataclass(frozen=True, slots=True)
 class TableProgress:
-    """`name`: schema.table; `rows`: in Kafka; `rows_estimated`: as the database had it when the plan was made."""
+    """name: schema.table; rows: in Kafka; rows_estimated: by the database when the plan was made."""
 
     name: str
     rows: int
@@ -31,8 +31,8 @@ class TableProgress:
 
 @dataclass(frozen=True, slots=True)
 class InitialSnapshot:
-    """measured: the first task's gauges, by their names behind `snapshot_`, while there is something to read. problem:
-    why it cannot be told how far it is, "" where it can.
+    """measured: the first task's gauges, by their names without the prefix `snapshot_`, during the snapshot. problem:
+    why the progress is unknown, "" if it is known.
     """
 
     began_ms: int = 0
@@ -58,13 +58,13 @@ class InitialSnapshot:
 
     @property
     def percent(self) -> int | None:
-        """Of the rows, as far as the database's estimate goes; None where it does not."""
+        """Percentage of the rows, by the database's estimate; None without one."""
         left = sum(max(0, one.rows_estimated - one.rows) for one in self.tables if not one.finished)
         return percent_of(self.rows, left)
 
 
 def find_initial_snapshot(row: Connector, tasks: Sequence[Task]) -> InitialSnapshot | None:
-    """None where none was planned: with snapshot.mode=no_data, or not yet."""
+    """Return the snapshot; None if none was planned: with snapshot.mode=no_data, or not yet."""
     server = row.settings.get("topic.prefix", "")
     committed = dict(models.SourceOffset.objects.filter(connector=row.name).values_list("partition", "offset"))
 
@@ -89,7 +89,7 @@ def find_initial_snapshot(row: Connector, tasks: Sequence[Task]) -> InitialSnaps
 
 
 def _order(plan: Plan, tables: Sequence[TableProgress], measured: dict[str, float]) -> InitialSnapshot:
-    """What is not finished comes first."""
+    """Sort unfinished tables first."""
     ordered = tuple(sorted(tables, key=lambda one: one.finished))
     done = all(one.finished for one in tables)
     return InitialSnapshot(plan.began_ms, ordered, {} if done else measured)

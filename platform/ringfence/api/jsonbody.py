@@ -1,6 +1,7 @@
-"""Request bodies, read strictly: what Kafka Connect's Jackson reads, and a 400 with a reason for the rest.
+"""Strict parsing of request bodies: accepts what Kafka Connect's Jackson accepts, and answers 400 with a reason
+otherwise.
 
-Numbers keep their source text (`1.50` stays `1.50`), since every config value is a string in the end.
+Numbers keep their source text (`1.50` stays `1.50`), because every configuration value is a string in the end.
 """
 
 import json
@@ -9,21 +10,21 @@ from collections.abc import Mapping
 from ringfence.http.errors import bad_request, invalid_config
 
 MAX_CONFIG_BYTES = 1_000_000
-"""A config must fit into one record of the config topic, next to its tasks' configs."""
+"""Bytes. A configuration must fit into one record of the config topic, and so must its tasks' configurations."""
 
 
 class Number(str):
-    """A JSON number, as it was written."""
+    """A JSON number with its source text."""
 
     __slots__ = ()
 
 
 def _no_constant(name: str) -> object:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def read(raw: bytes, what: str = "The request body") -> object:
-    """The JSON value of a body; None for an empty one. Raises a 400 that names `what` for anything that is no JSON."""
+    """Return the JSON value of a body; None for an empty one. Raises a 400 that names `what` for invalid JSON."""
     if not raw.strip():
         return None
     try:
@@ -36,14 +37,16 @@ def read(raw: bytes, what: str = "The request body") -> object:
 
 
 def object_of(value: object, what: str) -> dict[str, object]:
-    """The value as an object. Raises a 400 that names `what` was expected to be one."""
+    """Return the value as an object. Raises a 400 that names `what` for any other type."""
     if not isinstance(value, dict):
         raise bad_request(f"{what} must be a JSON object.")
     return value
 
 
 def text_of(value: object, what: str) -> str:
-    """A scalar as text: true and false as in JSON, numbers as they were written. A 400 for null and nested values."""
+    """Return a scalar as text: true and false as in JSON, numbers as written. Raises a 400 for null and
+    nested values.
+    """
     match value:
         case bool():
             return "true" if value else "false"
@@ -56,7 +59,7 @@ def text_of(value: object, what: str) -> str:
 
 
 def config_of(value: object) -> dict[str, str]:
-    """A connector configuration: a flat object of strings, below the size limit."""
+    """Return a connector configuration: a flat object of strings, within the size limit."""
     config = config_with_nulls(value)
     if nulls := [key for key, item in config.items() if item is None]:
         raise invalid_config([null_error(key) for key in nulls])
@@ -64,7 +67,7 @@ def config_of(value: object) -> dict[str, str]:
 
 
 def config_with_nulls(value: object) -> dict[str, str | None]:
-    """The same, where a null is for the validation to refuse."""
+    """Return the same, but with nulls, which the validation refuses."""
     given = object_of(value, "The connector configuration")
     config = {key: None if item is None else text_of(item, key) for key, item in given.items()}
     check_size({key: item or "" for key, item in config.items()})
@@ -72,12 +75,12 @@ def config_with_nulls(value: object) -> dict[str, str | None]:
 
 
 def null_error(setting: str) -> str:
-    """What a validation says of a null."""
+    """Return the validation's error for a null."""
     return f"Null value can not be supplied as the configuration value for {setting}."
 
 
 def check_size(config: Mapping[str, str]) -> None:
-    """Refuse a configuration that cannot be written to the config topic."""
+    """Refuse a configuration that is too large for the config topic."""
     size = len(json.dumps(config, ensure_ascii=False).encode())
     if size > MAX_CONFIG_BYTES:
         raise bad_request(
@@ -86,7 +89,7 @@ def check_size(config: Mapping[str, str]) -> None:
 
 
 def plain(value: object) -> object:
-    """The same value with numbers as Python's: for source partitions and offsets, whose types matter."""
+    """Return the value with Python numbers, for source partitions and offsets, whose types matter."""
     match value:
         case Number():
             try:

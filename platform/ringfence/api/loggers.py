@@ -1,7 +1,7 @@
-"""`/admin/loggers`: log levels while the processes run (KIP-495, KIP-976).
+"""`/admin/loggers`: log levels of running processes (KIP-495, KIP-976).
 
-`scope=worker`, the default, is the process that answers: the web process. `scope=cluster` is every process: all web
-processes, all workers and the tasks they run. A level ends with its process.
+`scope=worker`, the default, concerns the process that answers: the web process. `scope=cluster` concerns all web
+processes, all workers and their tasks. A level lasts as long as its process.
 """
 
 from typing import Any
@@ -57,7 +57,7 @@ class Logger(ConnectView):
         before = log_levels.level_of(name)
         self.tell(before={name: before.level if before else None}, after={name: level})
         if request.query_params.get("scope", "").lower() == "cluster":
-            follower.look(now=True)  # so that this process has a stand that the new level comes after
+            follower.look(now=True)  # so that this process has a known position, which the new level follows
             dispatch.command(SetLogLevel(name, level), user=self.user_name)
             follower.look(now=True)
             return Response(status=204)

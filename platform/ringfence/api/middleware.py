@@ -1,4 +1,4 @@
-"""How paths are read, before any route is looked for. Who may come in: `ringfence.middleware.access`."""
+"""Normalises paths before routing. `ringfence.middleware.access` checks permissions."""
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
@@ -10,12 +10,12 @@ from ringfence.connectors.common_settings import is_connector_name
 from ringfence.http.errors import invalid_config, json_error
 
 CONSOLE = "/console/"
-"""Below it paths end with a slash, as Django's admin writes them."""
+"""The prefix of paths that end with a slash, as Django's admin generates them."""
 CONNECTORS = "/connectors/"
 
 
 class PathMiddleware(MiddlewareMixin):
-    """Keeps an encoded slash apart from a real one, and takes a trailing slash off instead of redirecting."""
+    """Distinguishes an encoded slash from a real one, and removes a trailing slash instead of redirecting."""
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
         raw = getattr(request, "scope", {}).get("raw_path")
@@ -27,7 +27,7 @@ class PathMiddleware(MiddlewareMixin):
 
 
 def _refusal_of(path: str) -> HttpResponse | None:
-    """A 400 in Kafka Connect's words for a connector that could never have the name that the path has."""
+    """Return a 400 in Kafka Connect's words if the path contains an impossible connector name."""
     if not path.startswith(CONNECTORS):
         return None
     try:

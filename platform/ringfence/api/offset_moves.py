@@ -1,4 +1,4 @@
-"""Source offsets moved by hand, for API and pages alike: a snapshot first, then the leader's command."""
+"""Manual changes of source offsets, for API and pages: first a snapshot, then the leader's command."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ Entries = Sequence[OffsetEntry]
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What was done. `snapshot`: the number of the one taken before, None where none was.
+    """The result. snapshot: the number of the one taken before, None if there is none.
 
-    `checked`: the connector's plugin has looked at the offsets and takes them.
+    checked: the connector's plugin has validated the offsets.
     """
 
     value: object
@@ -28,7 +28,7 @@ class Moved:
         return isinstance(self.value, dict) and bool(self.value.get("checked"))
 
     def message(self, otherwise: str) -> str:
-        """What the leader says of it."""
+        """Return the leader's message about it."""
         match self.value:
             case {"message": str(message)} if message:
                 return message
@@ -39,26 +39,26 @@ class Moved:
 
 
 def movable(row: Connector) -> bool:
-    """Whether offsets may be moved now, as far as the database knows: the leader has the last word."""
+    """Return whether offsets may be changed now, by the database's state. The leader makes the final decision."""
     return row.target == "STOPPED" and not row.fencing and row.task_count == 0
 
 
 def alter(name: str, entries: Entries, user: str, why: str = "before the offsets were changed") -> Moved:
-    """Set and delete offsets; those that no entry names stay. Raises Refused."""
+    """Set and delete offsets; those without an entry stay. Raises `Refused`."""
     taken = offset_snapshots.before_a_change(name, user, why)
     result = dispatch.command(AlterOffsets(name, list(entries)), user=user)
     return Moved(result.value, taken.number if taken else None)
 
 
 def reset(name: str, user: str) -> Moved:
-    """Delete every offset. Raises Refused."""
+    """Delete every offset. Raises `Refused`."""
     taken = offset_snapshots.before_a_change(name, user, "before the offsets were reset")
     result = dispatch.command(ResetOffsets(name), user=user)
     return Moved(result.value, taken.number if taken else None)
 
 
 def restore(name: str, wanted: OffsetSnapshot, user: str) -> tuple[Moved, list[dict[str, Any]]]:
-    """Make the offsets what they were; with what was changed, as a preview shows it. Raises Refused."""
+    """Restore the offsets of a snapshot. Returns the changes, too, in the format of a preview. Raises `Refused`."""
     before = offset_snapshots.take(name, user, f"before snapshot {wanted.number} was restored")
     changes = offset_snapshots.changes_to(wanted.entries, before.entries)
     value = dispatch.command(AlterOffsets(name, changes), user=user).value if changes else None

@@ -1,4 +1,4 @@
-"""Snapshots of source offsets: asked for, and taken before each change by hand, so that it can be undone."""
+"""Snapshots of source offsets: on request, and before each manual change, so that it can be undone."""
 
 import json
 import time
@@ -19,12 +19,14 @@ _ATTEMPTS = 5
 
 
 def take(connector: str, user: str, why: str) -> OffsetSnapshot:
-    """Keep the connector's offsets of this moment; the oldest of more than KEPT go. Raises as reading them does."""
+    """Take a snapshot of the connector's offsets, and delete the oldest beyond KEPT. Raises the errors
+    of reading offsets.
+    """
     found = reading.offsets(connector)["offsets"]
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             return _add(connector, user, why, found)
-        except IntegrityError:  # another process has just taken one with this number
+        except IntegrityError:  # another process has just taken a snapshot with this number
             if attempt == _ATTEMPTS:
                 raise
     raise AssertionError
@@ -47,13 +49,15 @@ def _add(connector: str, user: str, why: str, found: list[dict[str, Any]]) -> Of
 
 
 def before_a_change(connector: str, user: str, why: str) -> OffsetSnapshot | None:
-    """Keep what is about to be changed. A connector that is not stopped is left alone: the leader refuses there."""
+    """Take a snapshot before a change. Returns None if the connector is not stopped, because the leader
+    refuses then.
+    """
     stopped = Connector.objects.filter(name=connector, known=True, target="STOPPED").exists()
     return take(connector, user, why) if stopped else None
 
 
 def changes_to(wanted: Iterable[Entry], current: Iterable[Entry]) -> list[OffsetEntry]:
-    """The entries that turn `current` into exactly `wanted`; those that are alike already are left out."""
+    """Return the entries that turn `current` into exactly `wanted`, without those that are equal."""
     now = {pack(entry["partition"]): entry for entry in current}
     then = {pack(entry["partition"]): entry for entry in wanted}
     changed = [
@@ -67,7 +71,7 @@ def changes_to(wanted: Iterable[Entry], current: Iterable[Entry]) -> list[Offset
 
 
 def preview(changes: Iterable[Entry], current: Iterable[Entry]) -> list[dict[str, Any]]:
-    """Each partition that the changes name: what stands there, and what will; null for nothing."""
+    """Return each partition in the changes with its current and new offset; null for none."""
     now = {pack(entry["partition"]): entry["offset"] for entry in current}
     return [
         {

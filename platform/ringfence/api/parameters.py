@@ -1,4 +1,4 @@
-"""Numbers and times in strings: of queries and forms."""
+"""Parses numbers and times in queries and forms."""
 
 import datetime as dt
 
@@ -8,7 +8,7 @@ BIGGEST = 2**63 - 1
 
 
 def whole(text: str, what: str, lowest: int = 0, highest: int = BIGGEST) -> int:
-    """An integer of a query. A 400 that names it where it is none, or out of its bounds."""
+    """Parse an integer of a query. Raises a 400 that names it if it is invalid or out of bounds."""
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) < 20 and lowest <= int(text) <= highest):
         raise bad_request(f"{what} must be an integer from {lowest} to {highest}.")
@@ -16,7 +16,7 @@ def whole(text: str, what: str, lowest: int = 0, highest: int = BIGGEST) -> int:
 
 
 def moment(text: str, what: str) -> int:
-    """A time of a query; a 400 that names it where it is none."""
+    """Parse a time of a query. Raises a 400 that names it if it is invalid."""
     try:
         return parse_moment(text)
     except ValueError:
@@ -27,7 +27,7 @@ MOMENT = "milliseconds since the epoch or a time like 2025-03-01T12:00:00Z"
 
 
 def parse_moment(text: str) -> int:
-    """Milliseconds since the epoch: given so, or in ISO 8601 (UTC where it names no zone). Raises ValueError."""
+    """Return milliseconds since the epoch, from that number or ISO 8601 (UTC without a zone). Raises ValueError."""
     if text.isascii() and text.isdigit():
         if len(text) >= 20 or int(text) > BIGGEST:
             raise ValueError("too large")

@@ -1,4 +1,4 @@
-"""Plugins to be installed on all workers: by Maven coordinates, as a Python package, or as a file in pieces."""
+"""Plugin installations on all workers: by Maven coordinates, as a Python package, or as a file in pieces."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ from ringfence.http.errors import ConnectError, bad_request, not_found
 MOST_BYTES: Final = 512 * 1024 * 1024
 MOST_PIECE: Final = 2 * 1024 * 1024
 MOST_UNFINISHED: Final = 3
-"""Uploads at once; an hour after its beginning one is given up."""
+"""The most concurrent uploads. An upload is abandoned an hour after its start."""
 _UPLOAD_MS: Final = 3_600_000
 _REMEDY: Final = (
     "Set plugin.install.path in a worker's settings to one of the folders in plugin.path, and restart the worker"
@@ -25,10 +25,10 @@ _REMEDY: Final = (
 
 
 def begin(plugin: str, user: str, *, size: int = 0, sha256: str = "") -> PluginInstallation:
-    """Of a name, workers take it up at once; of a file, when all its bytes are there.
+    """Begin an installation. Workers start it at once for a name, and after the last byte for a file.
 
-    Raises `ConnectError`: 400 for a plugin that cannot be one, 409 where no worker installs plugins or too many
-    uploads are under way.
+    Raises `ConnectError`: 400 for an invalid plugin, 409 if no worker installs plugins or too many uploads are in
+    progress.
     """
     if sha256 and not is_file_name(plugin):
         raise bad_request(f"{plugin!r} is not a plugin: {FILE_RULE}.")
@@ -40,17 +40,18 @@ def begin(plugin: str, user: str, *, size: int = 0, sha256: str = "") -> PluginI
     unfinished = PluginInstallation.objects.filter(ready=False)
     unfinished.filter(started_ms__lt=now_ms - _UPLOAD_MS).delete()
     if sha256 and unfinished.count() >= MOST_UNFINISHED:
-        raise ConnectError(409, f"{MOST_UNFINISHED} uploads are under way: finish one, or delete it.")
+        raise ConnectError(409, f"{MOST_UNFINISHED} uploads are in progress: finish one, or delete it.")
     return PluginInstallation.objects.create(
         plugin=plugin, size=size, sha256=sha256, ready=not sha256, user=user, started_ms=now_ms
     )
 
 
 def add_piece(row: PluginInstallation, start: int, data: bytes) -> PluginInstallation:
-    """The file's bytes from `start` on; with the last of them it is ready for the workers. In order, one after another.
+    """Append the file's bytes from `start` on. Pieces come in order; after the last one, the file is ready for the
+    workers.
 
-    Raises `ConnectError` with 409 where `start` is not where the last piece ended, and 400 for a file that is not the
-    one that was announced: it is forgotten then.
+    Raises `ConnectError`: 409 if `start` is not the end of the last piece, and 400 if the complete file is not the
+    announced one, which is then discarded.
     """
     if row.ready:
         raise ConnectError(409, "The upload is complete.")
@@ -65,7 +66,7 @@ def add_piece(row: PluginInstallation, start: int, data: bytes) -> PluginInstall
             PluginPiece.objects.create(installation=row, start=start, data=data)
             PluginInstallation.objects.filter(pk=row.pk).update(received=start + len(data))
     except IntegrityError:
-        raise ConnectError(409, f"The bytes from {start} on have just come by another way.") from None
+        raise ConnectError(409, f"The bytes from {start} on have just arrived in another request.") from None
     row.received = start + len(data)
     if row.received == row.size:
         _complete(row)
@@ -84,7 +85,7 @@ def _complete(row: PluginInstallation) -> None:
 
 
 def find(number: int) -> PluginInstallation:
-    """Raises `ConnectError` with 404."""
+    """Return the installation. Raises `ConnectError` with 404."""
     row = PluginInstallation.objects.filter(pk=number).first()
     if row is None:
         raise not_found(f"There is no installation {number}: it may have been cancelled.")
@@ -92,17 +93,17 @@ def find(number: int) -> PluginInstallation:
 
 
 def retry(row: PluginInstallation) -> None:
-    """Have the workers where it failed try again."""
+    """Retry on the workers where it failed."""
     WorkerInstallation.objects.filter(installation=row, state="failed").delete()
 
 
 def takers() -> list[str]:
-    """The workers that install plugins."""
+    """Return the workers that install plugins."""
     return [row.worker for row in find_live() if row.installs]
 
 
 def serialize(rows: Iterable[PluginInstallation]) -> list[dict[str, Any]]:
-    """With what became of each on the workers: those that still have to take it up are waiting."""
+    """Return the installations with their state on each worker. Workers that have not started it are waiting."""
     known = takers()
     listed = list(rows)
     shares: dict[int, list[WorkerInstallation]] = {}

@@ -1,6 +1,6 @@
-"""`/connector-plugins`: connectors are asked of a worker's plugin process, since only there plugin code may run.
+"""`/connector-plugins`: connectors come from a worker's plugin process, because only there plugin code may run.
 
-Converters, transforms and predicates come with Ringfence and are listed here.
+Converters, transforms and predicates are part of Ringfence, and are listed here.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ from ringfence.projection.slots import REMEDY, find_shortage
 from ringfence.requests.questions import ConfigKeys, ListPlugins, Validate
 
 _LATEST: Final = "latest"
-"""The version that clients ask for when they mean the newest."""
+"""The version that clients request for the newest one."""
 
 
 class Plugins(ConnectView):
@@ -38,8 +38,8 @@ class Plugins(ConnectView):
 
 
 def _connector_rows(plugin: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Each version of the connector, under its Python class and each Java class that it is a twin of: clients look for
-    those.
+    """Yield each version of the connector, under its Python class and each Java class that it replaces, because clients
+    look for those.
     """
     twins = [name for name in plugin.get("names", ()) if "." in name and name != plugin["class"]]
     for class_name in (plugin["class"], *twins):
@@ -83,11 +83,11 @@ class PluginValidate(ConnectView):
         class_name = config.get("connector.class", name)
         writing.remember_secrets(class_name, found)
         found = topic_grants.add_to(found, config, self.principal)
-        found.pop(CHOICE_NOTES, None)  # for forms: Kafka Connect's answer has no place for them
+        found.pop(CHOICE_NOTES, None)  # for forms: Kafka Connect's answer has no field for them
         return Response(writing.mask_validation(found, class_name, config), headers=_warn_of_slots(config))
 
 
 def _warn_of_slots(config: Mapping[str, str]) -> dict[str, str]:
-    """A header, since strict clients refuse fields in the body that Kafka Connect's answer does not have."""
+    """Return a header, because strict clients reject fields in the body that Kafka Connect's answer does not have."""
     shortage = find_shortage(config)
     return {"Warning": f'299 ringfence "{shortage} {REMEDY}."'} if shortage else {}

@@ -1,4 +1,4 @@
-"""`/api/v1/preflight`: what can be known of a configuration before it runs. Nothing is created or disturbed."""
+"""`/api/v1/preflight`: checks of a configuration before it runs. Nothing is created or disturbed."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,13 +20,13 @@ from ringfence.requests import questions
 
 
 def checks_of(config: Mapping[str, str], by: Principal) -> list[dict[str, Any]]:
-    """The checks: name, result (ok, failed, unknown), message, remedy, key, decides. No secrets.
+    """Run the checks. Returns for each: name, result (ok, failed, unknown), message, remedy, key, decides. No secrets.
 
-    decides: create and update are refused because of it. Raises as a command does.
+    decides: create and update are refused because of it. Raises the errors of a command.
     """
     check_size(config)
     if not config.get("connector.class", "").strip():
-        raise bad_request("connector.class is needed to tell which connector to ask.")
+        raise bad_request("connector.class is required: it names the plugin to ask.")
     masker = Masker([config["connector.class"]])
     found = [
         {name: masker.scrub(text, config) if isinstance(text, str) else text for name, text in check.items()}
@@ -36,7 +36,7 @@ def checks_of(config: Mapping[str, str], by: Principal) -> list[dict[str, Any]]:
 
 
 def _check_slots(config: Mapping[str, str]) -> dict[str, Any]:
-    """Whether its tasks find room. A warning: they wait, and start by themselves."""
+    """Check whether there are slots for its tasks. A warning: they wait, and start automatically."""
     told = {"name": "slots", "result": "ok", "message": "", "remedy": "", "key": "", "decides": False}
     if shortage := find_shortage(config):
         return {**told, "result": "failed", "message": shortage, "remedy": f"{REMEDY}."}
@@ -48,7 +48,7 @@ class Preflight(ConnectView):
     access = {"GET": somewhere(Verb.VIEW_CONFIG), "PUT": somewhere(Verb.EDIT)}
 
     def get(self, request: Request) -> Response:
-        """Of a connector that is there: `?connector=`."""
+        """Check an existing connector: `?connector=`."""
         name = request.query_params.get("connector", "")
         if not name:
             raise bad_request("Which connector? Use ?connector=<name>, or PUT a configuration.")
@@ -56,7 +56,7 @@ class Preflight(ConnectView):
         return Response({"connector": name, "checks": checks_of(reading.connector(name).settings, self.principal)})
 
     def put(self, request: Request) -> Response:
-        """Of the configuration in the body, as it is sent to `/connectors/<name>/config`, with its name in it."""
+        """Check the configuration in the body, in the format of `/connectors/<name>/config`, including its name."""
         config = config_of(self.json_body())
         self.authorise_masks(config)
         name = config.get("name", "")

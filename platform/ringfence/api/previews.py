@@ -1,6 +1,7 @@
-"""The first records of a configuration, and a sample record through its transforms: for pages and REST alike.
+"""The first records of a configuration, and a sample record through its transforms, for pages and REST.
 
-Only for those who may edit the connector: plugin code runs, on a worker, with what the worker may reach.
+These require the permission to edit the connector, because plugin code runs on a worker, with access to everything that
+the worker can reach.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,10 +29,11 @@ def preview(
     java: bool,
     may_see: Callable[[str], bool] = lambda _: True,
 ) -> dict[str, Any]:
-    """`tasks`, `records`, `polls`, `ended`, `note`, `took_ms`, `from`; see `engine.previews`. Nothing is committed.
+    """Return `tasks`, `records`, `polls`, `ended`, `note`, `took_ms`, `from`; see `engine.queries.previews`. Nothing is
+    committed.
 
-    config: complete, with its name and without masks. A 409 while a connector that may run reads the same source; it
-    is named where `may_see` allows. java: whether it may be a Java plugin.
+    config: complete, with its name and without masks. Raises a 409 while a connector that may run reads the same
+    source, with its name if `may_see` allows it. java: whether Java plugins are permitted.
     """
     if not 1 <= records <= MOST_RECORDS:
         raise bad_request(f"records must be from 1 to {MOST_RECORDS}.")
@@ -46,7 +48,7 @@ def preview(
 
 
 def try_transforms(config: Settings, record: Mapping[str, Any], *, java: bool) -> dict[str, Any]:
-    """`before`, `steps`, `outcome`, `written`, `error`; see `engine.plugins.trial`. java: as of `preview`."""
+    """Return `before`, `steps`, `outcome`, `written`, `error`; see `engine.plugins.trial`. java: as for `preview`."""
     masker = _masker(config)
     found = dispatch.ask(TryTransforms(config, record, _secret(masker, config), java))
     return cast(dict[str, Any], _scrub(found, lambda text: masker.scrub(text, config)))
@@ -56,12 +58,12 @@ def _masker(config: Settings) -> Masker:
     check_size(config)
     class_name = config.get("connector.class", "").strip()
     if not class_name:
-        raise bad_request("connector.class is needed to tell which connector to ask.")
+        raise bad_request("connector.class is required: it names the plugin to ask.")
     return Masker([class_name])
 
 
 def _secret(masker: Masker, config: Settings) -> list[str]:
-    """The settings whose values the plugin process hides beside the plugin's own passwords."""
+    """Return the settings whose values the plugin process hides, in addition to the plugin's own passwords."""
     class_name = config["connector.class"].strip()
     return sorted(key for key in config if masker.secret(class_name, key))
 
@@ -69,18 +71,18 @@ def _secret(masker: Masker, config: Settings) -> list[str]:
 def _busy(rival: str, name: str, may_see: Callable[[str], bool]) -> str:
     if rival == name:
         return (
-            f"Connector {name} runs, or may start: a preview would read its source beside its tasks. Stop it, ask "
+            f"Connector {name} runs, or may start: a preview would read its source beside its tasks. Stop it, try "
             "again, then resume it. Its latest records are in its topics."
         )
     who = f"Connector {rival}" if may_see(rival) else "Another connector"
     return (
-        f"{who} reads the same source and is not stopped: a preview would read beside its tasks. Stop it, ask again, "
+        f"{who} reads the same source and is not stopped: a preview would read beside its tasks. Stop it, try again, "
         "then resume it; or preview other settings."
     )
 
 
 def _scrub(value: object, scrub: Callable[[str], str]) -> object:
-    """The plugin process has hidden all it knows of; this is for what only the settings' names tell."""
+    """Hide secrets that only the settings' names reveal. The plugin process has already hidden all that it knows."""
     match value:
         case str():
             return scrub(value)

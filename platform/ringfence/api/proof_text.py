@@ -1,4 +1,4 @@
-"""The report of an exactly-once proof for people, as plain text."""
+"""Formats the report of an exactly-once proof as plain text."""
 
 import json
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ WORDS: Final = {
 
 
 def to_text(run: ProofRun) -> str:
-    """The report for people, as plain text."""
+    """Return the report as plain text."""
     report = report_of(run)
     lines = [f"Exactly-once proof {run.number} of connector {run.connector}", ""]
     if report is None:

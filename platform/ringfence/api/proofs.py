@@ -1,4 +1,4 @@
-"""Exactly-once proofs: begin one, look how far it is, and the reports of those before, for API and pages."""
+"""Exactly-once proofs, for API and pages: start one, follow it, and read earlier reports."""
 
 import json
 import time
@@ -21,7 +21,7 @@ SILENT_MS: Final = 30_000
 
 
 def start(row: Connector, user: str, seconds: int = SECONDS) -> ProofRun:
-    """Have a worker count; one that is under way is answered instead of another. Raises `ConnectError`, `Refused`."""
+    """Start a count on a worker. If one is in progress, return it instead. Raises `ConnectError`, `Refused`."""
     if not 1 <= seconds <= LONGEST_SECONDS:
         raise bad_request(f"seconds must be an integer from 1 to {LONGEST_SECONDS}.")
     running = newest(row.name)
@@ -39,7 +39,7 @@ def start(row: Connector, user: str, seconds: int = SECONDS) -> ProofRun:
     try:
         dispatch.ask(question)
     except dispatch.Refused:
-        # Where the answer alone was late, the worker has begun, and its row tells.
+        # If only the answer was late, the worker has started, and its row shows it.
         if not ProofRun.objects.filter(pk=run.pk).exclude(state="waiting").exists():
             run.delete()
             raise
@@ -64,12 +64,12 @@ def _create(name: str, user: str) -> ProofRun:
 
 
 def newest(name: str) -> ProofRun | None:
-    """The one that was begun last."""
+    """Return the proof that was started last."""
     return ProofRun.objects.filter(connector=name).order_by("-number").first()
 
 
 def find(name: str, number: int | None) -> ProofRun:
-    """That one, or the newest. Raises `ConnectError` with 404."""
+    """Return that proof, or the newest. Raises `ConnectError` with 404."""
     run = newest(name) if number is None else ProofRun.objects.filter(connector=name, number=number).first()
     if run is None:
         what = "no proof yet" if number is None else f"no proof {number}"
@@ -78,25 +78,25 @@ def find(name: str, number: int | None) -> ProofRun:
 
 
 def state_of(run: ProofRun) -> str:
-    """waiting, running, done or failed; failed also where its worker does not report any more."""
+    """Return waiting, running, done or failed. A proof whose worker no longer reports has failed, too."""
     silent = run.state in ("waiting", "running") and _now_ms() - run.beat_ms > SILENT_MS
     return "failed" if silent else run.state
 
 
 def error_of(run: ProofRun) -> str:
-    """Why there is no report; "" where there is one, or will be."""
+    """Return why there is no report; "" if there is one, or will be."""
     if run.state != "failed" and state_of(run) == "failed":
         return f"Worker {run.worker or 'unknown'} does not report any more. Start the proof again"
     return run.error
 
 
 def report_of(run: ProofRun) -> dict[str, Any] | None:
-    """What was found; None without."""
+    """Return the result; None if there is none."""
     return dict(json.loads(run.report)) if run.report else None
 
 
 def serialize(run: ProofRun) -> dict[str, Any]:
-    """The document of the API and of the file."""
+    """Return the document of the API and of the file."""
     return {
         "connector": run.connector,
         "number": run.number,

@@ -1,4 +1,4 @@
-"""What the API answers from the database: every body in a constant number of queries, secrets masked."""
+"""The API's answers from the database: each body in a constant number of queries, with masked secrets."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,9 @@ Json = dict[str, Any]
 
 
 class TaskRow(NamedTuple):
-    """What the status shows of a task: with thousands of them, making whole model objects is most of the time."""
+    """The columns of a task for the status. With thousands of tasks, complete model objects would take
+    most of the time.
+    """
 
     connector: str
     number: int
@@ -32,12 +34,12 @@ class TaskRow(NamedTuple):
 
 
 def names(who: Principal) -> list[str]:
-    """All connectors that may be seen, sorted."""
+    """Return the names of all visible connectors, sorted."""
     return list(Connector.objects.filter(who.query(), known=True).order_by("name").values_list("name", flat=True))
 
 
 def connector(name: str) -> Connector:
-    """The connector's row. A 404 in Kafka Connect's words where there is none."""
+    """Return the connector's row. Raises a 404 in Kafka Connect's words if there is none."""
     row = Connector.objects.filter(name=name, known=True).first()
     if row is None:
         raise not_found(f"Connector {name} not found")
@@ -45,12 +47,12 @@ def connector(name: str) -> Connector:
 
 
 def tasks(name: str) -> list[Task]:
-    """The newest generation's tasks, by number."""
+    """Return the newest generation's tasks, by number."""
     return list(Task.objects.filter(connector=name, known=True).order_by("number"))
 
 
 def info(row: Connector, numbers: Iterable[int], masker: Masker, who: Principal) -> Json:
-    """`ConnectorInfo`. Without the verb `view-config` every value is masked."""
+    """Return `ConnectorInfo`. Without the permission `view-config`, every value is masked."""
     readable = who.may(Verb.VIEW_CONFIG, row.name)
     return {
         "name": row.name,
@@ -66,12 +68,12 @@ def info_of(name: str, who: Principal) -> Json:
 
 
 def status(row: Connector, rows: Sequence[Task | TaskRow], masker: Masker) -> Json:
-    """`ConnectorStateInfo`; UNASSIGNED until somebody has reported a status: the connector is there already."""
+    """Return `ConnectorStateInfo`; UNASSIGNED until a status was reported, because the connector exists already."""
     if row.unreadable:
         state, trace = "FAILED", row.unreadable
     else:
         state, trace = row.state or "UNASSIGNED", row.trace
-    # Read only where there is something to take secrets out of.
+    # Read only if there is text that may contain secrets.
     config = row.settings if trace or any(task.trace for task in rows) else {}
     return {
         "name": row.name,
@@ -82,10 +84,10 @@ def status(row: Connector, rows: Sequence[Task | TaskRow], masker: Masker) -> Js
 
 
 def task_status(task: Task | TaskRow, config: Mapping[str, str], masker: Masker) -> Json:
-    """`TaskState`."""
+    """Return `TaskState`."""
     trace = masker.scrub(task.trace, config)
     if task.state == "FAILED" and not trace:
-        trace = task.why or "No trace was reported."  # clients take a failed task's trace for granted
+        trace = task.why or "No trace was reported."  # clients rely on the trace of a failed task
     return {"id": task.number, **_state(task.state, task.worker, task.version, trace)}
 
 
@@ -110,7 +112,7 @@ def task_status_of(name: str, number: int) -> Json:
 
 
 def expand(expansions: Iterable[str], who: Principal) -> Json:
-    """`GET /connectors?expand=…`: for every connector what was asked for; three queries for any number of them."""
+    """Return the requested parts of every connector for `GET /connectors?expand=…`, with three queries in total."""
     wanted = set(expansions)
     rows = list(Connector.objects.filter(who.query(), known=True).order_by("name"))
     masker = Masker({row.class_name for row in rows})
@@ -130,7 +132,7 @@ def expand(expansions: Iterable[str], who: Principal) -> Json:
 
 
 def task_configs(name: str) -> list[Json]:
-    """`GET …/tasks`."""
+    """Return the answer of `GET …/tasks`."""
     row = connector(name)
     masker = Masker([row.class_name])
     return [
@@ -140,14 +142,18 @@ def task_configs(name: str) -> list[Json]:
 
 
 def topics(name: str) -> list[str]:
-    """The topics that the connector has written to since its last reset (KIP-558); 403 where nobody keeps count."""
+    """Return the topics that the connector has written to since its last reset (KIP-558). Raises a 403 if tracking is
+    disabled.
+    """
     if ClusterInfo.objects.filter(topic_tracking=False).exists():
         raise ConnectError(403, "Topic tracking is disabled.")
     return list(ActiveTopic.objects.filter(connector=name).order_by("topic").values_list("topic", flat=True))
 
 
 def offsets(name: str) -> Json:
-    """`GET …/offsets`. The database follows the worker's topic only; where that may hold copies, a worker is asked."""
+    """Return the answer of `GET …/offsets`. The database follows the workers' topic only; if that may contain copies, a
+    worker reads the offsets.
+    """
     row = connector(name)
     if may_keep_own_offsets(row.settings):
         return {"offsets": dispatch.ask(ReadOffsets(name, row.settings))}

@@ -19,7 +19,7 @@ from ringfence.projection.models import ClusterInfo
 from ringfence.requests.commands import Ping
 
 CONNECT_VERSION = "4.3.0"
-"""The Kafka Connect whose API this is: clients decide by it which calls they may make."""
+"""The version of Kafka Connect whose API this is. Clients use it to decide which calls they may make."""
 
 _METHODS = ("GET", "HEAD", "OPTIONS")
 _PING_SECONDS = 3.0
@@ -29,7 +29,7 @@ _CACHED_SECONDS = 1.0
 @requires(GET=ANYONE, OPTIONS=ANYONE)
 @csrf_exempt
 def root(request: HttpRequest) -> HttpResponse:
-    """The dashboard for a browser, Kafka Connect's version object for anything else."""
+    """Redirect a browser to the dashboard; return Kafka Connect's version object to other clients."""
     if request.method == "OPTIONS":
         return options_response(_METHODS)
     if request.method not in _METHODS:
@@ -46,7 +46,7 @@ def root(request: HttpRequest) -> HttpResponse:
 
 
 class _Cache:
-    """The last answer, shared by the process: probes may come often, and each would ask the leader."""
+    """The last answer, shared by the process: probes may be frequent, and each would query the leader."""
 
     def __init__(self) -> None:
         self.until = 0.0
@@ -69,7 +69,9 @@ _ready_cache = _ReadyCache()
 
 
 def health() -> tuple[int, str, str]:
-    """(HTTP status, status, message): 200 only when the leader answers a ping and the database answers (KIP-1017)."""
+    """Return (HTTP status, status, message): 200 only if the leader answers a ping and the database
+    answers (KIP-1017).
+    """
     if time.monotonic() < _cache.until:
         return _cache.answer
     missing, lost = _missing()
@@ -87,7 +89,7 @@ def health() -> tuple[int, str, str]:
 
 
 def _missing() -> tuple[str, bool]:
-    """What is missing, "" for nothing; and whether that is a lost topic, for which no start waits."""
+    """Return what is missing, "" for nothing, and whether that is a lost topic, which a start does not wait for."""
     try:
         lost = topic_memory.find_lost()
     except DatabaseError as error:
@@ -102,7 +104,7 @@ def _missing() -> tuple[str, bool]:
 
 
 def dependencies() -> list[dict[str, object]]:
-    """What this web process needs to answer (`required`), and what it can do without for a while."""
+    """Return what this web process needs to answer (`required`), and what it can temporarily do without."""
     return [
         {"name": "database", "ok": _database_answers(), "required": True},
         {"name": "redis", "ok": _redis_answers(), "required": False},
@@ -126,7 +128,7 @@ def _redis_answers() -> bool:
 
 
 class Live(ConnectView):
-    """This process answers requests: for a liveness probe, which starts it again where it does not."""
+    """This process answers requests. For a liveness probe, which restarts the process if it does not."""
 
     access = {"GET": PUBLIC}
 
@@ -135,8 +137,9 @@ class Live(ConnectView):
 
 
 class Ready(ConnectView):
-    """Requests may be sent here: for a readiness probe and for load balancers. With `?verbose=true` it tells the
-    cluster's health (`GET /health`), too, which decides nothing: another web process would say the same."""
+    """Requests may be sent here. For a readiness probe and load balancers. `?verbose=true` adds the cluster's health
+    (`GET /health`), which does not affect the result, because every web process would report the same.
+    """
 
     access = {"GET": PUBLIC}
 

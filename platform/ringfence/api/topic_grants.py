@@ -1,6 +1,6 @@
-"""Topics that a configuration names and that whoever saves it may not have it write to.
+"""Finds topics in a configuration that the user who saves it may not have it write to.
 
-The task asks again for each topic that a record goes to; here people are told before anything starts.
+The task checks each topic again before it writes; this check informs users before anything starts.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _NAMING: Final = ("topic", DEAD_LETTERS, OFFSETS_STORAGE_TOPIC)
 
 
 def errors_of(config: Mapping[str, str], by: Principal) -> dict[str, str]:
-    """By the setting that names a topic. References to config providers are left to the task."""
+    """Return errors, by the setting that names a topic. References to config providers are left to the task."""
     name = config.get("name", "").strip()
     grant = TopicGrantRecord(ConnectorName(name), by.topics(Verb.EDIT, name))
     errors = {}
@@ -31,7 +31,7 @@ def errors_of(config: Mapping[str, str], by: Principal) -> dict[str, str]:
 
 
 def add_to(validation: dict[str, Any], config: Mapping[str, str], by: Principal) -> dict[str, Any]:
-    """Kafka Connect's validation object with these errors."""
+    """Add these errors to Kafka Connect's validation object."""
     entries = {str(entry["value"]["name"]): entry for entry in validation.get("configs", [])}
     for key, text in errors_of(config, by).items():
         entry = entries.get(key) or entries.get("name")
@@ -42,5 +42,5 @@ def add_to(validation: dict[str, Any], config: Mapping[str, str], by: Principal)
 
 
 def may_look_at(topic: str, connector: str, by: Principal) -> bool:
-    """Whether the topic's records may be shown to `by` as those of the connector."""
+    """Return whether the topic's records may be shown to `by` as the connector's."""
     return TopicGrantRecord(ConnectorName(connector), by.topics(Verb.VIEW_DATA, connector)).covers(topic)

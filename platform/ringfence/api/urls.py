@@ -1,4 +1,4 @@
-"""The routes of Kafka Connect's REST API, without trailing slashes: `PathMiddleware` takes those off."""
+"""The routes of Kafka Connect's REST API, without trailing slashes: `PathMiddleware` removes those."""
 
 from django.urls import include, path
 

@@ -1,4 +1,4 @@
-"""What the API and the pages change: checked here as Kafka Connect does, carried out by the leader."""
+"""Changes by API and pages: validated here as in Kafka Connect, and carried out by the leader."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -31,7 +31,9 @@ _SHOWN_DIGITS = 40
 
 
 def with_name(name: str, config: Mapping[str, str]) -> dict[str, str]:
-    """The configuration with the connector's name in it. A 400 where it names another or the name is impossible."""
+    """Return the configuration including the connector's name. Raises a 400 if it contains another name or the name is
+    invalid.
+    """
     given = config.get("name", name)
     if name not in (given, given.strip()):
         raise bad_request(f"Connector name configuration ({given}) doesn't match connector name in the URL ({name})")
@@ -43,8 +45,8 @@ def with_name(name: str, config: Mapping[str, str]) -> dict[str, str]:
 
 
 def validate(config: dict[str, str], by: Principal) -> None:
-    """Have the plugin validate the configuration. A 400 in Kafka Connect's words where it is not valid, a 403 where
-    it names topics that `by` may not have the connector write to.
+    """Validate the configuration by its plugin. Raises a 400 in Kafka Connect's words if it is invalid, and a 403 if it
+    names topics that `by` may not have the connector write to.
     """
     check_size(config)
     for text in topic_grants.errors_of(config, by).values():
@@ -67,19 +69,21 @@ def validate(config: dict[str, str], by: Principal) -> None:
 
 
 def remember_secrets(class_name: str, validation: Mapping[str, Any]) -> None:
-    """Keep which settings the plugin calls secret, under the name that configurations use for it."""
+    """Remember which settings the plugin declares as secret, by the class name that configurations use."""
     definitions = [entry["definition"] for entry in validation.get("configs", [])]
     remember(class_name, (entry["name"] for entry in definitions if entry.get("type") == "PASSWORD"))
 
 
 def read_stored_settings(name: str) -> dict[str, str]:
-    """The configuration in clear, {} where there is none: for masks that come back."""
+    """Return the unmasked configuration, {} if there is none, to replace masks."""
     row = Connector.objects.filter(name=name, known=True).first()
     return row.settings if row else {}
 
 
 def _write(command: Create | Configure, by: Principal) -> Created:
-    """Have a configuration written, with the topics that `by` may have it write to, and keep whose version it is."""
+    """Have a configuration written, with the topics that `by` may have it write to, and record the
+    author of the version.
+    """
     name = command.connector
     before = versions.newest_offset(name)
     token = limits([by.ceiling.topics])
@@ -91,16 +95,16 @@ def _write(command: Create | Configure, by: Principal) -> Created:
 
 
 def create(name: str, config: Mapping[str, str], initial_state: str, by: Principal) -> None:
-    """Create a connector; `initial_state` as in INITIAL_STATES."""
+    """Create a connector. initial_state: one of INITIAL_STATES."""
     complete = with_name(name, unmask(config, {}))
     validate(complete, by)
     _write(Create(name, complete, initial_state), by)
 
 
 def configure(name: str, config: Mapping[str, str], by: Principal, expected: int | None = None) -> bool:
-    """Set a configuration, creating the connector where it is missing; returns whether it was created.
+    """Set a configuration, creating the connector if it is missing. Returns whether it was created.
 
-    `expected`: the config offset that is to be replaced; a newer one is a 409, and none is created then.
+    expected: the config offset to replace. If there is a newer one, raises a 409, and creates nothing.
     """
     complete = with_name(name, unmask(config, read_stored_settings(name)))
     validate(complete, by)
@@ -108,7 +112,7 @@ def configure(name: str, config: Mapping[str, str], by: Principal, expected: int
 
 
 def patch_config(name: str, patch: Mapping[str, object], by: Principal) -> None:
-    """Merge into the configuration; null removes a key. Done again where another change came between (KIP-477)."""
+    """Merge into the configuration; null removes a key. Retried if another change intervenes (KIP-477)."""
     for attempt in range(1, _PATCH_ATTEMPTS + 1):
         row = reading.connector(name)
         merged = dict(row.settings)
@@ -129,7 +133,7 @@ def patch_config(name: str, patch: Mapping[str, object], by: Principal) -> None:
 
 
 def restart_plan(name: str, *, include_tasks: bool, only_failed: bool) -> dict[str, Any]:
-    """The status with what a restart will touch shown as RESTARTING (KIP-745)."""
+    """Return the status, with everything that a restart will affect shown as RESTARTING (KIP-745)."""
     body = reading.status_of(name)
     if not only_failed or body["connector"]["state"] == "FAILED":
         body["connector"] = {**body["connector"], "state": "RESTARTING"}
@@ -142,7 +146,7 @@ def restart_plan(name: str, *, include_tasks: bool, only_failed: bool) -> dict[s
 
 
 def offsets_of(body: object) -> list[OffsetEntry]:
-    """The entries of a PATCH of offsets: {"partition": {…}, "offset": {…} or null}; a missing offset deletes."""
+    """Parse a PATCH of offsets: {"partition": {…}, "offset": {…} or null}; a missing offset deletes."""
     entries = object_of(body, "The request body").get("offsets")
     if not isinstance(entries, list) or not entries:
         raise bad_request("Partitions / offsets need to be provided for an alter offsets request")
@@ -164,12 +168,12 @@ def _plain(fields: Mapping[str, object]) -> dict[str, object]:
 
 
 def last_of_each(entries: Iterable[OffsetEntry]) -> list[OffsetEntry]:
-    """Of several entries for one source partition the last one, as Kafka Connect takes them."""
+    """Return the last of several entries for one source partition, as Kafka Connect does."""
     return list({canonical(entry["partition"]): entry for entry in entries}.values())
 
 
 def _check_numbers(fields: Mapping[str, object]) -> None:
-    """Refuse numbers that no reader of the offsets topic could take for a long or a double."""
+    """Refuse numbers that no reader of the offsets topic could read as a long or a double."""
     for name, value in fields.items():
         number = plain(value)
         if isinstance(number, int) and not -_LONG <= number < _LONG:
@@ -187,7 +191,7 @@ def _shorten(value: object) -> str:
 
 
 def mask_validation(validation: dict[str, Any], class_name: str, config: Mapping[str, str]) -> dict[str, Any]:
-    """A validation's answer with secret values and errors that quote them masked."""
+    """Mask secret values, and errors that quote them, in a validation's answer."""
     masker = Masker([class_name])
     for entry in validation.get("configs", []):
         value = entry["value"]

@@ -125,7 +125,7 @@ def _refuse_undeclared(request: HttpRequest, view: Callable[..., Any]) -> HttpRe
     if answered is not None and request.method not in answered:
         return None
     if answered is None and declarations(view):
-        response = answer(request, 405, "Not like this", "HTTP 405 Method Not Allowed")
+        response = answer(request, 405, "Method not allowed", "HTTP 405 Method Not Allowed")
         response["Allow"] = ", ".join(declarations(view))
         return response
     return render_refused(request, "This route declares no verb, so nobody may use it: report this as a bug.")

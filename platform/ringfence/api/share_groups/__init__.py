@@ -1,1 +1,1 @@
-"""Share groups for API and pages alike: whose they are, who may do what, what was seen last, and acts."""
+"""Share groups for API and pages: their connectors, permissions, last known state, and actions."""

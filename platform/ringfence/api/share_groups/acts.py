@@ -1,4 +1,4 @@
-"""Acts on a share group, for API, pages and console: what they would do in numbers, and doing it."""
+"""Actions on a share group, for API, pages and console: preview them in numbers, and carry them out."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ _NAMED = 10
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """One partition's move with its numbers; sure: its leader knows of it (true before it is done)."""
+    """One partition's move with its numbers. sure: whether its leader knows of it (true before it is done)."""
 
     move: PartitionMove
     again: int
@@ -34,7 +34,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Foreseen:
-    """What an act does, or has done. refusal: why it is not possible now, "" where it is."""
+    """The effect of an action, in advance or afterwards. refusal: why it is not possible now, "" if it is."""
 
     connectors: Sequence[str]
     members: Sequence[Mapping[str, Any]]
@@ -51,7 +51,7 @@ class Foreseen:
 
 
 def ledger_of(connectors: Sequence[str]) -> dict[InputPartition, State]:
-    """What the connectors' ledgers have, merged; {} for a group of no connector."""
+    """Return the merged ledgers of the connectors; {} for a group without a connector."""
     found: dict[InputPartition, State] = {}
     for name in connectors:
         for one in reading.offsets(name)["offsets"]:
@@ -62,7 +62,7 @@ def ledger_of(connectors: Sequence[str]) -> dict[InputPartition, State]:
 
 
 def foresee(readers: Readers, group: str, act: Move) -> Foreseen:
-    """Changes nothing. Raises Refused."""
+    """Return the effect of an action, without changing anything. Raises `Refused`."""
     told = dispatch.ask(DescribeShareGroup(group, act))
     connectors = readers.of(group)
     moves = _count([PartitionMove(**each) for each in told["moves"]], connectors)
@@ -93,12 +93,12 @@ def _refusal(group: str, connectors: Sequence[str], members: Sequence[Mapping[st
         stop = "Stop the connector" if connectors else "Stop them"
         count = len(members)
         are = f"1 member is in share group {group}" if count == 1 else f"{count} members are in share group {group}"
-        return f"{are}: {named}{more}. {stop} first; one that died counts until its session runs out."
+        return f"{are}: {named}{more}. {stop} first; a member that died counts until its session expires."
     return ""
 
 
 def carry_out(request: HttpRequest, readers: Readers, group: str, act: Move, reason: str) -> Foreseen:
-    """A snapshot of the connector's offsets first, then the leader's command. Raises Refused."""
+    """Take a snapshot of the connector's offsets, then send the leader's command. Raises `Refused`."""
     who, connectors = principal_of(request).name, readers.of(group)
     before = ledger_of(connectors)
     for name in connectors:
@@ -129,7 +129,7 @@ def carry_out(request: HttpRequest, readers: Readers, group: str, act: Move, rea
 def configure(
     request: HttpRequest, readers: Readers, group: str, settings: Mapping[str, str | None], reason: str
 ) -> Sequence[Setting]:
-    """Set the group's own settings, None for the broker's; all of them afterwards. Raises Refused."""
+    """Set the group's own settings, None for the broker's. Returns all settings afterwards. Raises `Refused`."""
     before = dispatch.ask(DescribeShareGroup(group))["settings"]
     after = _command(request, readers, group, {"kind": "configure", "settings": dict(settings)}, reason)["settings"]
     note(request, f"{reason}. Share group {group}: {', '.join(sorted(settings))}")
@@ -149,5 +149,5 @@ def _command(request: HttpRequest, readers: Readers, group: str, act: Act, reaso
 
 
 def only_changes(foreseen: Foreseen) -> Foreseen:
-    """Without the partitions that stay as they are."""
+    """Leave out the partitions that do not change."""
     return replace(foreseen, moves=[one for one in foreseen.moves if one.move.changes or one.again or one.skipped])

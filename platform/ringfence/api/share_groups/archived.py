@@ -1,7 +1,8 @@
-"""Records that a connector's share group delivers no more, and that its ledger has not done: processed now, if asked.
+"""Records that a connector's share group no longer delivers, and that are not done in its ledger: processed now, on
+request.
 
-The sweep reads them in any case, once `share.sweep.after.ms` has passed. Asking for it saves the time, and decides
-nothing: the tasks go to the ledger first.
+The sweep reads them in any case, after `share.sweep.after.ms`. A request saves time, and decides nothing: the tasks
+check the ledger first.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,8 +28,8 @@ from ringfence.requests.questions import FindArchived
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """One partition. archived: how many records were delivered as often as is allowed; offsets: what is not done of all
-    that the group delivers no more. Some of these may hold no record (transaction markers).
+    """One partition. archived: how many records were delivered as often as allowed; offsets: those that the group no
+    longer delivers and that are not done. Some of these may hold no record (transaction markers).
     """
 
     place: InputPartition
@@ -39,7 +40,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """refusal: why nothing can be asked for now, "" where it can. left_out: partitions that were not looked at."""
+    """refusal: why nothing can be requested now, "" if it can. left_out: partitions that were not read."""
 
     connectors: Sequence[str]
     partitions: Sequence[Waiting]
@@ -51,12 +52,14 @@ class Found:
         return sum(one.offsets.size for one in self.partitions)
 
     def only(self, topic: str) -> "Found":
-        """Of one topic; "" for all."""
+        """Limit it to one topic; "" for all."""
         return replace(self, partitions=[one for one in self.partitions if not topic or one.topic == topic])
 
 
 def find_waiting(place: Mapping[str, Any], known: State | None) -> Ranges:
-    """Of one partition: `start`, `stable` and `archived` as the broker tells, and the ledger's state."""
+    """Return the waiting offsets of one partition, from the broker's `start`, `stable` and `archived`, and the ledger's
+    state.
+    """
     if known is None:
         return Ranges()
     left = Ranges()
@@ -66,7 +69,7 @@ def find_waiting(place: Mapping[str, Any], known: State | None) -> Ranges:
 
 
 def find(readers: Readers, group: str) -> Found:
-    """Changes nothing. Raises Refused."""
+    """Find the waiting records, without changing anything. Raises `Refused`."""
     connectors = readers.of(group)
     told = dispatch.ask(FindArchived(group))
     ledger = ledger_of(connectors)
@@ -81,7 +84,7 @@ def find(readers: Readers, group: str) -> Found:
 def _refusal(group: str, connectors: Sequence[str]) -> str:
     if not connectors:
         return (
-            f"No connector reads share group {group}: who processes its records is not known here. To have them "
+            f"No connector reads share group {group}: its consumers are unknown here. To have them "
             "delivered again, alter the group's offsets."
         )
     if len(connectors) > 1:
@@ -93,7 +96,7 @@ def _refusal(group: str, connectors: Sequence[str]) -> str:
 
 
 def process_now(request: HttpRequest, readers: Readers, group: str, reason: str, topic: str = "") -> Found:
-    """Ask the connector's tasks; returns what was asked for. topic: "" for all. Raises Refused."""
+    """Send the request to the connector's tasks, and return what was requested. topic: "" for all. Raises `Refused`."""
     found = find(readers, group)
     if found.refusal:
         raise Refused(409, found.refusal)

@@ -1,4 +1,4 @@
-"""What the workers told of share groups last, kept in the database: pages show it where Kafka does not answer."""
+"""The workers' last reports about share groups, kept in the database. Pages show them if Kafka does not answer."""
 
 import json
 import time
@@ -19,7 +19,7 @@ _FRESH_MS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """An answer and its time (ms since the epoch); `problem`: why there is no newer one, "" where it is new."""
+    """An answer and its time (ms since the epoch). problem: why there is no newer one, "" if it is current."""
 
     answer: dict[str, Any] | None
     time_ms: int = 0
@@ -28,14 +28,14 @@ class Seen:
 
 
 def ask_for_list(timeout: float | None = None) -> dict[str, Any]:
-    """All share groups, now. Raises Refused."""
+    """Query all share groups now. Raises `Refused`."""
     return _keep(LIST, dispatch.ask(ListShareGroups(), timeout))
 
 
 def ask_for_one(group: str, timeout: float | None = None, skip: int = 0) -> dict[str, Any]:
-    """One share group, now, with the records' states in the partitions from number `skip` on.
+    """Query one share group now, with record states in the partitions from number `skip` on.
 
-    Raises Refused, 404 where it is not there.
+    Raises `Refused`, with 404 if it does not exist.
     """
     return _keep(_key(group, skip), dispatch.ask(DescribeShareGroup(group, skip=skip), timeout))
 
@@ -45,23 +45,25 @@ def _key(group: str, skip: int) -> str:
 
 
 def look_at_list(timeout: float) -> Seen:
-    """All share groups, or what was seen last. An answer of the last two seconds is new enough for a page."""
+    """Return all share groups, or the last known list. An answer of the last two seconds is recent
+    enough for a page.
+    """
     return _look(LIST, lambda: ask_for_list(timeout))
 
 
 def look_at_one(group: str, timeout: float, skip: int = 0) -> Seen:
-    """The same for one. `status` 404: it is not there any more."""
+    """Return the same for one group. `status` 404: it no longer exists."""
     return _look(_key(group, skip), lambda: ask_for_one(group, timeout, skip))
 
 
 def recall(key: str) -> Seen:
-    """What was seen last, without asking anybody."""
+    """Return the last known answer, without a query."""
     row = ShareGroupAnswer.objects.filter(key=key).first()
     return Seen(None) if row is None else Seen(json.loads(row.answer), row.time_ms)
 
 
 def readers_now() -> Readers:
-    """Raises Refused where the cluster's `group.id` was never heard of, and nobody tells it."""
+    """Return the readers. Raises `Refused` if the cluster's `group.id` is unknown, and no worker reports it."""
     known = recall(LIST).answer
     return find_readers(str((known or ask_for_list())["worker_group"]))
 

@@ -1,7 +1,8 @@
 """Which connectors read which share group, and who may see or change it.
 
-A grant's pattern names share groups as it names connectors. A connector's own group, `<group.id>-<connector>`, is also
-covered by what covers the connector. Naming another group in a configuration (`share.group`) gives no right to it.
+A grant's pattern matches share groups by name, like connectors. A connector's own group, `<group.id>-<connector>`, is
+also covered by a grant on the connector. Naming another group in a configuration (`share.group`) gives no permission on
+it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,29 +28,31 @@ class Readers:
     by_group: Mapping[str, Sequence[str]]
 
     def of(self, group: str) -> Sequence[str]:
-        """The connectors that read this group, or would."""
+        """Return the connectors that read this group, or would."""
         return self.by_group.get(group, ())
 
     def _own(self, group: str) -> list[str]:
-        """Those whose group this is by its name."""
+        """Return the connectors that own this group by its name."""
         return [name for name in self.of(group) if group_of(self.worker_group, name, None) == group]
 
     def may(self, who: Principal, verb: Verb, group: str) -> bool:
-        """Whether the verb is allowed on the group."""
+        """Return whether the permission is granted on the group."""
         return who.may(verb, group) or any(who.may(verb, name) for name in self._own(group))
 
     def verbs_on(self, who: Principal, group: str) -> frozenset[Verb]:
-        """Those that are allowed on the group."""
+        """Return the permissions that are granted on the group."""
         return frozenset(verb for verb in Verb if self.may(who, verb, group))
 
     def authorise(self, request: HttpRequest, verb: Verb, group: str) -> None:
-        """Raise Forbidden unless the verb is allowed on the group."""
+        """Raise `Forbidden` unless the permission is granted on the group."""
         who = principal_of(request)
         if not self.may(who, verb, group):
             raise Forbidden(who, verb, group, kind="share group")
 
     def authorise_act(self, request: HttpRequest, group: str, *, offsets: bool) -> None:
-        """The same for an act, which is about the group's connectors too. offsets: it moves their source offsets."""
+        """Check an action, which also concerns the group's connectors. offsets: whether it changes their
+        source offsets.
+        """
         draft = getattr(request, "ringfence_draft", None)
         for name in self.of(group) or [""]:
             if draft is not None:
@@ -61,7 +64,7 @@ class Readers:
 
 
 def find_readers(worker_group: str) -> Readers:
-    """As the database knows the configurations."""
+    """Return the readers by the configurations in the database."""
     found: dict[str, list[str]] = {}
     for name, configured in _configured_groups():
         found.setdefault(group_of(worker_group, name, configured), []).append(name)
@@ -69,7 +72,7 @@ def find_readers(worker_group: str) -> Readers:
 
 
 def _configured_groups() -> Iterator[tuple[str, str | None]]:
-    """Each connector's name and `share.group`. A configuration is decrypted once."""
+    """Yield each connector's name and `share.group`. A configuration is decrypted once."""
     if len(_configured) > _MOST_KNOWN:
         _configured.clear()
     for row in Connector.objects.filter(known=True).order_by("name").only("name", "config"):

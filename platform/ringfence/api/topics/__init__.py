@@ -1,1 +1,1 @@
-"""Topics for API and pages alike: who may read which, pages of records, where records come from."""
+"""Topics for API and pages: who may read which, pages of records, and where records come from."""

@@ -1,4 +1,4 @@
-"""The topics that somebody may see: those of connectors that they may see, and those that they may read by name."""
+"""The topics that a user may see: those of visible connectors, and those that the user may read by name."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,8 +19,9 @@ _FOREVER = "-1"
 
 @dataclass(frozen=True, slots=True)
 class TopicRow:
-    """writers: those that may be seen; `more_writers`: whether there are others. elsewhere: on a connector's own
-    cluster, of which only the name is known here. facts: {} where nothing was heard of it."""
+    """writers: the visible ones; more_writers: whether there are others. elsewhere: on a connector's own cluster, where
+    only the name is known. facts: {} if nothing is known about it.
+    """
 
     name: str
     writers: Sequence[str]
@@ -32,7 +33,7 @@ class TopicRow:
 
     @property
     def retention_ms(self) -> int | None:
-        """None where it is not known or without limit."""
+        """Milliseconds; None if unknown or unlimited."""
         text = self.facts.get("settings", {}).get("retention.ms", "")
         return int(text) if text and text != _FOREVER else None
 
@@ -43,7 +44,7 @@ class TopicRow:
 
 @dataclass(frozen=True, slots=True)
 class TopicPage:
-    """problem: why Kafka did not tell; then the names are those that connectors have written to."""
+    """problem: why Kafka did not answer. In that case, the names are those that connectors have written to."""
 
     rows: Sequence[TopicRow]
     count: int
@@ -53,7 +54,7 @@ class TopicPage:
 
 
 def list_topics(who: Principal, search: str = "", page: int = 1, *, internal: bool = False) -> TopicPage:
-    """page: from 1. internal: the platform's own and Kafka's, too, for administrators."""
+    """page: from 1. internal: include the platform's and Kafka's own topics, for administrators."""
     active = _active(who)
     names, marked, problem = _names()
     shown = {name for name in names if who.may_read_topic(name)} | active.keys()
@@ -75,7 +76,7 @@ def list_topics(who: Principal, search: str = "", page: int = 1, *, internal: bo
 
 
 def find_topic(who: Principal, name: str) -> TopicRow | None:
-    """One of them; None where it may not be seen or is nowhere."""
+    """Return one topic; None if it is not visible or does not exist."""
     active = _active(who)
     if name not in active and not who.may_read_topic(name):
         return None
@@ -88,7 +89,7 @@ def find_topic(who: Principal, name: str) -> TopicRow | None:
 
 
 def _names() -> tuple[frozenset[str], Mapping[str, str], str]:
-    """Every topic of the workers' cluster, which are internal, and why Kafka does not tell."""
+    """Return every topic of the workers' cluster, the internal ones, and why Kafka does not answer."""
     try:
         found = dispatch.ask(DescribeTopics())
     except Refused as refused:
@@ -97,7 +98,9 @@ def _names() -> tuple[frozenset[str], Mapping[str, str], str]:
 
 
 def _active(who: Principal) -> dict[str, list[tuple[str, bool]]]:
-    """Of topics that connectors write to: the connectors that may be seen, and whether they write elsewhere."""
+    """Return topics that connectors write to, with the visible connectors, and whether they write to
+    another cluster.
+    """
     by_topic: dict[str, list[tuple[str, bool]]] = {}
     visible = {
         row.name: ELSEWHERE in row.settings for row in Connector.objects.filter(who.query(Verb.VIEW), known=True)

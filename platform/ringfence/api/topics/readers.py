@@ -1,8 +1,8 @@
-"""Who may read a topic, and how: as one that a connector writes to, or by its own name.
+"""Who may read a topic, and how: as a connector's topic, or by its own name.
 
 With `view-data` on a connector, its topics are read on its cluster with its credentials. With `read-topics`, a topic of
 the workers' cluster is read with the workers' login, whoever writes it. The platform's own topics and Kafka's are for
-administrators, the config topic for nobody: the worker refuses them.
+administrators; the config topic is readable by no one. The worker enforces this.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,9 +33,9 @@ class TopicReader:
     internal: bool
 
     def question(self) -> dict[str, Any]:
-        """The fields of a `TopicQuestion`."""
+        """Return the fields of a `TopicQuestion`."""
         rows = self.writers
-        if self.internal and not rows:  # its records may hold what any connector keeps secret
+        if self.internal and not rows:  # its records may contain any connector's secrets
             rows = list(Connector.objects.filter(known=True).order_by("name")[:_MOST_WRITERS])
         masker = Masker(row.class_name for row in rows)
         writers = [_writer(row, masker) for row in rows]
@@ -43,7 +43,9 @@ class TopicReader:
 
 
 def find_reader(request: HttpRequest, topic: str, connector: str = "") -> TopicReader:
-    """connector: as one of its topics. Raises Forbidden; the audit entry of a write is about `via` from here on."""
+    """connector: read it as one of this connector's topics. Raises `Forbidden`. From now on, a write's audit entry is
+    about `via`.
+    """
     who = principal_of(request)
     writers = find_writers(topic)
     internal = is_administrator(who)
@@ -66,12 +68,12 @@ def find_reader(request: HttpRequest, topic: str, connector: str = "") -> TopicR
 
 
 def is_administrator(who: Principal) -> bool:
-    """Of the platform: who may read its own topics."""
+    """Return whether the user administers the platform, and may read its own topics."""
     return who.may_everywhere(Verb.ADMIN) and who.may_everywhere(Verb.READ_TOPICS)
 
 
 def find_writers(topic: str) -> list[Connector]:
-    """The connectors that have written to a topic of that name since their last reset."""
+    """Return the connectors that have written to a topic of that name since their last reset."""
     names = ActiveTopic.objects.filter(topic=topic).values_list("connector", flat=True)
     return list(Connector.objects.filter(name__in=list(names), known=True).order_by("name")[:_MOST_WRITERS])
 

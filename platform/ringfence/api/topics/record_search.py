@@ -1,4 +1,4 @@
-"""What somebody asks of a topic's records, out of a query or a form: checked, and as a question to a worker."""
+"""A search in a topic's records, parsed from a query or a form, as a request to a worker."""
 
 import json
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ PLACES: Final = ("latest", "earliest", "offset", "time")
 MOST: Final = 200
 USUAL: Final = 50
 _VALUES: Final = ("offset", "time")
-"""The places that take a value, which stands in the field of the same name."""
+"""The places that need a value, which is in the field of the same name."""
 _TRIMMED: Final = (*_VALUES, "partition")
 _MAY_BE_EMPTY: Final = (*_TRIMMED, "limit", "cursor")
 _LARGEST: Final = 2**63 - 1
@@ -62,7 +62,7 @@ def _text() -> StringField:
 
 
 class RecordSearchShape(QueryShape):
-    """`from`: where to begin, by default at `offset` or `time` if one is given, else with the latest."""
+    """`from`: where to start, by default at `offset` or `time` if one is given, otherwise with the latest."""
 
     from_ = OneOfField(choices=PLACES, default=PLACES[0])
     offset = IntegerField(default=None, min_value=0, max_value=_LARGEST)
@@ -78,7 +78,7 @@ class RecordSearchShape(QueryShape):
     connector = StringField(default="", allow_blank=True, trim_whitespace=False)
 
     def to_internal_value(self, data: Any) -> Any:
-        """A form sends all of its fields: of the places those that `from` does not name mean nothing."""
+        """Drop the places that `from` does not select, because a form sends all of its fields."""
         given = {name: text.strip() if name in _TRIMMED else text for name, text in data.items()}
         given = {name: text for name, text in given.items() if text or name not in _MAY_BE_EMPTY}
         given.setdefault("from", next((name for name in _VALUES if name in given), PLACES[0]))
@@ -97,7 +97,7 @@ FIELDS: Final = tuple(RecordSearchShape().fields)
 
 @dataclass(frozen=True, slots=True)
 class RecordSearch:
-    """A page that is asked for. cursor: where the last page of the same search ended."""
+    """A page of records. cursor: where the last page of the same search ended."""
 
     place: str = "latest"
     value: int = 0
@@ -112,7 +112,7 @@ class RecordSearch:
 
     @staticmethod
     def of(asked: Mapping[str, Any]) -> "RecordSearch":
-        """From what `RecordSearchShape` has checked."""
+        """Make it from the data that `RecordSearchShape` has validated."""
         place = asked["from"]
         filters = {name: asked[name] for name in ("partition", "contains", "where", "isolation", "limit", "cursor")}
         value = asked[place] if place in _VALUES else 0
@@ -120,12 +120,12 @@ class RecordSearch:
 
     @staticmethod
     def parse(given: Mapping[str, str]) -> "RecordSearch":
-        """Of a form. Raises ConnectError (400) that names the field."""
+        """Parse a form. Raises `ConnectError` (400) that names the field."""
         return RecordSearch.of(check(RecordSearchShape, given))
 
     @property
     def words(self) -> str:
-        """For the audit trail: what was asked for, without the values that were searched."""
+        """Describe the request for the audit trail, without the searched values."""
         place = self.place if self.place in ("latest", "earliest") else f"{self.place} {self.value}"
         parts = [f"from {place}", f"as {self.isolation}"]
         parts += [f"partition {self.partition}"] if self.partition is not None else []

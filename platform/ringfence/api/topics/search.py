@@ -1,4 +1,4 @@
-"""A topic's records, and where one came from, as a worker reads them."""
+"""A topic's records, and the origin of one, as a worker reads them."""
 
 import json
 import time
@@ -17,7 +17,7 @@ from ringfence.requests.topic_questions import FindOrigin
 
 
 def read_records(request: HttpRequest, reader: TopicReader, search: RecordSearch, act: str = "read") -> dict[str, Any]:
-    """The worker's answer; the audit trail hears of it. Raises Refused."""
+    """Return the worker's answer, and write it to the audit trail. Raises `Refused`."""
     note(request, f"{act} topic {reader.topic}: {search.words}")
     found: dict[str, Any] = dispatch.ask(search.question(reader))
     found["cursor"] = json.dumps(found["cursor"], separators=(",", ":"))
@@ -25,7 +25,7 @@ def read_records(request: HttpRequest, reader: TopicReader, search: RecordSearch
 
 
 def find_origin(request: HttpRequest, reader: TopicReader, partition: int, offset: int) -> dict[str, Any]:
-    """Where a record came from, as far as its connector may be seen. Raises Refused."""
+    """Return where a record came from, as far as its connector is visible. Raises `Refused`."""
     found: dict[str, Any] = dispatch.ask(FindOrigin(**reader.question(), partition=partition, offset=offset))
     source, who = found.get("source"), principal_of(request)
     if source is None:

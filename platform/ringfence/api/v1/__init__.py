@@ -1,1 +1,1 @@
-"""Our own API under `/api/v1/`: what Kafka Connect's has no words for. One module a resource."""
+"""The native API under `/api/v1/`, for everything that Kafka Connect's API does not cover. One module per resource."""

@@ -39,7 +39,7 @@ class RuleShape(RequestShape):
 
 
 class DestinationShape(RequestShape):
-    """`kind`: webhook, slack, mail. `url` and `secret` are shown hidden; sent back so, they keep what is stored."""
+    """`kind`: webhook, slack, mail. `url` and `secret` are masked; a mask that is sent back keeps the stored value."""
 
     id = serializers.IntegerField(read_only=True)
     name = StringField(max_length=100)
@@ -51,7 +51,7 @@ class DestinationShape(RequestShape):
 
 
 class IncidentShape(serializers.Serializer[Any]):
-    """`began_ms`: of the first failure; `resolved_ms`, `acknowledged_ms`: 0 while it is not; `withheld`: silenced."""
+    """`began_ms`: of the first failure; `resolved_ms`, `acknowledged_ms`: 0 until then; `withheld`: silenced."""
 
     id = serializers.IntegerField()
     rule = serializers.CharField(source="rule_name")
@@ -92,7 +92,7 @@ def _save(save: Callable[..., Row], *arguments: Any) -> Row:
 
 
 class AlertRules(ListView):
-    """The rules; POST makes one."""
+    """The rules; POST creates one."""
 
     access = {"GET": _READS, "POST": _WRITES}
     shape = RuleShape
@@ -145,7 +145,7 @@ class AlertRule(V1View):
 
 
 class AlertDestinations(ListView):
-    """Where messages go; POST makes one. A webhook without a secret gets one, which is shown in this answer only."""
+    """Where messages are sent; POST creates one. A webhook without a secret gets one, which only this answer shows."""
 
     access = {"GET": _READS, "POST": _WRITES}
     shape = DestinationShape
@@ -199,7 +199,7 @@ class AlertDestination(V1View):
 
 
 class AlertDestinationTest(V1View):
-    """Send a test message: the delivery that it began; read it again to see what came of it."""
+    """Send a test message. Returns its delivery; read that again for the result."""
 
     access = {"POST": _WRITES}
     shape = DeliveryShape
@@ -215,7 +215,7 @@ class AlertDestinationTest(V1View):
 
 
 class AlertIncidents(ListView):
-    """What the rules have found, newest first. `open=true`: only what is still there."""
+    """The incidents of the rules, newest first. `open=true`: only unresolved ones."""
 
     access = {"GET": somewhere(Verb.VIEW)}
     shape = IncidentShape
@@ -238,7 +238,7 @@ class AlertIncidents(ListView):
 
 
 class AlertDeliveries(ListView):
-    """Messages, newest first, with what came of them."""
+    """Messages with their delivery states, newest first."""
 
     access = {"GET": _READS}
     shape = DeliveryShape

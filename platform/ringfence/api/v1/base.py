@@ -1,4 +1,4 @@
-"""What every view of our own API shares."""
+"""What all views of the native API share."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
@@ -22,14 +22,14 @@ TEXT: JsonSchema = {"type": "string"}
 
 
 class V1View(ConnectView):
-    """Strict: a query parameter or a field of a body that means nothing here is refused, not passed over.
+    """A strict view: an unknown query parameter or body field is refused, not ignored.
 
-    `takes` are the serializers of bodies, `queries` those of queries: they check what comes, and document it.
+    `takes` are the serializers of bodies, `queries` those of queries: they validate the input, and document it.
 
-    For the schema: `shape` is what it answers, `answers` where a method answers something else, with `codes`;
-    `header_names` are those that mean something, each with its JSON schema; `many` that it lists in pages, `several`
-    that it lists without; `forms`: further content types of a GET; `more_codes`: answers without a body; `later_codes`:
-    those that tell of what goes on, in the same shape.
+    For the schema: `shape` is the answer, `answers` that of methods with a different one, with `codes`; `header_names`
+    are the supported headers, each with its JSON schema; `many`: a paged list, `several`: a list without pages;
+    `forms`: additional content types of a GET; `more_codes`: answers without a body; `later_codes`: answers about work
+    in progress, in the same shape.
     """
 
     schema = V1Schema()
@@ -47,7 +47,7 @@ class V1View(ConnectView):
     route = ""
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """A POST with an Idempotency-Key is carried out once; see `history.repeats`."""
+        """Carry out a POST with an Idempotency-Key only once; see `history.repeats`."""
         if request.method != "POST" or idempotency_keys.HEADER not in request.headers:
             return super().dispatch(request, *args, **kwargs)
         repeat = idempotency_keys.IdempotentRequest(request, principal_of(request))
@@ -64,12 +64,12 @@ class V1View(ConnectView):
 
     @classmethod
     def headers_of(cls, method: str) -> dict[str, JsonSchema]:
-        """The headers that mean something to a method."""
+        """Return the headers that a method supports."""
         own: dict[str, JsonSchema] = {name: {"type": "string"} for name in cls.header_names.get(method, ())}
         return {**own, idempotency_keys.HEADER: idempotency_keys.SCHEMA} if method == "POST" else own
 
     def parse_parameters(self, *names: str) -> dict[str, str]:
-        """The query's parameters, each at most once."""
+        """Return the query's parameters. Raises a 400 for duplicates."""
         query = self.request.query_params
         if unknown := sorted(set(query) - set(names)):
             known = f"use some of {', '.join(names)}" if names else "none is known here"
@@ -79,16 +79,17 @@ class V1View(ConnectView):
         return {name: str(query[name]) for name in query}
 
     def parse_query(self) -> dict[str, Any]:
-        """The query's parameters, as the method's serializer in `queries` checks and completes them."""
+        """Return the query's parameters, validated and completed by the method's serializer in `queries`."""
         shape = self.queries[self.request.method or ""]
         return check(shape, self.parse_parameters(*shape().fields))
 
     def tell_reason(self, reason: str) -> None:
-        """Why, for the audit entry of this write."""
+        """Set the reason in this write's audit entry."""
         note(self.http_request, reason)
 
     def parse_body(self, *, optional: bool = False) -> dict[str, Any]:
-        """The body's fields, as the method's serializer in `takes` checks and completes them; a 400 for anything else.
-        `optional`: no body at all is one without fields."""
+        """Return the body's fields, validated and completed by the method's serializer in `takes`. Raises a 400 for
+        anything else. optional: a missing body is one without fields.
+        """
         body = {} if optional and not self.raw_body.strip() else self.json_body()
         return check(self.takes[self.request.method or ""], body)

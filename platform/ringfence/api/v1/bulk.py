@@ -1,4 +1,4 @@
-"""`/api/v1/bulk/…`: one action on many connectors, with a result for each; none holds up the others."""
+"""`/api/v1/bulk/…`: one action on many connectors, with a result for each. A failure does not stop the others."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ from ringfence.requests.commands import Command
 
 
 class ResultShape(serializers.Serializer[Any]):
-    """`status`: what the request for this one alone would have been answered."""
+    """`status`: of the same request for this connector alone."""
 
     connector = serializers.CharField()
     status = serializers.IntegerField()
@@ -58,7 +58,7 @@ class Bulk(V1View):
 
     @abstractmethod
     def command_of(self, fields: Mapping[str, Any]) -> Callable[[str], Command[None]]:
-        """What is sent for each connector."""
+        """Return the command for each connector."""
 
     def post(self, request: Request) -> Response:
         self.parse_parameters()
@@ -93,7 +93,7 @@ class BulkStop(Bulk):
 
 
 class BulkRestart(Bulk):
-    """The connectors and their tasks; `only_failed`: only what has failed."""
+    """The connectors and their tasks; `only_failed`: only failed ones."""
 
     access = {"POST": somewhere(Verb.OPERATE).writing()}
     takes = {"POST": RestartNamesShape}

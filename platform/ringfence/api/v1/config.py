@@ -1,6 +1,6 @@
 """`…/config` with an ETag, and its versions: list, difference, rollback.
 
-The ETag is the offset of the configuration's record in the config topic: the same in every web process.
+The ETag is the offset of the configuration's record in the config topic, which is the same in every web process.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,7 +27,7 @@ from ringfence.http.errors import ConnectError, bad_request, not_found
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector
 
-_CHANGED = "The configuration is another one by now ({now}): read it again, and repeat the request with its ETag."
+_CHANGED = "The configuration has changed ({now}): read it again, and repeat the request with its ETag."
 
 
 def etag_of(row: Connector) -> str:
@@ -39,13 +39,13 @@ def _tags(header: str) -> list[str]:
 
 
 def parse_expected_offset(request: Request, row: Connector | None) -> int | None:
-    """The config offset that `If-Match` and `If-None-Match` let be replaced; None where neither is sent.
+    """Return the config offset that `If-Match` and `If-None-Match` allow to replace; None if neither is sent.
 
-    Raises a 412 where the stored configuration is another one.
+    Raises a 412 if the stored configuration is a different one.
     """
     match, none_match = request.headers.get("If-Match"), request.headers.get("If-None-Match")
     if none_match is not None and row is not None and ("*" in _tags(none_match) or etag_of(row) in _tags(none_match)):
-        raise ConnectError(412, f"The connector is there, with the ETag {etag_of(row)}: nothing was changed.")
+        raise ConnectError(412, f"The connector exists, with the ETag {etag_of(row)}: nothing was changed.")
     if match is None:
         return None
     if row is None:
@@ -56,7 +56,7 @@ def parse_expected_offset(request: Request, row: Connector | None) -> int | None
 
 
 def configure(name: str, config: Mapping[str, str], by: Principal, expected: int | None) -> bool:
-    """As `writing.configure`; the leader's "changed in the meantime" is the 412 that it would have been here."""
+    """Like `writing.configure`, but raises the leader's "changed in the meantime" as a 412."""
     try:
         return writing.configure(name, config, by, expected)
     except Refused as refused:
@@ -67,7 +67,7 @@ def configure(name: str, config: Mapping[str, str], by: Principal, expected: int
 
 
 class ConfigShape(serializers.Serializer[Any]):
-    """Flat: every value is a string; secrets are masked, and a mask that is sent back keeps what is stored."""
+    """Flat: every value is a string. Secrets are masked, and a mask that is sent back keeps the stored value."""
 
     name = serializers.CharField()
 
@@ -98,7 +98,7 @@ class Config(V1View):
 
     def put(self, request: Request, name: str) -> Response:
         self.parse_parameters()
-        config = writing.with_name(name, self.parse_body())  # a bad body is a 400, whatever is stored
+        config = writing.with_name(name, self.parse_body())  # an invalid body is a 400, whatever is stored
         expected = parse_expected_offset(request, Connector.objects.filter(name=name, known=True).first())
         created = configure(name, config, self.principal, expected)
         row = reading.connector(name)
@@ -107,7 +107,7 @@ class Config(V1View):
 
 
 class VersionShape(serializers.Serializer[Any]):
-    """`user`: who wrote it; "" where that came by another tool, or nobody was logged in."""
+    """`user`: who wrote it; "" if another tool wrote it, or there was no login."""
 
     number = serializers.IntegerField()
     time_ms = serializers.IntegerField()
@@ -134,7 +134,9 @@ def _serialize(row: ConfigVersion, connector: Connector) -> dict[str, Any]:
 
 
 def _find_or_deleted(name: str) -> Connector:
-    """The connector, or one without settings in the place of a deleted one whose versions are kept. A 404 for none."""
+    """Return the connector, or an empty one for a deleted connector with kept versions. Raises a 404 if
+    there is neither.
+    """
     row = Connector.objects.filter(name=name, known=True).first()
     if row is None and ConfigVersion.objects.filter(connector=name).exists():
         return Connector(name=name)
@@ -142,7 +144,7 @@ def _find_or_deleted(name: str) -> Connector:
 
 
 class Versions(ListView):
-    """Every configuration that the connector has had, newest first, whichever way it came; of a deleted one, too."""
+    """Every configuration that the connector has had, newest first, from any tool; also of a deleted connector."""
 
     access = {"GET": on_connector(Verb.VIEW_CONFIG)}
     shape = VersionShape
@@ -174,7 +176,7 @@ class ChangeShape(serializers.Serializer[Any]):
 
 
 class DiffShape(serializers.Serializer[Any]):
-    """Secrets are compared in clear and shown masked."""
+    """Secrets are compared in clear text, and shown masked."""
 
     before = serializers.IntegerField()
     after = serializers.IntegerField()
@@ -188,7 +190,7 @@ class DiffQueryShape(QueryShape):
 
 
 class VersionDiff(V1View):
-    """From this version to another: `to`, else the newest."""
+    """The difference from this version to another: `to`, by default the newest."""
 
     access = {"GET": on_connector(Verb.VIEW_CONFIG)}
     shape = DiffShape
@@ -217,15 +219,15 @@ class VersionDiff(V1View):
 
 
 class RollbackShape(RequestShape):
-    """`initial_state`: of a deleted connector, which is created again; RUNNING, PAUSED or STOPPED."""
+    """`initial_state`: only for a deleted connector, which is created again; RUNNING, PAUSED or STOPPED."""
 
     initial_state = OneOfField(choices=list(writing.INITIAL_STATES), required=False)
 
 
 class Rollback(V1View):
-    """Set this version's configuration again, its secrets too; `If-Match` as for the configuration itself.
+    """Restore this version's configuration, with its secrets; `If-Match` as for the configuration itself.
 
-    A deleted connector is created again, and goes on from the source offsets that were kept.
+    A deleted connector is created again, and continues from the source offsets that were kept.
     """
 
     access = {"POST": on_connector(Verb.EDIT).writing()}
@@ -255,7 +257,7 @@ class Rollback(V1View):
 
 
 class DeletedShape(serializers.Serializer[Any]):
-    """`version`: the newest one's number, which `…/versions/<version>/rollback` sets again; `time_ms`: its time."""
+    """`version`: the newest version's number, for `…/versions/<version>/rollback`; `time_ms`: its time."""
 
     name = serializers.CharField()
     version = serializers.IntegerField()
@@ -264,7 +266,7 @@ class DeletedShape(serializers.Serializer[Any]):
 
 
 class DeletedConnectors(ListView):
-    """The deleted connectors whose versions are still kept."""
+    """The deleted connectors with kept versions."""
 
     access = {"GET": somewhere(Verb.VIEW_CONFIG)}
     shape = DeletedShape

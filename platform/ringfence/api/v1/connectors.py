@@ -1,4 +1,6 @@
-"""`/api/v1/connectors`: how each connector is, its generations with their fencing rounds, its tasks and attempts."""
+"""`/api/v1/connectors`: the state of each connector, its generations with their fencing rounds, its
+tasks and attempts.
+"""
 
 from collections.abc import Iterable
 from functools import cached_property
@@ -52,7 +54,7 @@ class ConnectorShape(serializers.Serializer[Any]):
 
 
 def as_known(rows: Iterable[Connector]) -> list[Connector]:
-    """With the health that may be claimed now, and why it is so."""
+    """Set the health that is certain now, and its reason."""
     found, known = list(rows), known_health()
     waiting = find_waiting([row.name for row in found if row.health in MAY_WAIT])
     reported = find_reported([row.name for row in found])
@@ -104,14 +106,14 @@ class ConnectorDetail(V1View):
 
 
 class OfConnector(ListView):
-    """A list of what belongs to the connector that the path names; strings are shown without its secrets."""
+    """A list that belongs to the connector in the path. Secrets are removed from strings."""
 
     def rows(self, **path: Any) -> QuerySet[Any]:
         self.connector = reading.connector(path["name"])
         return self.rows_of(self.connector)
 
     def rows_of(self, connector: Connector) -> QuerySet[Any]:
-        """All of them."""
+        """Return all rows of the connector."""
         raise NotImplementedError
 
     @cached_property
@@ -119,7 +121,7 @@ class OfConnector(ListView):
         return Masker([self.connector.class_name])
 
     def scrub(self, text: str) -> str:
-        """The text without the connector's secrets."""
+        """Return the text without the connector's secrets."""
         return self._masker.scrub(text, self.connector.settings)
 
 
@@ -130,7 +132,7 @@ class FencedShape(serializers.Serializer[Any]):
 
 
 class GenerationShape(serializers.Serializer[Any]):
-    """`stage` of its fencing round: pending, its stages, done, failed or superseded; `took_ms`: how long it took."""
+    """`stage` of its fencing round: pending, its stages, done, failed or superseded; `took_ms`: its duration."""
 
     generation = serializers.IntegerField()
     number = serializers.IntegerField()
@@ -171,7 +173,7 @@ def _generation(row: GenerationRow, connector: Connector, message: str) -> dict[
 
 
 class Generations(OfConnector):
-    """The connector's generations, newest first, each with its fencing round: what was fenced, and how long it took."""
+    """The connector's generations, newest first, each with its fencing round: what was fenced, and the duration."""
 
     access = {"GET": on_connector(Verb.VIEW)}
     shape = GenerationShape

@@ -1,4 +1,4 @@
-"""`/api/v1/consumer-groups`: who consumes the topics that the caller may read, and how far behind they are."""
+"""`/api/v1/consumer-groups`: the consumers of the topics that the caller may read, and their lag."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from ringfence.http.errors import not_found
 
 
 class GroupTopicShape(serializers.Serializer[Any]):
-    """`lag`: offsets between the committed ones and the last stable ones; `lag_to_end`: and the ends. Null: unknown."""
+    """`lag`: offsets from the committed ones to the last stable ones; `lag_to_end`: to the ends. Null: unknown."""
 
     topic = serializers.CharField()
     partitions = serializers.IntegerField()
@@ -37,7 +37,7 @@ class ConsumerGroupRowShape(serializers.Serializer[Any]):
 
 
 class ConsumerGroupListShape(serializers.Serializer[Any]):
-    """`left_out`: groups that match and were not looked at; search for part of their name."""
+    """`left_out`: matching groups that were not read; search for part of their name."""
 
     results = ConsumerGroupRowShape(many=True)
     left_out = serializers.IntegerField()
@@ -56,8 +56,9 @@ class GroupMemberShape(serializers.Serializer[Any]):
 
 
 class GroupHolderShape(serializers.Serializer[Any]):
-    """The open transaction that begins at the last stable offset. `transactional_id`: blank where none is known.
-    `connector`, `task`: whose it is, blank and -1 where it is nobody's that you may see."""
+    """The open transaction at the last stable offset. `transactional_id`: empty if unknown. `connector`, `task`: its
+    owner, empty and -1 if you may see none.
+    """
 
     transactional_id = serializers.CharField(allow_blank=True)
     producer_id = serializers.IntegerField()
@@ -69,7 +70,7 @@ class GroupHolderShape(serializers.Serializer[Any]):
 
 
 class GroupPartitionShape(serializers.Serializer[Any]):
-    """`committed`: null where the group has committed none; `stable` and `end`: null where the partition is gone."""
+    """`committed`: null if the group has committed none; `stable` and `end`: null if the partition no longer exists."""
 
     topic = serializers.CharField()
     partition = serializers.IntegerField()
@@ -83,7 +84,7 @@ class GroupPartitionShape(serializers.Serializer[Any]):
 
 
 class ConsumerGroupShape(serializers.Serializer[Any]):
-    """`problem`: why the open transactions are not told. `left_out`: partitions beyond the first 2,000."""
+    """`problem`: why the open transactions are unknown. `left_out`: partitions beyond the first 2,000."""
 
     group = serializers.CharField()
     state = serializers.CharField(allow_blank=True)
@@ -103,7 +104,7 @@ class ConsumerGroupsQueryShape(QueryShape):
 
 
 class ConsumerGroups(V1View):
-    """The groups that read a topic that you may read, asked of Kafka now."""
+    """The groups that read a topic that you may read, queried from Kafka now."""
 
     access = {"GET": somewhere(Verb.VIEW)}
     shape = ConsumerGroupListShape

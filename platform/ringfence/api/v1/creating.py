@@ -1,4 +1,4 @@
-"""`POST /api/v1/connectors`: a connector with the source offsets that it begins at (KIP-995)."""
+"""`POST /api/v1/connectors`: creates a connector with initial source offsets (KIP-995)."""
 
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -12,7 +12,7 @@ from ringfence.api.v1.request_fields import OffsetsField, OneOfField, RequestSha
 
 
 class CreateShape(RequestShape):
-    """`initial_state`: RUNNING, PAUSED or STOPPED; `initial_offsets` takes the verb `offsets`, too."""
+    """`initial_state`: RUNNING, PAUSED or STOPPED; `initial_offsets` requires the permission `offsets`, too."""
 
     name = StringField()
     config = SettingsField()
@@ -21,7 +21,7 @@ class CreateShape(RequestShape):
 
 
 class ConnectorsOrNew(Connectors):
-    """GET lists, POST creates."""
+    """GET lists connectors, POST creates one."""
 
     access = {"GET": somewhere(Verb.VIEW), "POST": somewhere(Verb.EDIT).writing()}
     takes = {"POST": CreateShape}

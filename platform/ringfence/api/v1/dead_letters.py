@@ -1,4 +1,4 @@
-"""`…/dead-letters`: records that failed, as their topic keeps them, and their replay with an outcome for each."""
+"""`…/dead-letters`: failed records in the dead letter queue, and their replay with an outcome for each."""
 
 from typing import Any, Final
 
@@ -27,9 +27,9 @@ _LARGEST: Final = 2**63 - 1
 
 
 class LetterShape(serializers.Serializer[Any]):
-    """`key`, `value` and headers' values in Base64, at most 8 kB of each; sizes are the whole ones, -1 for null.
+    """`key`, `value` and headers' values in Base64, at most 8 kB of each; sizes are those of the whole, -1 for null.
 
-    `replayed`: undecided where an open transaction hides it, unknown where not all could be read in time.
+    `replayed`: undecided if an open transaction hides it, unknown if not everything could be read in time.
     """
 
     partition = serializers.IntegerField()
@@ -54,7 +54,7 @@ class LetterShape(serializers.Serializer[Any]):
 
     def get_fields(self) -> dict[str, Any]:
         fields = super().get_fields()
-        fields["class"] = fields.pop("failed_class")  # a word of Python's
+        fields["class"] = fields.pop("failed_class")  # a Python keyword
         return fields
 
 
@@ -65,8 +65,10 @@ class EdgeShape(serializers.Serializer[Any]):
 
 
 class LettersShape(serializers.Serializer[Any]):
-    """The newest first. `before`: the parameter of the next page, "" after the last. `at_most`: the topic's offsets, of
-    which marks of replays, transactions and other connectors' letters take some. `complete`: read to the end."""
+    """The newest first. `before`: the parameter of the next page, "" after the last. `at_most`: the topic's number of
+    offsets, which includes replay marks, transaction markers and other connectors' dead letters. `complete`: read to
+    the end.
+    """
 
     connector = serializers.CharField()
     topic = serializers.CharField()
@@ -100,7 +102,9 @@ class ReplayShape(RequestShape):
 
 
 class ResultShape(serializers.Serializer[Any]):
-    """`became`: written (to `topic`), dropped by a transform; of the others nothing was changed, and `why` says it."""
+    """`became`: written (to `topic`) or dropped by a transform. For other outcomes nothing was changed, and `why` gives
+    the reason.
+    """
 
     partition = serializers.IntegerField()
     offset = serializers.IntegerField()
@@ -110,7 +114,7 @@ class ResultShape(serializers.Serializer[Any]):
 
 
 class ReplayedShape(serializers.Serializer[Any]):
-    """`left`: how many match beyond those that were taken, with `all`."""
+    """`left`: with `all`, how many matches remain."""
 
     connector = serializers.CharField()
     results = ResultShape(many=True)
@@ -125,7 +129,7 @@ class LettersQueryShape(QueryShape):
 
 
 class DeadLetters(V1View):
-    """A page of the connector's dead letters, read from its topic at this moment; it leaves an audit entry."""
+    """A page of the connector's dead letters, read from the topic now. Leaves an audit entry."""
 
     access = {"GET": on_connector(Verb.VIEW_DATA).writing()}
     shape = LettersShape
@@ -146,8 +150,9 @@ class DeadLetters(V1View):
 
 
 class Replay(V1View):
-    """The records go through the connector's transforms and converters as they are now, and are written exactly once:
-    a letter that was replayed before is refused, one that fails again stays as it is."""
+    """The records go through the connector's current transforms and converters, and are written exactly once: a record
+    that was replayed before is refused, and one that fails again is unchanged.
+    """
 
     access = {"POST": on_connector(Verb.OPERATE).writing()}
     shape = ReplayedShape

@@ -19,7 +19,7 @@ _BETWEEN = {"since": since("time_ms"), "until": until("time_ms")}
 
 
 class EventShape(serializers.Serializer[Any]):
-    """`kind`: round, task, command, leader, log, warning …; `connector` is "" for the cluster's."""
+    """`kind`: round, task, command, leader, log, warning …; `connector` is "" for the cluster's events."""
 
     id = serializers.IntegerField()
     time_ms = serializers.IntegerField()
@@ -30,7 +30,7 @@ class EventShape(serializers.Serializer[Any]):
 
 
 def _user(name: str) -> Q:
-    """Commands carry the name of whom they were sent by. The body is packed JSON: keys sorted, ASCII."""
+    """Match the user of commands. The body is compact JSON: sorted keys, ASCII."""
     return Q(type="command", body__contains=f'"user":{json.dumps(name)}')
 
 
@@ -52,7 +52,7 @@ class Events(ListView):
 
     def rows(self, **path: Any) -> QuerySet[Any]:
         seen = self.principal.query(field="connector")
-        # Django drops an empty condition from an "or", and then only the other one would be left.
+        # Django drops an empty condition from an "or", which would leave only the other one.
         return Event.objects.filter(seen | Q(connector="")) if seen else Event.objects.all()
 
     def serialize(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
@@ -100,7 +100,9 @@ class AuditShape(serializers.Serializer[Any]):
 
 
 class Audit(ListView):
-    """The audit trail, newest first: all with the verb `admin`, else that of connectors whose config one may read."""
+    """The audit trail, newest first: all of it with the permission `admin`, otherwise for connectors whose
+    configuration you may read.
+    """
 
     access = {"GET": somewhere(Verb.VIEW_CONFIG)}
     shape = AuditShape

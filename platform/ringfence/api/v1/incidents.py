@@ -1,4 +1,4 @@
-"""`/api/v1/alerts/incidents/<number>` and `/silences`: to acknowledge an incident, to silence a connector."""
+"""`/api/v1/alerts/incidents/<number>` and `/silences`: acknowledge an incident, or silence a connector."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -26,7 +26,7 @@ _READS, _WRITES = somewhere(Verb.VIEW), somewhere(Verb.OPERATE).writing()
 
 
 class SilenceShape(serializers.Serializer[Any]):
-    """`connector`: "" for all of them and the cluster; `until_ms`: nothing is sent until then."""
+    """`connector`: "" for all connectors and the cluster; `until_ms`: nothing is sent until then."""
 
     id = serializers.IntegerField(read_only=True)
     connector = serializers.CharField(allow_blank=True)
@@ -37,12 +37,12 @@ class SilenceShape(serializers.Serializer[Any]):
 
 
 class SilenceRequestShape(RequestShape):
-    """`hours`: at most a week; `reason`: for those who look at the page, and for the audit trail."""
+    """`hours`: at most a week; `reason`: shown on the page, and kept in the audit trail."""
 
     connector = StringField(
         allow_blank=True,
         trim_whitespace=False,
-        refusal='must be the name of one, or "" for all of them and the cluster',
+        refusal='must be the name of a connector, or "" for all connectors and the cluster',
     )
     hours = IntegerField(min_value=1, max_value=silences.LONGEST_HOURS)
     reason = ReasonField()
@@ -50,7 +50,9 @@ class SilenceRequestShape(RequestShape):
 
 class _OnIncidents(V1View):
     def require_operate(self, connector: str) -> None:
-        """Raises Forbidden. The audit entry is about the incident or silence, not about the connector."""
+        """Raise `Forbidden` without the permission. The audit entry is about the incident or silence,
+        not the connector.
+        """
         if not handling.may_operate(self.principal, connector):
             raise Forbidden(self.principal, Verb.OPERATE, connector or None)
 
@@ -67,7 +69,7 @@ class AlertIncident(_OnIncidents):
 
 
 class AlertIncidentAcknowledgement(_OnIncidents):
-    """Somebody is on it. The first one counts; later ones change nothing."""
+    """Acknowledge the incident. Only the first acknowledgement counts; later ones change nothing."""
 
     access = {"POST": _WRITES}
     shape = IncidentShape
@@ -82,7 +84,7 @@ class AlertIncidentAcknowledgement(_OnIncidents):
 
 
 class AlertSilences(ListView, _OnIncidents):
-    """The silences in force; POST makes one."""
+    """The active silences; POST creates one."""
 
     access = {"GET": _READS, "POST": _WRITES}
     shape = SilenceShape
@@ -110,7 +112,7 @@ class AlertSilences(ListView, _OnIncidents):
 
 
 class AlertSilence(_OnIncidents):
-    """DELETE ends it: messages go out again."""
+    """DELETE ends it: messages are sent again."""
 
     access = {"DELETE": _WRITES}
     shape = SilenceShape

@@ -1,4 +1,4 @@
-"""`…/incremental-snapshot`: have PostgresSource read tables again while it streams, and see how far it is."""
+"""`…/incremental-snapshot`: have PostgresSource read tables again while it streams, and follow the progress."""
 
 from typing import Any, Final
 
@@ -18,16 +18,16 @@ _ACTIONS: Final = {"execute": EXECUTE, "pause": PAUSE, "resume": RESUME}
 
 
 class TableShape(serializers.Serializer[Any]):
-    """`rows_estimated`: as the database has it."""
+    """`rows_estimated`: by the database."""
 
     table = serializers.CharField(source="name")
     rows_estimated = serializers.IntegerField(source="rows")
 
 
 class IncrementalSnapshotShape(serializers.Serializer[Any]):
-    """`tables`: those that are left, the first one now, of which `table_rows` are read; `rows`: of all tables,
-    `percent` of them by the database's estimate; `note`: what became of the newest request; `refusal`: why nothing can
-    be asked for now, empty where it can.
+    """`tables`: the remaining ones, of which the first is being read, with `table_rows` rows so far; `rows`: of all
+    tables, `percent` of them by the database's estimate; `note`: the result of the newest request; `refusal`: why
+    nothing can be requested now, empty if it can.
     """
 
     connector = serializers.CharField()
@@ -64,8 +64,8 @@ class StopQueryShape(QueryShape):
 
 
 class IncrementalSnapshot(V1View):
-    """Tables that are read again in chunks while changes go on. POST asks for them, pauses or resumes; DELETE stops, or
-    takes `table` out. What is asked for is kept until the connector's task has carried it out, once.
+    """Tables that are read again in chunks while streaming continues. POST requests, pauses or resumes it; DELETE stops
+    it, or removes `table`. A request is kept until the connector's task has carried it out, once.
     """
 
     access = {

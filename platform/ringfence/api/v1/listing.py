@@ -1,4 +1,4 @@
-"""Lists: pages, filters, ordering, the same for every resource, and a 400 for a parameter that means nothing.
+"""Lists: pages, filters and ordering, the same for every resource, and a 400 for an unknown parameter.
 
 `?limit=50&offset=100&order=-time_ms&state=FAILED`. The answer: `{"count", "next", "previous", "results"}`; `next` and
 `previous` are addresses or null. An order always ends with the primary key, so that pages neither overlap nor skip.
@@ -23,7 +23,7 @@ LIMIT, LARGEST = 50, 1000
 
 
 class Filter(NamedTuple):
-    """A query parameter: the field that checks and documents it, and what its value asks of rows."""
+    """A query parameter: the field that validates and documents it, and the condition that its value puts on rows."""
 
     field: Callable[[], "Field[Any, Any, Any, Any]"]
     condition: Callable[[Any], Q]
@@ -34,7 +34,7 @@ def _optional_string() -> StringField:
 
 
 def matching(condition: Callable[[str], Q]) -> Filter:
-    """By a string."""
+    """Filter by a string."""
     return Filter(_optional_string, condition)
 
 
@@ -47,14 +47,14 @@ def contains(name: str) -> Filter:
 
 
 def number(name: str) -> Filter:
-    """An integer from -1 on."""
+    """Filter by an integer from -1 on."""
     return Filter(
         lambda: IntegerField(required=False, min_value=-1, max_value=BIGGEST), lambda value: Q(**{name: value})
     )
 
 
 def either(condition: Callable[[bool], Q]) -> Filter:
-    """By true or false."""
+    """Filter by true or false."""
     return Filter(lambda: FlagField(required=False), condition)
 
 
@@ -67,17 +67,17 @@ def since(name: str) -> Filter:
 
 
 def until(name: str) -> Filter:
-    """Exclusive."""
+    """Filter up to a time, exclusive."""
     return Filter(lambda: MomentField(required=False), lambda value: Q(**{f"{name}__lt": value}))
 
 
 class OrderField(StringField):
-    """Fields of a list to order by, the first one first."""
+    """Fields to order a list by, the first one first."""
 
     def __init__(self, names: Iterable[str], **options: Any) -> None:
         self.names = tuple(names)
         one = f"-?({'|'.join(map(re.escape, self.names))})"
-        # For the document; Python's $ would also take a line break at the end.
+        # For the document. Python's $ would also match before a line break at the end.
         super().__init__(validators=[RegexValidator(f"^{one}(,{one})*$")], **options)
 
     def to_internal_value(self, data: Any) -> str:
@@ -87,7 +87,7 @@ class OrderField(StringField):
         return text
 
     def describe(self) -> str:
-        return f"some of {', '.join(self.names)}, with commas between, - in front for falling"
+        return f"some of {', '.join(self.names)}, separated by commas, with - in front for descending order"
 
 
 class ListQueryShape(QueryShape):
@@ -105,8 +105,8 @@ class ListQueryShape(QueryShape):
 
 
 class ListView(V1View):
-    """A list of rows. `filters`: by query parameter; `orders`: parameter value to field; the first is the default, with
-    its sign in `newest_first`. They make the serializer that checks and documents the query.
+    """A list of rows. `filters`: by query parameter; `orders`: parameter value to field; the first is the default,
+    descending if `newest_first`. The serializer that validates and documents the query is made from them.
     """
 
     many = True
@@ -119,11 +119,11 @@ class ListView(V1View):
         cls.queries = {**cls.queries, "GET": type(f"{cls.__name__}QueryShape", (ListQueryShape,), {"view": cls})}
 
     def rows(self, **path: Any) -> QuerySet[Any]:
-        """All that the caller may see."""
+        """Return all rows that the caller may see."""
         raise NotImplementedError
 
     def serialize(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
-        """The rows of one page, as `shape` describes them."""
+        """Return the rows of one page, in the format of `shape`."""
         raise NotImplementedError
 
     def get(self, request: Request, **path: Any) -> Response:

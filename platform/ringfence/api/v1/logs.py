@@ -1,4 +1,4 @@
-"""`…/logs`: what a connector's tasks log, and workers about it; `…/log-level`: how much, for a while."""
+"""`…/logs`: log lines of a connector's tasks, and of workers about it; `…/log-level`: its log level, temporarily."""
 
 import time
 from collections.abc import Iterable
@@ -27,25 +27,25 @@ MOST_MINUTES = 24 * 60
 
 
 def at_least(level: str) -> Q:
-    """Lines of this level and of worse ones."""
+    """Match lines of this level and above."""
     return Q(severity__gte=severity_of(level.upper()))
 
 
 class LevelField(OneOfField):
-    """A level, in capitals or not."""
+    """A level, in any case."""
 
     def to_internal_value(self, data: Any) -> Any:
         return super().to_internal_value(data.upper() if isinstance(data, str) else data)
 
 
 def level_now(row: Connector) -> tuple[str, int]:
-    """What the connector's tasks tell now, and until when (ms; 0 for always)."""
+    """Return the current level of the connector's tasks, and until when (ms; 0 for always)."""
     counts = bool(row.log_level) and row.log_level_until_ms > time.time() * 1000
     return (row.log_level, row.log_level_until_ms) if counts else (DEFAULT, 0)
 
 
 def set_level(name: str, level: str, minutes: int, user: str) -> int:
-    """Have the tasks tell that much for so many minutes; until when (ms), 0 for what is usual. Raises Refused."""
+    """Set the tasks' level for so many minutes. Returns until when (ms), 0 for the default level. Raises `Refused`."""
     if level not in LEVELS:
         raise bad_request(f"level must be one of {', '.join(LEVELS)}.")
     if not 1 <= minutes <= MOST_MINUTES:
@@ -59,7 +59,7 @@ def set_level(name: str, level: str, minutes: int, user: str) -> int:
 
 
 class LogLineShape(serializers.Serializer[Any]):
-    """task, generation, attempt: -1 where a worker logged it."""
+    """task, generation, attempt: -1 for a line of a worker."""
 
     id = serializers.IntegerField()
     time_ms = serializers.IntegerField()
@@ -73,7 +73,7 @@ class LogLineShape(serializers.Serializer[Any]):
 
 
 class Logs(ListView):
-    """Newest first; the newest thousand of each connector are kept. `level`: that and worse ones."""
+    """Newest first; the newest thousand of each connector are kept. `level`: this level and above."""
 
     access = {"GET": on_connector(Verb.VIEW)}
     shape = LogLineShape
@@ -100,21 +100,21 @@ class Logs(ListView):
 
 
 class LevelShape(serializers.Serializer[Any]):
-    """`until_ms`: then it is INFO again by itself; 0 where it is."""
+    """`until_ms`: when it returns to INFO; 0 if it is INFO."""
 
     level = serializers.CharField()
     until_ms = serializers.IntegerField()
 
 
 class LevelRequestShape(RequestShape):
-    """`minutes`: 15 where it is left out. INFO ends another level now."""
+    """`minutes`: 15 by default. INFO ends another level now."""
 
     level = LevelField(choices=list(LEVELS))
     minutes = IntegerField(default=15, min_value=1, max_value=MOST_MINUTES)
 
 
 class LogLevelOfConnector(V1View):
-    """What the connector's tasks tell of what they log. A level ends by itself."""
+    """The log level of the connector's tasks. A level ends automatically."""
 
     access = {"GET": on_connector(Verb.VIEW), "PUT": on_connector(Verb.OPERATE).writing()}
     shape = LevelShape

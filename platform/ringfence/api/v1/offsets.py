@@ -1,4 +1,4 @@
-"""`…/offset-snapshots` and `…/offsets/preview`: keep source offsets, see what a change would do, undo one."""
+"""`…/offset-snapshots` and `…/offsets/preview`: take snapshots of source offsets, preview a change, undo one."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -56,7 +56,7 @@ def _serialize(row: OffsetSnapshot) -> dict[str, Any]:
 
 
 class Snapshots(ListView):
-    """The kept offsets of a connector, newest first; POST keeps those of this moment."""
+    """A connector's offset snapshots, newest first; POST takes one now."""
 
     access = {"GET": on_connector(Verb.VIEW), "POST": on_connector(Verb.OFFSETS).writing()}
     shape = SnapshotShape
@@ -97,7 +97,7 @@ class PreviewEntryShape(serializers.Serializer[Any]):
 
 
 class PreviewShape(serializers.Serializer[Any]):
-    """`movable`: the connector is STOPPED, as a change needs it; its plugin has the last word."""
+    """`movable`: whether the connector is STOPPED, as a change requires. Its plugin makes the final decision."""
 
     connector = serializers.CharField()
     movable = serializers.BooleanField()
@@ -108,7 +108,7 @@ class PreviewRequestShape(RequestShape):
     """One of: `offsets` as for PATCH …/offsets; `snapshot`, a number; `reset`, true."""
 
     offsets = OffsetsField(required=False)
-    snapshot = IntegerField(required=False, min_value=0, refusal="must be the number of one")
+    snapshot = IntegerField(required=False, min_value=0, refusal="must be the number of a snapshot")
     reset = FlagField(required=False)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def _preview(row: Connector, changes: list[OffsetEntry], current: list[dict[str,
 
 
 class Preview(V1View):
-    """What a change of offsets would do. Nothing is changed."""
+    """The effect of a change of offsets. Nothing is changed."""
 
     access = {"POST": on_connector(Verb.OFFSETS)}
     shape = PreviewShape
@@ -154,7 +154,7 @@ class NothingShape(RequestShape):
 
 
 class Restore(V1View):
-    """Make the offsets what they were in this snapshot: the undo of any change since. Only on a stopped connector."""
+    """Restore the offsets of this snapshot, which undoes any change since. Only on a stopped connector."""
 
     access = {"POST": on_connector(Verb.OFFSETS).writing()}
     shape = PreviewShape

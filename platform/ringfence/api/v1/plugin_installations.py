@@ -24,7 +24,9 @@ _INSTALLER = everywhere(Verb.INSTALL_PLUGINS)
 
 
 class OnWorkerShape(serializers.Serializer[Any]):
-    """`connectors`: version by class; `files`: SHA-256 of each jar or wheel by name; both empty before it is done."""
+    """`connectors`: version by class; `files`: SHA-256 of each jar or wheel by name; both are empty
+    until it is done.
+    """
 
     worker = serializers.CharField()
     state = serializers.ChoiceField(choices=["waiting", "running", "done", "failed"])
@@ -66,7 +68,7 @@ class PieceShape(RequestShape):
 
 
 class PluginInstallations(ListView):
-    """GET: what was asked for, the newest first. POST: ask for another plugin; a file's bytes follow in pieces."""
+    """GET: the requested installations, newest first. POST: request another; a file's bytes follow in pieces."""
 
     access = {"GET": _INSTALLER, "POST": _INSTALLER.writing()}
     shape = InstallationShape
@@ -96,7 +98,7 @@ class PluginInstallations(ListView):
 
 
 class InstallationOf(V1View):
-    """DELETE takes it back: workers that come later do not install it. What is installed stays where it is."""
+    """DELETE cancels it: workers that join later do not install it. Existing installations stay."""
 
     access = {"GET": _INSTALLER, "DELETE": _INSTALLER.writing()}
     shape = InstallationShape
@@ -116,7 +118,7 @@ class InstallationOf(V1View):
 
 
 class RetryInstallation(V1View):
-    """The workers where it failed try again."""
+    """Retry on the workers where it failed."""
 
     access = {"POST": _INSTALLER.writing()}
     shape = InstallationShape
@@ -132,9 +134,9 @@ class RetryInstallation(V1View):
 
 
 class PluginBytes(V1View):
-    """The next piece of a file. With the last one, workers begin to install it.
+    """The next piece of a file. After the last one, workers begin to install it.
 
-    It leaves no audit entry: the file's SHA-256 is in the one of its beginning.
+    It leaves no audit entry: the entry of its beginning contains the file's SHA-256.
     """
 
     access = {"POST": _INSTALLER}

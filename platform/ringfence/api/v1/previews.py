@@ -1,4 +1,4 @@
-"""`POST /api/v1/preview` and `/api/v1/transforms/trial`: what a configuration would read, and make of a record.
+"""`POST /api/v1/preview` and `/api/v1/transforms/trial`: what a configuration would read, and how it converts a record.
 
 Nothing is created, written or committed.
 """
@@ -27,7 +27,7 @@ from ringfence.http.masking import unmask
 
 
 class PreviewAskedShape(RequestShape):
-    """`config` with its `name`. `fresh`: from the source's beginning, else after the offsets under that name."""
+    """`config` with its `name`. `fresh`: from the source's beginning, otherwise after the offsets under that name."""
 
     config = SettingsField()
     records = IntegerField(default=previews.RECORDS, min_value=1, max_value=previews.MOST_RECORDS)
@@ -36,7 +36,7 @@ class PreviewAskedShape(RequestShape):
 
 
 class ShownShape(serializers.Serializer[Any]):
-    """A key, a value or a header: text, bytes (hexadecimal where it is no UTF-8), number, boolean, object, list."""
+    """A key, a value or a header: text, bytes (hexadecimal unless UTF-8), number, boolean, object, list."""
 
     type = serializers.CharField()
     text = serializers.CharField(allow_blank=True)
@@ -53,7 +53,7 @@ class RecordShape(serializers.Serializer[Any]):
 
 
 class StepShape(serializers.Serializer[Any]):
-    """One transform; `record` is what it made, null where it dropped it or failed."""
+    """One transform. `record` is its result, null if the transform dropped it or failed."""
 
     name = serializers.CharField()
     type = serializers.CharField()
@@ -63,7 +63,7 @@ class StepShape(serializers.Serializer[Any]):
 
 
 class TrialShape(serializers.Serializer[Any]):
-    """`written`: the record as the converters make it, as Kafka would hold it."""
+    """`written`: the converted record, as Kafka would store it."""
 
     before = RecordShape()
     steps = StepShape(many=True)
@@ -73,7 +73,7 @@ class TrialShape(serializers.Serializer[Any]):
 
 
 class PreviewedShape(TrialShape):
-    """`source_offset` is null inside of a batch that has one offset for all of its records."""
+    """`source_offset` is null inside a batch that has one offset for all of its records."""
 
     source_partition = serializers.DictField()
     source_offset = serializers.DictField(allow_null=True)
@@ -85,7 +85,9 @@ class BeganShape(serializers.Serializer[Any]):
 
 
 class PreviewShape(serializers.Serializer[Any]):
-    """The records of the first of `tasks` tasks. `ended`: by records, bytes or time, or nothing: there are no more."""
+    """The records of the first of `tasks` tasks. `ended`: by records, bytes or time, or nothing if there
+    are no more.
+    """
 
     tasks = serializers.IntegerField()
     polls = serializers.IntegerField()
@@ -98,7 +100,7 @@ class PreviewShape(serializers.Serializer[Any]):
 
     def get_fields(self) -> dict[str, Any]:
         fields = super().get_fields()
-        fields["from"] = fields.pop("began")  # a word of Python's
+        fields["from"] = fields.pop("began")  # a Python keyword
         return fields
 
 
@@ -119,10 +121,10 @@ class TrialAskedShape(RequestShape):
 
 
 class _OfSettings(V1View):
-    """What is asked about a configuration in the body."""
+    """A request about the configuration in the body."""
 
     def complete(self, config: dict[str, str]) -> dict[str, str]:
-        """The configuration without masks. Needs `edit` on its name, which it must have."""
+        """Return the configuration without masks. Requires `edit` on its name, which must be present."""
         name = config.get("name", "").strip()
         complete = writing.with_name(name, config)
         self.authorise(Verb.EDIT, name)
@@ -131,9 +133,9 @@ class _OfSettings(V1View):
 
 
 class Preview(_OfSettings):
-    """The first records, polled without writing or committing, in a plugin process.
+    """The first records, polled in a plugin process, without writing or committing.
 
-    Beside running tasks only where that hinders none.
+    Refused beside running tasks, unless it cannot interfere with them.
     """
 
     access = {"POST": somewhere(Verb.EDIT)}
@@ -156,7 +158,7 @@ class Preview(_OfSettings):
 
 
 class Trial(_OfSettings):
-    """One record through the transforms and converters, with what each made of it."""
+    """One record through the transforms and converters, with the result of each."""
 
     access = {"POST": somewhere(Verb.EDIT)}
     shape = TrialShape

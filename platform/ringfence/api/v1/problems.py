@@ -1,7 +1,7 @@
-"""Errors of our own API as problem details (RFC 9457), wherever in the request's way they were made.
+"""Errors of the native API as problem details (RFC 9457), wherever they come from.
 
-Everything that refuses a request makes Kafka Connect's `{"error_code", "message"}`; here, outermost, those of
-`/api/v1/` become `application/problem+json`, so that no way out is forgotten.
+Everything that refuses a request answers Kafka Connect's `{"error_code", "message"}`. This outermost middleware
+converts those of `/api/v1/` to `application/problem+json`, so that no case is missed.
 """
 
 import json
@@ -15,12 +15,12 @@ PREFIX = "/api/v1/"
 
 
 def problem(status: int, detail: str, path: str) -> dict[str, object]:
-    """The problem's object; `type` is left out, which means about:blank: the status says what kind it is."""
+    """Return the problem's object. `type` is left out, which means about:blank: the status is the type."""
     return {"title": HTTPStatus(status).phrase, "status": status, "detail": detail, "instance": path}
 
 
 class ProblemMiddleware(MiddlewareMixin):
-    """Rewrites errors of `/api/v1/`; all else passes as it is."""
+    """Converts errors of `/api/v1/`; everything else passes unchanged."""
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         if response.status_code < 400 or not request.path_info.startswith(PREFIX):

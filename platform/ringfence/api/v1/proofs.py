@@ -1,4 +1,4 @@
-"""`…/proof`: whether a connector was exactly once, counted in Kafka by a worker, and its report."""
+"""`…/proof`: whether a connector was exactly once, as counted in Kafka by a worker, and the report."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from ringfence.audit.trail import note
 
 
 class CheckShape(serializers.Serializer[Any]):
-    """`result`: note is no fault of the connector's; unknown: it cannot be counted, and `message` says why."""
+    """`result`: note is not a fault of the connector; unknown: it cannot be counted, and `message` gives the reason."""
 
     name = serializers.CharField()
     result = serializers.ChoiceField(choices=["ok", "failed", "unknown", "note"])
@@ -26,8 +26,9 @@ class CheckShape(serializers.Serializer[Any]):
 
 
 class ReportShape(serializers.Serializer[Any]):
-    """`verdict`: incomplete where nothing is wrong but not everything could be counted. Counts that cannot be counted
-    are null, never 0. `attempts`: what the transactions of each count against what is visible of it."""
+    """`verdict`: incomplete if nothing is wrong but not everything could be counted. Unknown counts are null, never 0.
+    `attempts`: what each attempt's transactions report, beside what is visible.
+    """
 
     verdict = serializers.ChoiceField(choices=["exact", "failed", "incomplete"])
     checks = CheckShape(many=True)
@@ -46,12 +47,12 @@ class ReportShape(serializers.Serializer[Any]):
 
     def get_fields(self) -> dict[str, Any]:
         fields = super().get_fields()
-        fields["class"] = fields.pop("plugin")  # a word of Python's
+        fields["class"] = fields.pop("plugin")  # a Python keyword
         return fields
 
 
 class ProofShape(serializers.Serializer[Any]):
-    """`doing`, `done`, `total`: how far it is, in offsets. `report`: null until it is done."""
+    """`doing`, `done`, `total`: the progress, in offsets. `report`: null until it is done."""
 
     connector = serializers.CharField()
     number = serializers.IntegerField()
@@ -68,7 +69,7 @@ class ProofShape(serializers.Serializer[Any]):
 
 
 class BeginShape(RequestShape):
-    """`seconds`: how long the count may take."""
+    """`seconds`: the longest time for the count."""
 
     seconds = IntegerField(default=proofs.SECONDS, min_value=1, max_value=proofs.LONGEST_SECONDS)
 
@@ -79,8 +80,9 @@ class ProofQueryShape(QueryShape):
 
 
 class Proof(V1View):
-    """GET: the newest count, or `number`, of the last 20. POST: begin one, and answer at once; while one is under way,
-    that one is answered."""
+    """GET: the newest count, or `number`, of the last 20. POST: start one, and answer at once. While one is running,
+    that one is returned.
+    """
 
     access = {"GET": on_connector(Verb.VIEW), "POST": on_connector(Verb.OPERATE).writing()}
     shape = ProofShape

@@ -1,8 +1,9 @@
-"""Serializers for what `/api/v1` takes: values of a field's own JSON type, or a 400 that says what it must be.
+"""Serializers for the input of `/api/v1`: each value must have the field's own JSON type; otherwise a 400 says what is
+required.
 
-DRF's own fields convert: to them "yes" is true, "3" an integer, and 3 a string. Here a value of another type is
-refused, so a client hears of its mistake. Bodies come from `api.jsonbody`, which keeps a number's text (`Number`);
-what the fields give is Python's.
+DRF's own fields convert: they accept "yes" as true, "3" as an integer, and 3 as a string. These refuse a value of
+another type, so that clients notice their mistake. Bodies come from `api.jsonbody`, which keeps a number's text
+(`Number`); these fields return Python's numbers.
 """
 
 from collections.abc import Mapping
@@ -19,11 +20,11 @@ from ringfence.http.errors import bad_request
 from ringfence.requests.commands import OffsetEntry
 
 _GENERAL = "non_field_errors"
-"""DRF's name for errors of several fields together: whole sentences, without a field in front."""
+"""DRF's key for errors of several fields together: whole sentences, without a field's name."""
 
 
 class _Strict(serializers.Field[Any, Any, Any, Any]):
-    """Whatever is wrong with the value, the answer says what it must be (`refusal`, without the field's name)."""
+    """For any error, the message says what the value must be (`refusal`, without the field's name)."""
 
     must_be = ""
 
@@ -32,20 +33,20 @@ class _Strict(serializers.Field[Any, Any, Any, Any]):
         self.refusal = refusal
 
     def describe(self) -> str:
-        """What the value must be."""
+        """Describe what the value must be."""
         return self.must_be
 
     def run_validation(self, data: Any = serializers.empty) -> Any:
         try:
             return super().run_validation(data)
         except ValidationError as error:
-            if isinstance(error.detail, dict):  # of something within the value, which has been named already
+            if isinstance(error.detail, dict):  # the error is about a part of the value, and already names it
                 raise
             raise ValidationError(self.refusal or f"must be {self.describe()}") from None
 
 
 class StringField(_Strict, serializers.CharField):
-    """Without the spaces around it, unless `trim_whitespace` is False."""
+    """A string without surrounding spaces, unless `trim_whitespace` is False."""
 
     def describe(self) -> str:
         if self.max_length is not None:
@@ -55,13 +56,13 @@ class StringField(_Strict, serializers.CharField):
     def to_internal_value(self, data: Any) -> str:
         if not isinstance(data, str) or isinstance(data, Number):
             self.fail("invalid")
-        if self.max_length is not None and len(data) > self.max_length:  # spaces count, as the schema says
+        if self.max_length is not None and len(data) > self.max_length:  # spaces count, as in the schema
             self.fail("max_length", max_length=self.max_length)
         return str(super().to_internal_value(data))
 
 
 class ReasonField(StringField):
-    """Why something is done, for the audit trail."""
+    """The reason for a change, for the audit trail."""
 
     def __init__(self, **options: Any) -> None:
         told = "must say in up to 1000 characters why this is done: it goes into the audit trail"
@@ -102,7 +103,7 @@ class IntegerField(_Strict, serializers.IntegerField):
 
 
 class MomentField(StringField):
-    """A time: milliseconds since the epoch, or ISO 8601 (UTC where it names no zone); gives milliseconds."""
+    """A time: milliseconds since the epoch, or ISO 8601 (UTC without a zone). Returns milliseconds."""
 
     def describe(self) -> str:
         return MOMENT
@@ -127,7 +128,7 @@ class NumberField(_Strict, serializers.FloatField):
 
 
 class JsonField(_Strict, serializers.JSONField):
-    """Any JSON value, its numbers as Python's."""
+    """Any JSON value, with Python's numbers."""
 
     must_be = "a JSON value"
 
@@ -144,7 +145,7 @@ class MapField(_Strict, serializers.DictField):
 
 
 class SettingsField(MapField):
-    """A connector configuration, flat, as strings. A mask stands for what is stored under its name."""
+    """A connector configuration: flat, with strings. A mask stands for the value stored under the connector's name."""
 
     child = serializers.CharField(allow_blank=True)
 
@@ -153,7 +154,7 @@ class SettingsField(MapField):
 
 
 class RequestShape(serializers.Serializer[Any]):
-    """A JSON object with these fields and no others. A field that is a word of Python's ends with `_` here."""
+    """A JSON object with exactly these fields. A field whose name is a Python keyword ends with `_` here."""
 
     part = "field"
 
@@ -178,7 +179,7 @@ class RequestShape(serializers.Serializer[Any]):
 
 
 class QueryShape(RequestShape):
-    """The parameters of a query, whose values are all strings: numbers, true and false are read from them."""
+    """The parameters of a query, whose values are all strings: numbers, true and false are parsed."""
 
     part = "query parameter"
 
@@ -196,14 +197,14 @@ class QueryShape(RequestShape):
 
 
 class OffsetChangeShape(RequestShape):
-    """Source offset of a source partition; null, or left out, deletes it."""
+    """The source offset of a source partition; null or missing deletes it."""
 
     partition = JsonField()
     offset = JsonField(allow_null=True, required=False)
 
 
 class OffsetsField(ListField):
-    """Changes of source offsets, as for Kafka Connect's PATCH …/offsets."""
+    """Changes of source offsets, as in Kafka Connect's PATCH …/offsets."""
 
     child = OffsetChangeShape()
 
@@ -212,7 +213,7 @@ class OffsetsField(ListField):
 
 
 def first_error(detail: Any, path: str = "") -> str:
-    """The first of a serializer's errors as a sentence: `letters[0].offset must be an integer from 0 to 9.`"""
+    """Return the first of a serializer's errors as a sentence: `letters[0].offset must be an integer from 0 to 9.`"""
     if isinstance(detail, ErrorDetail | str):
         return f"{path} {detail}.".lstrip()
     if isinstance(detail, Mapping):
@@ -225,7 +226,7 @@ def first_error(detail: Any, path: str = "") -> str:
 
 
 def check(shape: type[RequestShape], given: object) -> dict[str, Any]:
-    """The fields as the shape checks and completes them. Raises ConnectError (400) with the first that is wrong."""
+    """Return the fields, validated and completed by the shape. Raises `ConnectError` (400) with the first error."""
     try:
         checked: dict[str, Any] = shape().run_validation(given)
     except ValidationError as error:

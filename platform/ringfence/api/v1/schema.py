@@ -1,4 +1,4 @@
-"""`/api/schema` (OpenAPI 3) and `/api/docs` (Swagger UI, served from here): made of what the views declare."""
+"""`/api/schema` (OpenAPI 3) and `/api/docs` (Swagger UI, served from here), generated from the views' declarations."""
 
 import inspect
 import re
@@ -24,7 +24,7 @@ _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; "
     "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
-"""The pages' own, but for styles that Swagger UI puts into its elements."""
+"""The pages' policy, plus the inline styles that Swagger UI needs."""
 
 
 _NUMBER = {"type": "integer", "minimum": 0}
@@ -58,7 +58,7 @@ class V1Schema(AutoSchema):
         return isinstance(serializer, serializers.ListSerializer)
 
     def get_description(self) -> str:  # type: ignore[override] # drf-spectacular calls it so
-        """The view's own words, not those of what it is made of."""
+        """Return the view's own docstring, not a base class's."""
         return inspect.cleandoc(vars(type(self.view)).get("__doc__") or "")
 
     def get_override_parameters(self) -> list[Any]:
@@ -101,7 +101,7 @@ class V1Schema(AutoSchema):
 
 @lru_cache(maxsize=1)
 def document() -> dict[str, Any]:
-    """The OpenAPI document; the same for everybody."""
+    """Return the OpenAPI document, which is the same for every user."""
     generator: Any = SchemaGenerator
     with GENERATOR_STATS.silence():
         made: dict[str, Any] = generator(urlconf="ringfence.api.v1.urls").get_schema(public=True)
@@ -118,9 +118,9 @@ class Schema(ConnectView):
 
 @requires(GET=ANYONE)
 def docs(request: HttpRequest) -> HttpResponse:
-    """Swagger UI: works without the internet."""
+    """Show Swagger UI, which works without the internet."""
     if request.method not in ("GET", "HEAD"):
-        response = answer(request, 405, "Not like this", "HTTP 405 Method Not Allowed")
+        response = answer(request, 405, "Method not allowed", "HTTP 405 Method Not Allowed")
         response["Allow"] = "GET"
         return response
     page = render(request, "ringfence/api_docs.html")

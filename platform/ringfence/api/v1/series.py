@@ -1,4 +1,4 @@
-"""`…/history`: what a connector did, as series on one time axis."""
+"""`…/history`: a connector's history, as series on one time axis."""
 
 import time
 from typing import Any
@@ -17,7 +17,7 @@ _DAY_MS = 86_400_000
 
 
 class PointShape(serializers.Serializer[Any]):
-    """Null in a gap: nobody was there to look. `commit_ms`: the mean; `lag`: null where the source measures none."""
+    """Null in a gap, in which nothing was recorded. `commit_ms`: the mean; `lag`: null if the source measures none."""
 
     time_ms = serializers.IntegerField()
     state = serializers.CharField(allow_null=True, allow_blank=True)
@@ -43,7 +43,7 @@ class MarkShape(serializers.Serializer[Any]):
 
 
 class SeriesShape(serializers.Serializer[Any]):
-    """At most 720 points of `step_seconds` each, in order. `lag_name`: the source metric that `lag` is, "" for none."""
+    """At most 720 points of `step_seconds` each, in order. `lag_name`: the source metric behind `lag`, "" for none."""
 
     connector = serializers.CharField()
     from_ms = serializers.IntegerField()
@@ -60,7 +60,9 @@ class HistoryQueryShape(QueryShape):
 
 
 class History(V1View):
-    """`from` and `to` in milliseconds since the epoch: the last 24 hours without them. Minutes for days, then hours."""
+    """`from` and `to` in milliseconds since the epoch, by default the last 24 hours. By minute for some days, then by
+    hour.
+    """
 
     access = {"GET": on_connector(Verb.VIEW)}
     shape = SeriesShape

@@ -1,4 +1,4 @@
-"""`/api/v1/sessions`: who is logged in with a browser; each session can be ended."""
+"""`/api/v1/sessions`: the browser sessions; each can be ended."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -19,7 +19,7 @@ from ringfence.http.errors import not_found
 
 
 class SessionShape(serializers.Serializer[Any]):
-    """`via`: what it was begun with; `seen_ms`: when it was used last, to a minute; `current`: this request's own."""
+    """`via`: how it was begun; `seen_ms`: its last use, to a minute; `current`: the session of this request."""
 
     id = serializers.IntegerField()
     account = serializers.CharField()
@@ -32,7 +32,7 @@ class SessionShape(serializers.Serializer[Any]):
 
 
 class Sessions(ListView):
-    """One's own sessions, and everybody's with `admin` everywhere."""
+    """Your own sessions; all users' with `admin` everywhere."""
 
     access = {"GET": ANYONE}
     shape = SessionShape
@@ -55,7 +55,7 @@ class Sessions(ListView):
 
 
 class SessionOf(V1View):
-    """End a session: one's own, or anybody's with `admin` everywhere."""
+    """End one of your own sessions, or any with `admin` everywhere."""
 
     access = {"DELETE": ANYONE.writing()}
     shape = SessionShape
@@ -80,7 +80,7 @@ class EndedShape(serializers.Serializer[Any]):
 
 
 class OtherSessions(V1View):
-    """End all of one's own sessions but the one that the request is sent with; with a token, all of them."""
+    """End all of your own sessions except that of this request; with a token, all of them."""
 
     access = {"DELETE": ANYONE.writing()}
     shape = EndedShape

@@ -1,4 +1,4 @@
-"""What `/api/v1/share-groups` takes and answers."""
+"""The input and output of `/api/v1/share-groups`."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ _LONGEST_NAME, _MOST = 249, 10_000
 
 
 class ShareGroupSummaryShape(serializers.Serializer[Any]):
-    """`connectors`: those of this cluster that read it. `lag` as the broker counts it, null where it does not say."""
+    """`connectors`: those of this cluster that read it. `lag`: the broker's count, null if unknown."""
 
     group = serializers.CharField()
     connectors = serializers.ListField(child=serializers.CharField())
@@ -53,8 +53,9 @@ class ShareMemberShape(serializers.Serializer[Any]):
 
 
 class SharePartitionShape(serializers.Serializer[Any]):
-    """`start`: the share partition's start offset (SPSO), -1 where the group has not begun. `first`, `stable`, `end`:
-    the partition's own, -1 where the topic is not there. `lag`: the broker's count, -1 unknown."""
+    """`start`: the share partition's start offset (SPSO), -1 if the group has not started. `first`, `stable`, `end`:
+    the partition's own, -1 if the topic does not exist. `lag`: the broker's count, -1 if unknown.
+    """
 
     topic = serializers.CharField()
     partition = serializers.IntegerField()
@@ -67,7 +68,7 @@ class SharePartitionShape(serializers.Serializer[Any]):
 
 
 class ShareSettingShape(serializers.Serializer[Any]):
-    """`own`: set for this group; else the broker's."""
+    """`own`: set for this group; otherwise the broker's."""
 
     name = serializers.CharField()
     value = serializers.CharField(allow_blank=True)
@@ -85,7 +86,7 @@ class ShareGroupShape(serializers.Serializer[Any]):
 
 
 class ShareLedgerPartitionShape(serializers.Serializer[Any]):
-    """What the connector's ledger has: all before `low` is done, and `done`, [first, last] each."""
+    """The connector's ledger: everything before `low` is done, and so is `done`, [first, last] each."""
 
     topic = serializers.CharField()
     topic_id = serializers.CharField()
@@ -103,9 +104,10 @@ class ShareGroupOffsetsShape(serializers.Serializer[Any]):
 
 
 class ShareMovedPartitionShape(serializers.Serializer[Any]):
-    """`before`, `after`: where the group begins; -1: it has not begun. `again`: offsets that are processed again;
-    `skipped`: those that never are. `forgets`: the group knows nothing of it afterwards. `sure`: the partition's leader
-    delivers from the new place on; else it may deliver some records from before first."""
+    """`before`, `after`: where the group starts; -1: it has not started. `again`: offsets that are processed again;
+    `skipped`: those that never are. `forgets`: the group has no state for the partition afterwards. `sure`: the
+    partition's leader delivers from the new offset on; otherwise it may first deliver some records from the old one.
+    """
 
     topic = serializers.CharField()
     partition = serializers.IntegerField()
@@ -120,7 +122,7 @@ class ShareMovedPartitionShape(serializers.Serializer[Any]):
 
 
 class ShareMovedShape(serializers.Serializer[Any]):
-    """`refusal`: why it is not possible now, "" where it is; `members`: those who are in the group."""
+    """`refusal`: why it is not possible now, "" if it is; `members`: the members of the group."""
 
     group = serializers.CharField()
     connectors = serializers.ListField(child=serializers.CharField())
@@ -133,8 +135,9 @@ class ShareMovedShape(serializers.Serializer[Any]):
 
 
 class ShareWaitingPartitionShape(serializers.Serializer[Any]):
-    """`archived`: records that were delivered as often as is allowed. `waiting`: offsets that the group delivers no
-    more and the connector's ledger has not done, [first, last] each; some may hold no record (transaction markers)."""
+    """`archived`: records that were delivered as often as allowed. `waiting`: offsets that the group no longer delivers
+    and that are not done in the connector's ledger, [first, last] each; some may hold no record (transaction markers).
+    """
 
     topic = serializers.CharField()
     partition = serializers.IntegerField()
@@ -143,8 +146,9 @@ class ShareWaitingPartitionShape(serializers.Serializer[Any]):
 
 
 class ShareArchivedShape(serializers.Serializer[Any]):
-    """`waiting`: of all partitions; `refusal`: why they cannot be processed now, "" where they can. `left_out`:
-    partitions that were not looked at."""
+    """`waiting`: of all partitions; `refusal`: why they cannot be processed now, "" if they can. `left_out`: partitions
+    that were not read.
+    """
 
     group = serializers.CharField()
     connectors = serializers.ListField(child=serializers.CharField())
@@ -156,7 +160,7 @@ class ShareArchivedShape(serializers.Serializer[Any]):
 
 
 class ShareDeleteQueryShape(QueryShape):
-    """`dry_run`: only tell what it would do."""
+    """`dry_run`: only report the effect."""
 
     reason = ReasonField()
     dry_run = FlagField(default=False)
@@ -167,7 +171,7 @@ class ShareDeleteOffsetsQueryShape(ShareDeleteQueryShape):
 
 
 class ShareProcessShape(RequestShape):
-    """Without `topic`: all topics of the group. `dry_run`: only tell what it would do."""
+    """Without `topic`: all topics of the group. `dry_run`: only report the effect."""
 
     reason = ReasonField()
     topic = StringField(default="", trim_whitespace=False, max_length=_LONGEST_NAME)
@@ -175,8 +179,9 @@ class ShareProcessShape(RequestShape):
 
 
 class ShareAlterShape(RequestShape):
-    """`to`: "earliest", "latest", {"offset": n} or {"time_ms": n}. Without `topic`: all that the group has; without
-    `partitions`: all of the topic. `dry_run`: only tell what it would do."""
+    """`to`: "earliest", "latest", {"offset": n} or {"time_ms": n}. Without `topic`: all topics of the group; without
+    `partitions`: all of the topic. `dry_run`: only report the effect.
+    """
 
     to = JsonField()
     topic = StringField(required=False, trim_whitespace=False, max_length=_LONGEST_NAME)
@@ -196,7 +201,7 @@ class ShareAlterShape(RequestShape):
 
 
 class ShareConfigureShape(RequestShape):
-    """`settings`: names with or without `share.` before them; null takes the broker's again."""
+    """`settings`: names with or without the prefix `share.`; null restores the broker's value."""
 
     settings = MapField(
         child=StringField(

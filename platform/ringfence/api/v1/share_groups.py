@@ -1,6 +1,7 @@
-"""`/api/v1/share-groups`: the share groups of the cluster (KIP-932), asked of Kafka at this moment, and acts on them.
+"""`/api/v1/share-groups`: the share groups of the cluster (KIP-932), queried from Kafka now, and actions on them.
 
-A group that a connector of this cluster reads is moved together with the connector's ledger, on a stopped connector.
+A group that a connector of this cluster reads is changed together with the connector's ledger, while the connector is
+stopped.
 """
 
 from collections.abc import Mapping
@@ -36,19 +37,19 @@ class ShareGroupView(V1View):
     """What the views of one group share."""
 
     def find_readers(self, name: str, verb: Verb = Verb.VIEW) -> Readers:
-        """Raises Forbidden where the verb is not allowed on the group."""
+        """Return the readers. Raises `Forbidden` if the permission is not granted on the group."""
         readers = last_seen.readers_now()
         readers.authorise(self.http_request, verb, name)
         return readers
 
     def find_readers_to_act(self, name: str, *, offsets: bool = True) -> Readers:
-        """The same before an act, of which the audit trail hears."""
+        """Return the readers for an action, which is written to the audit trail."""
         readers = last_seen.readers_now()
         readers.authorise_act(self.http_request, name, offsets=offsets)
         return readers
 
     def move(self, name: str, act: Move, fields: Mapping[str, Any]) -> Response:
-        """Tell what it would do, or do it."""
+        """Report the action's effect, or carry it out."""
         reason, dry_run = fields["reason"], fields["dry_run"]
         readers = self.find_readers_to_act(name)
         self.tell_reason(f"{reason} (dry run)" if dry_run else reason)
@@ -60,7 +61,7 @@ class ShareGroupView(V1View):
 
 
 class ShareGroups(V1View):
-    """Every share group that the caller may see; a grant's pattern names share groups as it names connectors."""
+    """Every share group that the caller may see; a grant's pattern matches share groups by name, like connectors."""
 
     access = {"GET": somewhere(Verb.VIEW)}
     shape = ShareGroupListShape
@@ -79,8 +80,9 @@ class ShareGroups(V1View):
 
 
 class ShareGroup(ShareGroupView):
-    """One share group: its members, where it begins in each partition, and its settings. DELETE deletes it, and forgets
-    the offsets of the connector that reads it."""
+    """One share group: its members, its start in each partition, and its settings. DELETE deletes it, and the offsets
+    of the connector that reads it.
+    """
 
     access = {"GET": somewhere(Verb.VIEW), "DELETE": somewhere(Verb.SHARE_GROUPS).writing()}
     shape = ShareGroupShape
@@ -98,8 +100,9 @@ class ShareGroup(ShareGroupView):
 
 
 class ShareGroupOffsets(ShareGroupView):
-    """Where a group begins. PATCH lets it begin elsewhere, DELETE forgets its offsets in `topic`. Both are refused
-    while the group has members; for a connector's group they move the connector's ledger, too, while it is stopped."""
+    """Where a group starts. PATCH moves its start, DELETE deletes its offsets in `topic`. Both are refused while the
+    group has members. For a connector's group they also change the connector's ledger, while the connector is stopped.
+    """
 
     access = {
         "GET": somewhere(Verb.VIEW),
@@ -139,8 +142,10 @@ class ShareGroupOffsets(ShareGroupView):
 
 
 class ShareGroupArchived(ShareGroupView):
-    """What the group delivers no more. POST has the tasks of the connector that reads it process now what its ledger
-    has not done, or make dead letters of it as `share.exhausted` says: not when `share.sweep.after.ms` has passed."""
+    """Records that the group no longer delivers. POST has the tasks of the connector that reads it process those that
+    are not done in its ledger, or make them dead letters as `share.exhausted` specifies, without waiting for
+    `share.sweep.after.ms`.
+    """
 
     access = {"GET": somewhere(Verb.VIEW), "POST": somewhere(Verb.SHARE_GROUPS).writing()}
     shape = ShareArchivedShape
@@ -153,7 +158,7 @@ class ShareGroupArchived(ShareGroupView):
         return Response(ShareArchivedShape(_serialize_archived(name, found, True)).data)
 
     def _only_visible(self, name: str, readers: Readers) -> Readers:
-        """Without connectors that the caller may not see."""
+        """Leave out connectors that the caller may not see."""
         visible = self.principal.filter_names(readers.of(name))
         return Readers(readers.worker_group, {**readers.by_group, name: visible})
 

@@ -1,4 +1,4 @@
-"""`/api/v1/connectors/<name>/tasks` and `/attempts`: how the tasks are, and what they went through."""
+"""`/api/v1/connectors/<name>/tasks` and `/attempts`: the state of the tasks, and their history."""
 
 import json
 import time
@@ -19,7 +19,7 @@ from ringfence.projection.source_metrics import metrics_of
 
 
 class SourceMetricShape(serializers.Serializer[Any]):
-    """What a task's plugin measures at its source; `limit`: above it is a problem, null where there is no limit."""
+    """A measurement of a task's plugin at its source. `limit`: a value above it is a problem, null for no limit."""
 
     name = serializers.CharField()
     unit = serializers.CharField()
@@ -31,8 +31,9 @@ class SourceMetricShape(serializers.Serializer[Any]):
 
 
 class FailedRecordShape(serializers.Serializer[Any]):
-    """The record that failed a task. `alias`: of the transform, "" for a converter; `settings`: those that say what it
-    does; `value`: its beginning, null without `view-data` for its topic."""
+    """The record that failed a task. `alias`: of the transform, "" for a converter; `settings`: those that configure
+    it; `value`: its beginning, null without `view-data` for its topic.
+    """
 
     stage = serializers.CharField()
     class_name = serializers.CharField()
@@ -45,7 +46,7 @@ class FailedRecordShape(serializers.Serializer[Any]):
 
 
 class TaskShape(serializers.Serializer[Any]):
-    """`open_records`, `open_since_ms`: of the transaction that is open now, 0 for none."""
+    """`open_records`, `open_since_ms`: of the open transaction, 0 for none."""
 
     task = serializers.IntegerField(source="number")
     state = serializers.CharField()
@@ -116,7 +117,7 @@ class AttemptShape(serializers.Serializer[Any]):
 
 
 class Attempts(OfConnector):
-    """What the attempts of a connector's tasks went through, newest first, as long as events are kept."""
+    """The history of the attempts of a connector's tasks, newest first, as far as events are kept."""
 
     access = {"GET": on_connector(Verb.VIEW)}
     shape = AttemptShape

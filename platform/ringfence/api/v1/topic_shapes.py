@@ -1,4 +1,4 @@
-"""What `/api/v1/topics` answers."""
+"""The answers of `/api/v1/topics`."""
 
 from typing import Any
 
@@ -7,7 +7,8 @@ from rest_framework import serializers
 
 class TopicShape(serializers.Serializer[Any]):
     """`connectors`: those that write to it and that you may see. `offsets`: from the first to the end, over all
-    partitions; null where Kafka did not tell. `elsewhere`: on a connector's own cluster. `internal`: what it holds."""
+    partitions; null if Kafka did not answer. `elsewhere`: on a connector's own cluster. `internal`: its purpose.
+    """
 
     topic = serializers.CharField()
     connectors = serializers.ListField(child=serializers.CharField())
@@ -31,7 +32,8 @@ class TopicListShape(serializers.Serializer[Any]):
 
 class RecordFieldShape(serializers.Serializer[Any]):
     """`kind`: null, empty, string, JSON, JSON with schema, Avro, JSON Schema, Protobuf or hex. `size`: of the whole in
-    bytes, -1 for null; `cut`: the text is the beginning. `problem`: why the schema was not used."""
+    bytes, -1 for null; `cut`: the text is only the beginning. `problem`: why the schema was not used.
+    """
 
     kind = serializers.CharField()
     text = serializers.CharField(allow_blank=True, trim_whitespace=False)
@@ -59,7 +61,7 @@ class TopicRecordShape(serializers.Serializer[Any]):
 
 
 class TopicPartitionShape(serializers.Serializer[Any]):
-    """`stable`: the last stable offset; `start`, `until`: what was looked at."""
+    """`stable`: the last stable offset; `start`, `until`: the range that was read."""
 
     partition = serializers.IntegerField()
     first = serializers.IntegerField()
@@ -78,8 +80,9 @@ class OpenTransactionShape(serializers.Serializer[Any]):
 
 
 class TopicRecordsShape(serializers.Serializer[Any]):
-    """The oldest first, from `latest` the newest first. `cursor`: the parameter of the next page of the same search;
-    `more`: whether it may hold anything. `complete`: neither time nor size ended the search. `scanned`: offsets."""
+    """The oldest first; from `latest`, the newest first. `cursor`: the parameter of the next page of the same search;
+    `more`: whether it may contain records. `complete`: neither time nor size ended the search. `scanned`: offsets.
+    """
 
     topic = serializers.CharField()
     records = TopicRecordShape(many=True)
@@ -93,8 +96,9 @@ class TopicRecordsShape(serializers.Serializer[Any]):
 
 
 class RecordTransactionShape(serializers.Serializer[Any]):
-    """`state`: committed, aborted or open. `coordinator_state` and `_epoch`: of the transactional id that has the
-    producer id now."""
+    """`state`: committed, aborted or open. `coordinator_state` and `_epoch`: of the transactional id that now has the
+    producer id.
+    """
 
     producer_id = serializers.IntegerField()
     epoch = serializers.IntegerField()
@@ -108,7 +112,7 @@ class RecordTransactionShape(serializers.Serializer[Any]):
 
 
 class RecordOffsetShape(serializers.Serializer[Any]):
-    """`before`: the offset of that source partition before this transaction, where it is still in the topic."""
+    """`before`: the offset of that source partition before this transaction, if it is still in the topic."""
 
     topic = serializers.CharField()
     kafka_partition = serializers.IntegerField()
@@ -119,8 +123,9 @@ class RecordOffsetShape(serializers.Serializer[Any]):
 
 
 class RecordSourceShape(serializers.Serializer[Any]):
-    """`exact`: shown by the numbers that brokers and tasks keep; else the nearest transaction of that producer in time.
-    task, generation, attempt: -1 where an earlier version wrote."""
+    """`exact`: proved by the numbers that brokers and tasks keep; otherwise the nearest transaction of that producer in
+    time. task, generation, attempt: -1 if an earlier version wrote it.
+    """
 
     connector = serializers.CharField()
     task = serializers.IntegerField()
@@ -141,4 +146,7 @@ class RecordOriginShape(serializers.Serializer[Any]):
     why = serializers.CharField(allow_blank=True)
 
     def get_fields(self) -> dict[str, Any]:
-        return {**super().get_fields(), "source": RecordSourceShape(allow_null=True)}  # an attribute of every field
+        return {
+            **super().get_fields(),
+            "source": RecordSourceShape(allow_null=True),
+        }  # every field has an attribute of this name

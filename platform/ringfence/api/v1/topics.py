@@ -1,4 +1,4 @@
-"""`/api/v1/topics`: the topics that the caller may see, their records, and where a record came from."""
+"""`/api/v1/topics`: the topics that the caller may see, their records, and a record's origin."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ class TopicsQueryShape(QueryShape):
 
 
 class Topics(V1View):
-    """The topics of connectors that you may see, and with `read-topics` those that its patterns cover."""
+    """The topics of connectors that you may see and, with `read-topics`, those that its patterns cover."""
 
     access = {"GET": somewhere(Verb.VIEW)}
     shape = TopicListShape
@@ -40,7 +40,7 @@ class Topics(V1View):
 
 
 class Topic(V1View):
-    """One of them."""
+    """One topic."""
 
     access = {"GET": somewhere(Verb.VIEW)}
     shape = TopicShape
@@ -54,7 +54,7 @@ class Topic(V1View):
 
 
 class TopicRecords(V1View):
-    """A page of records, read at this moment; it leaves an audit entry. No group is joined."""
+    """A page of records, read now. Leaves an audit entry, and joins no group."""
 
     access = {"GET": somewhere(Verb.VIEW_DATA).writing()}
     shape = TopicRecordsShape
@@ -73,7 +73,7 @@ class OriginQueryShape(QueryShape):
 
 
 class RecordOrigin(V1View):
-    """Which connector, task, generation and transaction a record came from, with which source offset."""
+    """The connector, task, generation, transaction and source offset that a record came from."""
 
     access = {"GET": somewhere(Verb.VIEW_DATA).writing()}
     shape = RecordOriginShape

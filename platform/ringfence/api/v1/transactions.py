@@ -1,6 +1,7 @@
 """`…/transactions`: a connector's transactional ids as their coordinators know them (KIP-664); `…/fence`: fence now.
 
-Ending a transaction by hand is fencing its id: Kafka aborts what is open, and whoever held it can commit nothing more.
+Ending a transaction manually means fencing its id: Kafka aborts the open transaction, and its producer can commit
+nothing more.
 """
 
 from typing import Any
@@ -22,7 +23,7 @@ from ringfence.requests import commands
 from ringfence.requests.questions import DescribeTransactions, FindHanging
 
 _LONGEST_ID = 600
-_LISTED = "must be an integer: GET …/transactions/hanging lists what hangs"
+_LISTED = "must be an integer: GET …/transactions/hanging lists hanging transactions"
 
 
 class PartitionShape(serializers.Serializer[Any]):
@@ -31,7 +32,9 @@ class PartitionShape(serializers.Serializer[Any]):
 
 
 class TransactionShape(serializers.Serializer[Any]):
-    """`state`: Kafka's word, "" where the coordinator does not know the id; `age_ms`: of an open one, else null."""
+    """`state`: as Kafka names it, "" if the coordinator does not know the id; `age_ms`: of an open one,
+    otherwise null.
+    """
 
     cluster = serializers.CharField()
     id = serializers.CharField()
@@ -52,7 +55,7 @@ class TransactionsShape(serializers.Serializer[Any]):
 
 
 class FenceShape(RequestShape):
-    """`reason`: for the audit trail. `transactional_id`: only that one; without, a round of all ids is forced.
+    """`reason`: for the audit trail. `transactional_id`: fence only this id; without it, force a round of all ids.
 
     `wait`: false answers 202 as soon as the round is in the config topic; by default the answer comes after the round.
     """
@@ -75,7 +78,7 @@ class FenceShape(RequestShape):
 
 
 class FenceAnswerShape(serializers.Serializer[Any]):
-    """`generation`: the one that the round made way for; null where one id was fenced."""
+    """`generation`: the new one after the round; null if one id was fenced."""
 
     connector = serializers.CharField()
     generation = serializers.IntegerField(allow_null=True)
@@ -87,7 +90,7 @@ class TransactionsQueryShape(QueryShape):
 
 
 class Transactions(V1View):
-    """Asked of Kafka at this moment, by a worker. `open=true`: only those with an open transaction."""
+    """Queried from Kafka now, by a worker. `open=true`: only ids with an open transaction."""
 
     access = {"GET": on_connector(Verb.VIEW)}
     shape = TransactionsShape
@@ -105,9 +108,9 @@ class Transactions(V1View):
 
 
 class HangingOneShape(serializers.Serializer[Any]):
-    """Open on a partition, unknown to every coordinator. `transactional_id`: whose producer it is, "" where unknown.
+    """Open on a partition, but unknown to every coordinator. `transactional_id`: of its producer, "" if unknown.
 
-    `why_not`: why it may not be ended yet, "" where it may.
+    `why_not`: why it may not be ended yet, "" if it may.
     """
 
     cluster = serializers.CharField()
@@ -128,14 +131,15 @@ class HangingShape(serializers.Serializer[Any]):
 
 class EndHangingShape(RequestShape):
     reason = ReasonField()
-    topic = StringField(trim_whitespace=False, refusal="must be the name of one")
+    topic = StringField(trim_whitespace=False, refusal="must be the name of a topic")
     partition = IntegerField(min_value=0, max_value=2**31 - 1, refusal=_LISTED)
     producer_id = IntegerField(min_value=0, max_value=2**63 - 1, refusal=_LISTED)
 
 
 class Hanging(V1View):
-    """Transactions on the connector's topics that no coordinator knows (KIP-664): readers of committed records wait
-    before them for ever, and fencing does not end them. POST ends one by a marker on its partition."""
+    """Transactions on the connector's topics that no coordinator knows (KIP-664). They block read_committed consumers
+    for ever, and fencing does not end them. POST ends one by a marker on its partition.
+    """
 
     access = {"GET": on_connector(Verb.VIEW), "POST": on_connector(Verb.FENCE).writing()}
     shape = HangingShape
@@ -171,7 +175,7 @@ class Hanging(V1View):
 
 
 class Fence(V1View):
-    """Fence now: every id of the connector by a round of its own (the tasks then start again), or one id."""
+    """Fence now: every id of the connector in a round (the tasks then restart), or a single id."""
 
     access = {"POST": on_connector(Verb.FENCE).writing()}
     shape = FenceAnswerShape

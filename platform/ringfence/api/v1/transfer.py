@@ -1,7 +1,7 @@
 """`/api/v1/export` and `/api/v1/import`: configurations as JSON, YAML or properties.
 
-Secrets are exported as masks; imported where a connector of that name is stored, a mask keeps what is stored.
-Properties hold several connectors one after another, each beginning with its `name`.
+Secrets are exported as masks. On import, a mask keeps the value that is stored under the connector's name. Properties
+contain several connectors one after another, each beginning with its `name`.
 """
 
 import json
@@ -33,7 +33,7 @@ Settings = Mapping[str, str]
 
 
 def write(configs: list[dict[str, str]], form: str) -> str:
-    """The configurations as a string that `parse` reads back."""
+    """Return the configurations as a string that `parse` can read."""
     if form == "json":
         return json.dumps([{"name": config["name"], "config": config} for config in configs], indent=2) + "\n"
     if form == "yaml":
@@ -47,7 +47,9 @@ def _properties(config: Settings) -> str:
 
 
 def parse(text: str, form: str) -> list[dict[str, str]]:
-    """The configurations of a string, each with its name in it. A 400 with a reason for one that cannot be read."""
+    """Return the configurations of a string, each including its name. Raises a 400 with a reason for one that cannot be
+    read.
+    """
     if form == "properties":
         try:
             values: object = properties.read_several(text)
@@ -55,7 +57,7 @@ def parse(text: str, form: str) -> list[dict[str, str]]:
             raise bad_request(f"The properties cannot be read: {error}.") from error
     elif form == "yaml":
         try:
-            # Every scalar as it is written: 1.50 stays 1.50, and `no` stays no.
+            # Every scalar stays as written: 1.50 stays 1.50, and `no` stays no.
             values = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506 - it makes strings, lists and maps only
         except (yaml.YAMLError, ValueError, RecursionError) as error:
             raise bad_request(f"This is not YAML: {error}") from error
@@ -91,7 +93,7 @@ class ExportQueryShape(QueryShape):
 
 
 class Export(V1View):
-    """`format`: json, yaml or properties; `connector`: one name, else all whose configuration one may read."""
+    """`format`: json, yaml or properties; `connector`: one name, by default all whose configuration you may read."""
 
     access = {"GET": somewhere(Verb.VIEW_CONFIG)}
     shape = ExportShape
@@ -112,7 +114,7 @@ class Export(V1View):
 
 
 class ImportShape(RequestShape):
-    """`text`: what an export gives. `dry_run`: validate and tell what would be done."""
+    """`text`: the content of an export. `dry_run`: validate, and report what would be done."""
 
     format = OneOfField(choices=list(FORMATS), default="json")
     text = StringField(trim_whitespace=False)
@@ -120,7 +122,7 @@ class ImportShape(RequestShape):
 
 
 class Import(V1View):
-    """Create what is not there, change what is; a result for each. Needs `edit` on each of them."""
+    """Create missing connectors, and change existing ones, with a result for each. Requires `edit` on each of them."""
 
     access = {"POST": somewhere(Verb.EDIT).writing()}
     shape = ResultsShape

@@ -1,4 +1,4 @@
-"""The routes of our own API; their full paths, since the schema is made of this list."""
+"""The routes of the native API. The paths are complete, because the schema is generated from this list."""
 
 from django.urls import URLPattern, path
 

@@ -1,4 +1,4 @@
-"""`/api/v1/workers` and `/api/v1/leader`: who works, and who leads."""
+"""`/api/v1/workers` and `/api/v1/leader`: the workers, and the leader."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -17,7 +17,7 @@ from ringfence.projection.models import ClusterInfo, DrainedWorker, Task, Worker
 
 
 class WorkerShape(serializers.Serializer[Any]):
-    """`tasks`: those that the caller may see, as the status topic places them. `drained`: it gets no new ones."""
+    """`tasks`: those that the caller may see, as placed by the status topic. `drained`: it gets no new ones."""
 
     worker = serializers.CharField()
     incarnation = serializers.CharField()
@@ -68,7 +68,7 @@ class LeaderShape(serializers.Serializer[Any]):
 
 
 class Leader(V1View):
-    """Who leads, as the database last heard; 404 before anybody has led."""
+    """The leader, as last recorded in the database; 404 before the first leader."""
 
     access = {"GET": somewhere(Verb.VIEW)}
     shape = LeaderShape
@@ -77,5 +77,5 @@ class Leader(V1View):
         self.parse_parameters()
         cluster = ClusterInfo.objects.exclude(leader="").first()
         if cluster is None:
-            raise not_found("No worker has led this cluster yet: is one running? Look at GET /health")
+            raise not_found("No worker has led this cluster yet: is one running? Check GET /health")
         return Response(LeaderShape(cluster).data)
