@@ -92,7 +92,7 @@ def test_offsets_are_discarded_after_a_stop_and_with_a_snapshot(
     stopping(flights, monkeypatch)
     answer = client.post(PATH, {**SENT, "offsets": "discard"}, headers=FRAGMENT)
     assert [kind for kind, _, _ in flights.asked] == ["stop", "reset_offsets", "delete"]
-    assert "snapshot 1 keeps what they were" in text(answer)
+    assert "snapshot 1 contains them" in text(answer)
     assert len(OffsetSnapshot.objects.get().entries) == 1
 
 

@@ -236,7 +236,7 @@ def test_one_action_on_many_has_a_result_for_each(client: Client, many: FakeLead
 def test_all_that_match_are_acted_on_if_they_are_as_many_as_were_shown(client: Client, many: FakeLeader) -> None:
     stale = client.post("/ui/bulk/stop", {"all": "1", "expected": "3", "q": "oo"}, headers=FRAGMENT)
     assert (stale.status_code, many.asked) == (409, [])
-    assert "By now 1 connectors match" in text(stale)
+    assert "1 connectors match now" in text(stale)
     client.post("/ui/bulk/stop", {"all": "1", "expected": "2", "q": "", "state": ""}, headers=FRAGMENT)
     assert many.asked == []
     client.post("/ui/bulk/stop", {"all": "1", "expected": "1", "q": "oo"}, headers=FRAGMENT)
@@ -248,7 +248,7 @@ def test_deleting_many_needs_their_number_and_a_reason(client: Client, many: Fak
         sent = {"connector": ["good", "bad"], "confirm": confirm, "reason": "old"}
         assert client.post("/ui/bulk/delete", sent, headers=FRAGMENT).status_code == 400
     named = {"connector": ["good", "bad"], "confirm": "delete 2"}
-    assert "Say why" in text(client.post("/ui/bulk/delete", {**named, "reason": " "}, headers=FRAGMENT))
+    assert "Give a reason" in text(client.post("/ui/bulk/delete", {**named, "reason": " "}, headers=FRAGMENT))
     assert many.asked == []
     client.post("/ui/bulk/delete", {**named, "reason": "moved to another cluster"}, headers=FRAGMENT)
     assert [asked[:2] for asked in many.asked] == [("delete", "good"), ("delete", "bad")]

@@ -13,7 +13,7 @@ FORM = {"class": "VerifiableSource", "name": "c", "setting:topic": "t"}
 def test_the_form_offers_the_checks_and_shows_them_with_their_remedy(client: Client) -> None:
     assert 'hx-post="/ui/new/preflight"' in client.get("/ui/new?class=VerifiableSource").content.decode()
     page = client.post("/ui/new/preflight", FORM, headers={"HX-Request": "true"}).content.decode()
-    assert "2 of 3 to look at" in page
+    assert "2 of 3 need attention" in page
     assert "No free slot: 0 of 0 in use" in page
     assert "Mend it" in page
     assert "<html" not in page
@@ -32,7 +32,7 @@ def test_a_configuration_that_is_edited_can_be_checked_before_it_is_saved(client
     form = {"name": "edited", "of": "edited", "editing": "1", "mode": "json"}
     edited = '{"connector.class": "VerifiableSource", "topic": "other", "pin": "[hidden]"}'
     page = client.post("/ui/new/preflight", {**form, "json": edited}).content.decode()
-    assert "2 of 3 to look at" in page
+    assert "2 of 3 need attention" in page
     assert "No free slot: 0 of 0 in use" in page
     assert leader.asked[-1] == ("preflight", "edited", {**stored, "topic": "other"})
     assert "hunter2" not in page
@@ -46,7 +46,7 @@ def test_what_refuses_the_configuration_looks_worse_than_a_warning(
     found = [{"name": "transaction timeout", "result": "failed", "message": "too long", "remedy": "", "key": ""}]
     monkeypatch.setattr(leader, "preflight", lambda config, **_: found)
     page = client.post("/ui/new/preflight", FORM).content.decode()
-    assert "the connector can be created" in page.replace("A warning: ", "")
+    assert "The connector can be created" in page.replace("A warning: ", "")
     found[0]["decides"] = True  # type: ignore[assignment]
     page = client.post("/ui/new/preflight", FORM).content.decode()
     assert "is refused because of this" in page

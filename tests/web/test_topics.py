@@ -54,7 +54,7 @@ def test_records_are_marked_and_escaped_in_all_views(client: Client, flights: Fa
     assert "&quot;partition&quot;: 0" in as_json
     diff = text(client.post("/ui/topics/t/records", {**sent, "view": "diff"}, headers=FRAGMENT))
     assert "value.m[0]" in diff
-    assert "not there" in diff
+    assert "absent" in diff
     entry = AuditEntry.objects.order_by("pk").last()
     assert entry is not None
     assert (entry.action, entry.connector) == ("view-data", "flights")
