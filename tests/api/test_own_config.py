@@ -177,4 +177,4 @@ def test_a_key_that_is_at_work_is_not_used_twice(client: Client, two: FakeLeader
 
     assert post().status_code == 200
     RepeatedRequest.objects.update(status=0)
-    assert "use a new key" in problem(post(), 409)
+    assert "repeat it with a new key" in problem(post(), 409)

@@ -87,7 +87,7 @@ def test_a_limit_that_cannot_be_meant_is_refused(given: str) -> None:
 
 def test_one_ends_all_ones_other_sessions_at_once() -> None:
     ann, other, bob = log_in("ann"), log_in("ann"), log_in("bob")
-    assert "End my others" in ann.get("/console/sessions/").content.decode()
+    assert "End my other sessions" in ann.get("/console/sessions/").content.decode()
     assert "two weeks" not in ann.get("/console/sessions/").content.decode()
     token = {"X-CSRFToken": ann.cookies["ringfence_csrf"].value}
     assert ann.delete("/api/v1/sessions/others", headers=token).json() == {"ended": 1}
@@ -95,7 +95,7 @@ def test_one_ends_all_ones_other_sessions_at_once() -> None:
     assert [one.get("/connectors").status_code for one in (ann, bob)] == [200, 200]
     entry = AuditEntry.objects.get(action="end sessions")
     assert json.loads(entry.before) == {"account": "ann", "sessions": 1}
-    assert "End my others" not in ann.get("/console/sessions/").content.decode()
+    assert "End my other sessions" not in ann.get("/console/sessions/").content.decode()
     done = ann.post("/console/sessions/others/end/", {"reason": "left a machine unlocked"})
     assert "0 other sessions of yours ended" in done.content.decode()
 

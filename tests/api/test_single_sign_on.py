@@ -111,7 +111,9 @@ def test_each_login_takes_the_groups_as_they_are_then(provider: FakeProvider) ->
 
 def test_who_has_no_group_that_counts_is_refused_with_the_reason(provider: FakeProvider) -> None:
     provider.user["groups"] = ["sales"]
-    assert refusal(log_in(provider)).startswith("None of your groups gives rights here (sales). Ask to be put into")
+    assert refusal(log_in(provider)).startswith(
+        "None of your groups gives permissions here (sales). Ask to be added to"
+    )
     assert not User.objects.exists()
     (entry,) = AuditEntry.objects.all()
     assert (entry.action, entry.user, entry.outcome) == ("login", "ann", "refused")

@@ -267,7 +267,7 @@ def test_a_kafka_connect_has_no_such_routes(two: FakeLeader, capsys: Captured, m
 
     monkeypatch.setattr(arguments, "Rest", lambda server, timeout: Rest(server, timeout, httpx.MockTransport(connect)))
     assert cli.main(["workers", "list"]) == Exit.NOT_FOUND
-    assert "takes a Ringfence server" in capsys.readouterr().err
+    assert "is not a Ringfence server" in capsys.readouterr().err
     for wanted in (["resume", "a"], ["restart", "a", "--tasks"]):
         assert cli.main(["connectors", *wanted, "--wait"]) == 0
 

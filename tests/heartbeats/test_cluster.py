@@ -68,7 +68,7 @@ def test_a_leader_that_redis_does_not_reach_takes_no_command() -> None:
     """A request would wait its whole time out. Another worker that is cut off holds nothing up."""
     leader, other = beat(redis_error="refused"), beat("worker-2", leads=False)
     seen = assess([leader, other], FRESH)
-    assert (seen.refusal, "worker-1 leads and does not reach Redis" in seen.leader_refusal) == ("", True)
+    assert (seen.refusal, "worker-1 is the leader, and does not reach Redis" in seen.leader_refusal) == ("", True)
     assert "Nothing was sent" in seen.leader_refusal
     assert assess([beat(), beat("worker-2", leads=False, redis_error="refused")], FRESH).leader_refusal == ""
     nobody = assess([leader, beat("worker-2", leads=False, redis_error="refused")], FRESH)

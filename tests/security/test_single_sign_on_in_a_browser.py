@@ -99,7 +99,7 @@ def test_a_person_logs_in_loses_a_group_and_logs_out(scene: Scene, page: Page) -
     scene.know(ann={"preferred_username": "ann@example.org", "groups": ["sales"]})
     with run():  # with other keys than before
         log_in(page, scene, "ann")
-        expect(page.get_by_role("alert")).to_contain_text("None of your groups gives rights here (sales)")
+        expect(page.get_by_role("alert")).to_contain_text("None of your groups gives permissions here (sales)")
         assert axe.both_themes(page) == []
 
     scene.know(ann={"preferred_username": "ann@example.org", "groups": ["team-a"]})

@@ -83,7 +83,7 @@ def test_a_fence_says_in_numbers_what_it_does_and_links_its_entry(client: Client
     page = text(client.get(f"{CONSOLE}/fence/"))
     numbers = re.findall(r"<dt[^>]*>([^<]*)</dt><dd>([a-z -]+)", page)
     assert [number for number, _ in numbers] == ["2", "2", "1", "1"]
-    assert "asked of Kafka now" in page
+    assert "queried from Kafka now" in page
     assert "data-focus>Cancel<" in page
     refused = client.post(f"{CONSOLE}/fence/", {"reason": "a zombie", "confirm": "flight"})
     assert (refused.status_code, "The name does not match" in text(refused)) == (400, True)
@@ -114,8 +114,8 @@ def test_numbers_without_kafka_are_those_of_the_tasks_and_it_says_so(client: Cli
     Task.objects.filter(connector="flights", number=1).update(open_since_ms=5)
     flights.refusal = Refused(503, "No worker answers")
     page = text(client.get(f"{CONSOLE}/fence/"))
-    assert "Kafka could not be asked what is open: No worker answers" in page
-    assert "as its tasks last reported" in page
+    assert "Kafka could not be queried for open transactions: No worker answers" in page
+    assert "as last reported by its tasks" in page
     refused = client.post(f"{CONSOLE}/fence/", {"reason": "r", "confirm": "flights"})
     assert (refused.status_code, "No worker answers" in text(refused)) == (503, True)
     assert AuditEntry.objects.get(connector="flights").message == "r. No worker answers"

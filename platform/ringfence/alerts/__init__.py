@@ -1,1 +1,1 @@
-"""Alerts: rules over what the database shows, one incident per cause, messages by webhook, Slack or mail."""
+"""Alerts: rules about the database's state, one incident per cause, and messages by webhook, Slack or mail."""

@@ -1,4 +1,4 @@
-"""Django's registration of the alerts."""
+"""The Django application of the alerts."""
 
 from django.apps import AppConfig
 
@@ -8,7 +8,7 @@ class AlertsConfig(AppConfig):
     label = "alerts"
 
     def ready(self) -> None:
-        # Models can be imported only now.
+        # Models can only be imported here.
         from ringfence.alerts.foreign_records import remember
         from ringfence.projection.signals import foreign_record_found
 

@@ -1,4 +1,6 @@
-"""What each kind of rule looks for, and what follows from it: pure functions from what is seen to incidents."""
+"""The condition of each kind of rule, and the resulting changes of incidents. Pure functions from a
+snapshot to incidents.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +13,7 @@ from ringfence.fencing.topics import record_failures
 
 
 class Kind(StrEnum):
-    """What a rule looks for."""
+    """The condition of a rule."""
 
     FAILED = "failed"
     STALLED = "stalled"
@@ -42,7 +44,7 @@ _MEANINGS = {
 
 
 class What(StrEnum):
-    """The three messages."""
+    """The three kinds of messages."""
 
     FIRING = "firing"
     RESOLVED = "resolved"
@@ -65,10 +67,10 @@ class TaskSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorSnapshot:
-    """`round_failed_ms`: since when the round that its tasks wait for fails; 0 where none does.
+    """round_failed_ms: since when the fencing round that its tasks wait for fails; 0 if none does.
 
-    stalled: as the pages say it, it moves nothing for longer than is usual for it. skipped, dead_letters: of the last
-    hour; bad_since_ms: since when there are some.
+    stalled: as on the pages, nothing was moved for longer than usual. skipped, dead_letters: of the last hour;
+    bad_since_ms: since when there are any.
     """
 
     name: str
@@ -85,7 +87,7 @@ class ConnectorSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """A failure that lasts, see `alerts.episodes`. `began_ms`, `failed_ms`: of its first and its newest failure."""
+    """A failure that lasts, see `alerts.episodes`. began_ms, failed_ms: of its first and its newest failure."""
 
     subject: str
     connector: str
@@ -97,7 +99,7 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class OverLimit:
-    """A metric of a source that is above its limit since then, and what to say of it."""
+    """A source metric that is above its limit since then, and its description."""
 
     connector: str
     subject: str
@@ -107,7 +109,7 @@ class OverLimit:
 
 @dataclass(frozen=True, slots=True)
 class ForeignRecords:
-    """Records of the config topic about one connector ("" for none) that no leader wrote. `summary`: of the newest."""
+    """Records of the config topic about one connector ("" for none) that no leader wrote. summary: of the newest."""
 
     connector: str
     count: int
@@ -117,9 +119,9 @@ class ForeignRecords:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSnapshot:
-    """The cluster at one moment. `leaderless_ms`: since when no worker leads; 0 where one does.
+    """The cluster at one moment. leaderless_ms: since when there is no leader; 0 if there is one.
 
-    `topics_lost`: why the cluster stands still since `topics_lost_ms`, "" where it does not.
+    topics_lost: why the cluster has stopped since `topics_lost_ms`, "" if it has not.
     """
 
     now_ms: int
@@ -135,7 +137,7 @@ class ClusterSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A rule. `id` tells it apart."""
+    """A rule. id: identifies it."""
 
     id: int
     kind: Kind
@@ -145,7 +147,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a rule has found: `subject` names the cause, the same as long as it is the same cause."""
+    """A cause that a rule has found. subject: names the cause, and stays the same as long as the cause does."""
 
     subject: str
     connector: str
@@ -156,23 +158,21 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What to open and what to close; what is open and still found changes nothing."""
+    """The incidents to open and to close. An open incident that is found again does not change."""
 
     opened: Mapping[tuple[int, str], Finding] = field(default_factory=dict)
     resolved: frozenset[tuple[int, str]] = frozenset()
 
 
 def changes(are_open: Iterable[tuple[int, str]], found: Mapping[tuple[int, str], Finding]) -> Changes:
-    """`are_open`, and the keys of `found`: (rule, subject). One incident per cause, whatever it does in the
-    meantime.
-    """
+    """Compare open incidents with findings, both by (rule, subject). A lasting cause stays one incident."""
     known = frozenset(are_open)
     new = {key: one for key, one in found.items() if key not in known}
     return Changes(new, known - found.keys())
 
 
 def look(rules: Iterable[Asked], seen: ClusterSnapshot) -> dict[tuple[int, str], Finding]:
-    """What the rules find, by (rule, subject)."""
+    """Return the findings of the rules, by (rule, subject)."""
     return {(rule.id, one.subject): one for rule in rules for one in _LOOK[rule.kind](rule, seen)}
 
 
@@ -183,7 +183,7 @@ def _lasts(rule: Asked, seen: ClusterSnapshot, since_ms: int) -> bool:
 def last_error(trace: str) -> str:
     """Return the last error in a Python trace; "" for an empty trace.
 
-    A class with a package is left out. One of Python's own stays: `KeyError: 'id'` says more than `'id'`.
+    A class with a package is left out. A built-in class stays: `KeyError: 'id'` is clearer than `'id'`.
     """
     error = record_failures.error_of(trace)
     name, message = split_class(error)
@@ -197,18 +197,18 @@ def _find_failed(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
 
 
 def _find_stalled(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
-    """With 0 seconds: longer than is usual for the connector. Else: a task that has read nothing for so long."""
+    """With 0 seconds: longer than usual for the connector. Otherwise: a task that has read nothing for that long."""
     if rule.seconds == 0:
         for one in seen.connectors:
             if one.stalled and matches(rule.pattern, one.name):
-                said = f"Connector {one.name} runs, but moves nothing for longer than is usual for it"
+                said = f"Connector {one.name} runs, but has moved nothing for longer than usual"
                 yield Finding(f"connector {one.name}", one.name, said)
         return
     resting = {one.name for one in seen.connectors if one.target != "RUNNING"}
     for task in seen.tasks:
         if task.state != "RUNNING" or task.connector in resting or not matches(rule.pattern, task.connector):
             continue
-        # Since it runs, where it has read nothing yet: what an attempt before it read does not count.
+        # If it has read nothing yet, since its start: reads of earlier attempts do not count.
         if _lasts(rule, seen, max(task.polled_ms, task.since_ms)):
             subject = f"task {task.connector}-{task.number}"
             said = f"Task {task.number} of {task.connector} runs, and has read nothing for {rule.seconds} s"
@@ -220,7 +220,7 @@ def _find_bad_records(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
         bad = one.skipped + one.dead_letters
         if bad and _lasts(rule, seen, one.bad_since_ms) and matches(rule.pattern, one.name):
             told = f"Connector {one.name} could not process {write_count(bad, 'record')} in the last hour"
-            fate = f"{one.dead_letters} went to its dead letter queue, {one.skipped} nowhere"
+            fate = f"{one.dead_letters} went to its dead letter queue, {one.skipped} were skipped"
             yield Finding(f"connector {one.name}", one.name, f"{told}: {fate}")
 
 
@@ -277,5 +277,5 @@ _PAUSES_S = (5, 10, 20, 40, 80, 160, 320, 640, 1280)
 
 
 def pause_ms(tries: int) -> int | None:
-    """How long to wait after this many failed tries; None: given up, after about 40 minutes."""
+    """Return the pause after this many failed tries; None to give up, after about 40 minutes."""
     return _PAUSES_S[tries - 1] * 1000 if tries <= len(_PAUSES_S) else None

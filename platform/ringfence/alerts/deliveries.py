@@ -1,7 +1,8 @@
-"""Deliveries: begun with their incident, handed to Celery when due, tried, and tried again after growing pauses.
+"""Deliveries: created with their incident, handed to Celery when due, and retried with growing pauses.
 
-All of it stands in the database: when Redis loses a message, or the worker that tries it dies, it is handed out again.
-So a destination may get a message twice, never none while it answers; `X-Ringfence-Delivery` tells copies.
+Their state is in the database: if Redis loses a message, or the worker dies during a try, the delivery is handed out
+again. So a destination may get a message twice, but misses none while it answers. `X-Ringfence-Delivery` identifies
+copies.
 """
 
 import json
@@ -33,7 +34,7 @@ def now_ms() -> int:
 
 
 def message_of(incident: Incident, what: What) -> dict[str, Any]:
-    """What is sent, as JSON."""
+    """Return the JSON message."""
     return {
         "what": what.value,
         "rule": incident.rule_name,
@@ -51,7 +52,7 @@ def message_of(incident: Incident, what: What) -> dict[str, Any]:
 
 
 def begin(destination: Destination, body: Mapping[str, Any], incident: Incident | None, now: int) -> Delivery:
-    """A message that is due now."""
+    """Create a delivery that is due now."""
     return Delivery.objects.create(
         incident=incident,
         destination=destination,
@@ -64,7 +65,7 @@ def begin(destination: Destination, body: Mapping[str, Any], incident: Incident 
 
 
 def due(now: int) -> list[int]:
-    """What shall be handed to Celery now; each is handed again only after a while. Of the lost ones, too."""
+    """Return the deliveries to hand to Celery now, including lost ones. Each is handed out again only after a while."""
     lost = Delivery.objects.filter(state=UNDER_WAY, handed_ms__lte=now - _LOST_MS)
     lost.update(state=WAITING)
     waiting = Delivery.objects.filter(state=WAITING, due_ms__lte=now, handed_ms__lte=now - _HANDED_MS).order_by("pk")
@@ -74,7 +75,7 @@ def due(now: int) -> list[int]:
 
 
 def _behind(one: Delivery) -> bool:
-    """A resolve message comes after its incident's other ones."""
+    """Return whether it must wait: a resolve message follows its incident's other messages."""
     if one.what != What.RESOLVED:
         return False
     earlier = Delivery.objects.filter(incident=one.incident_id, destination=one.destination_id, pk__lt=one.pk)
@@ -82,12 +83,12 @@ def _behind(one: Delivery) -> bool:
 
 
 def attempt(number: int, sender: Send = send) -> str:
-    """One try of a delivery that is due; the state that it has then, "" where it is not due (any more)."""
+    """Make one try of a due delivery. Returns its new state, "" if it is not due (any more)."""
     now = now_ms()
     with transaction.atomic():
         mine = Delivery.objects.filter(pk=number, state=WAITING, due_ms__lte=now).update(state=UNDER_WAY, handed_ms=now)
     if not mine:
-        return ""  # another message about the same delivery came first
+        return ""  # another Celery message about the same delivery came first
     row = Delivery.objects.select_related("destination").get(pk=number)
     to = row.destination
     if to is None or not (to.enabled or row.what == What.TEST):

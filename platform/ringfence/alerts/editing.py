@@ -1,4 +1,4 @@
-"""Making and changing rules and destinations: what pages and API share. ValueError says what is wrong, for people."""
+"""Creating and changing rules and destinations, for pages and API. Raises ValueError with a message for the user."""
 
 import secrets
 from collections.abc import Mapping
@@ -26,21 +26,21 @@ DESTINATION_FIELDS = ("name", "kind", "url", "secret", "recipients", "enabled")
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A destination, and the secret that was made for it, which is shown this once; "" where none was."""
+    """A destination with its generated secret, which is shown only now; "" if none was generated."""
 
     row: Destination
     secret: str = ""
 
 
 def describe_rule(row: Rule) -> dict[str, Any]:
-    """As API and audit trail show it."""
+    """Return the format of API and audit trail."""
     names = sorted(one.name for one in row.destinations.all())
     fields = ("name", "kind", "pattern", "seconds", "enabled")
     return {"id": row.pk, **{name: getattr(row, name) for name in fields}, "destinations": names}
 
 
 def describe_destination(row: Destination) -> dict[str, Any]:
-    """As API and audit trail show it: without its address' path and its secret."""
+    """Return the format of API and audit trail, without the path of the address and the secret."""
     recipients = _recipients(row.recipients)
     secret = HIDDEN if row.secret else ""
     return {
@@ -50,7 +50,7 @@ def describe_destination(row: Destination) -> dict[str, Any]:
 
 
 def save_rule(values: Mapping[str, Any], row: Rule | None = None) -> Rule:
-    """A new rule, or all of an old one's fields again."""
+    """Save a new rule, or replace all fields of an existing one."""
     row = row or Rule()
     row.name = _name(values, Rule, row.pk)
     row.kind = _one_of(values.get("kind"), [kind.value for kind in Kind], "kind")
@@ -70,7 +70,9 @@ def save_rule(values: Mapping[str, Any], row: Rule | None = None) -> Rule:
 
 
 def save_destination(values: Mapping[str, Any], row: Destination | None = None) -> Made:
-    """A new destination, or all of an old one's fields again; a hidden address or secret keeps what is stored."""
+    """Save a new destination, or replace all fields of an existing one. A masked address or secret keeps
+    the stored value.
+    """
     row, made = row or Destination(), ""
     row.name = _name(values, Destination, row.pk)
     row.kind = _one_of(values.get("kind"), KINDS, "kind")
@@ -87,12 +89,14 @@ def save_destination(values: Mapping[str, Any], row: Destination | None = None) 
 
 
 def delete(row: Rule | Destination) -> None:
-    """A deleted rule's open incidents are resolved at the next look. Deliveries stay, as history."""
+    """Delete a rule or destination. Open incidents of a deleted rule are resolved at the next evaluation; deliveries
+    are kept.
+    """
     row.delete()
 
 
 def begin_test(row: Destination) -> Delivery:
-    """One message that is tried once, also where the destination is disabled."""
+    """Create a test message, which is tried once, even if the destination is disabled."""
     now = deliveries.now_ms()
     body = {
         "what": What.TEST.value, "rule": "test", "kind": "test", "incident": None, "subject": "test", "connector": "",
@@ -129,7 +133,7 @@ def _seconds(value: object) -> int:
 
 def _flag(value: object) -> bool:
     if not isinstance(value, bool):
-        raise ValueError("enabled must be true or false")  # noqa: TRY004 - what is wrong is said in one kind of error
+        raise ValueError("enabled must be true or false")  # noqa: TRY004 - all invalid values raise the same kind of error
     return value
 
 
@@ -148,7 +152,7 @@ def _url(value: object, stored: str, shown: str) -> str:
 
 
 def _literal_only(host: str, _port: int) -> list[str]:
-    """Names are looked up when something is sent; here only what stands in the address itself can be refused."""
+    """Host names are resolved when a message is sent; here, only literal IP addresses can be refused."""
     try:
         return [str(ip_address(host))]
     except ValueError:
@@ -156,14 +160,14 @@ def _literal_only(host: str, _port: int) -> list[str]:
 
 
 def _secret(value: object, stored: str) -> tuple[str, str]:
-    """The secret to keep, and the one that was made."""
+    """Return the secret to store, and the generated one, if any."""
     if value in (None, "", HIDDEN):
         if stored:
             return stored, ""
         made = secrets.token_urlsafe(32)
         return made, made
     if not isinstance(value, str) or not _SHORTEST_SECRET <= len(value) <= 500:
-        raise ValueError(f"secret must have {_SHORTEST_SECRET} to 500 characters, or be empty: then one is made")
+        raise ValueError(f"secret must have {_SHORTEST_SECRET} to 500 characters, or be empty to generate one")
     return value, ""
 
 

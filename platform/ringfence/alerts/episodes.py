@@ -1,7 +1,8 @@
-"""Failures as episodes: one lasts over automatic restarts, until records flow again or the connector is at rest. Pure.
+"""Failures as episodes: an episode spans automatic restarts, until records flow again or the connector is at rest.
+Pure.
 
-A failed task runs for some seconds after each automatic restart, into the same record. To call that resolved would be
-wrong, and to measure a rule's "for 60 s" from the newest failure would be late.
+After each automatic restart, a failed task runs for some seconds until it reaches the same record again. That must not
+count as resolved, and a rule's "for 60 s" must not start again with the newest failure.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,24 +12,24 @@ from typing import Final
 from ringfence.alerts.conditions import ClusterSnapshot, ConnectorSnapshot, Episode, TaskSnapshot, last_error
 
 STABLE_MS: Final = 600_000
-"""Who has run for so long without failing has recovered, though its source may have had nothing to read."""
+"""After running for this long without a failure, a subject has recovered, even if its source had nothing to read."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """A connector or task as an episode sees it."""
+    """A connector or task in an episode."""
 
     name: str
     connector: str
     failed: bool
     since_ms: int
     recovered_ms: int
-    """When it last did what it is for, 0 where it does not now."""
+    """When it last did its work, 0 if it is not doing so now."""
     summary: str
 
 
 def follow(held: Mapping[str, Episode], seen: ClusterSnapshot) -> dict[str, Episode]:
-    """The episodes after one more look, by subject. What is gone, or at rest because somebody asked for it, is over."""
+    """Return the updated episodes, by subject. An episode ends when its subject is removed or intentionally at rest."""
     episodes: dict[str, Episode] = {}
     for subject in _subjects(seen):
         before = held.get(subject.name)
@@ -54,7 +55,7 @@ def _is_over(before: Episode, subject: _Subject, now_ms: int) -> bool:
 
 
 def _subjects(seen: ClusterSnapshot) -> Iterator[_Subject]:
-    """Those that shall run."""
+    """Yield the connectors and tasks that should run."""
     asked = {one.name for one in seen.connectors if one.target == "RUNNING"}
     tasks = [task for task in seen.tasks if task.connector in asked]
     flowing: dict[str, int] = {}

@@ -1,4 +1,6 @@
-"""The rules looked at, now and then, by one worker: whose turn it is stands in the database, and so do incidents."""
+"""The evaluation of rules, periodically, by one worker at a time. The database stores whose turn it is,
+and the incidents.
+"""
 
 import logging
 import threading
@@ -41,7 +43,9 @@ Leads = Callable[[], bool | None]
 
 
 def my_turn(holder: str, now: int) -> bool:
-    """Whether this process looks at the rules now: it did last, or whoever did has been silent for a while."""
+    """Return whether this process evaluates now: it was the last to do so, or the last one has been
+    silent for a while.
+    """
     if Turn.objects.filter(pk=1, holder=holder).update(until_ms=now + TURN_MS):
         return True
     if Turn.objects.filter(pk=1, until_ms__lt=now).update(holder=holder, until_ms=now + TURN_MS):
@@ -51,7 +55,7 @@ def my_turn(holder: str, now: int) -> bool:
 
 
 def idle() -> bool:
-    """Nothing is to be looked at, closed or sent."""
+    """Return whether there is nothing to evaluate, close or send."""
     return not (
         Rule.objects.filter(enabled=True).exists()
         or Incident.objects.filter(resolved_ms=0).exists()
@@ -60,7 +64,7 @@ def idle() -> bool:
 
 
 def see(kinds: Iterable[Kind], now: int, leaderless_ms: int) -> ClusterSnapshot:
-    """What the rules need of the database: four queries for any number of connectors. Secrets are masked."""
+    """Read the snapshot for the rules: four queries for any number of connectors. Secrets are masked."""
     wanted = frozenset(kinds)
     of_cluster = {Kind.NO_LEADER, Kind.TOPIC_LOST, Kind.FOREIGN_RECORD}
     rows = list(Connector.objects.filter(known=True)) if wanted - of_cluster else []
@@ -89,7 +93,7 @@ def see(kinds: Iterable[Kind], now: int, leaderless_ms: int) -> ClusterSnapshot:
             trace = ""
             if task.trace:
                 name = task.connector
-                settings[name] = settings.get(name) or by_name[name].settings  # decrypted only where it is needed
+                settings[name] = settings.get(name) or by_name[name].settings  # decrypted only if needed
                 trace = masker.scrub(task.trace, {**settings[name], **task.settings})
             live = task.live_generation == task.generation and task.live_attempt == task.attempt
             polled_ms, open_ms, committed_ms = (
@@ -110,7 +114,9 @@ def see(kinds: Iterable[Kind], now: int, leaderless_ms: int) -> ClusterSnapshot:
 
 
 def _find_over_limits(names: Iterable[str], now: int) -> Iterator[OverLimit]:
-    """What tasks have last said of their sources. A task that has failed since counts: nobody mends it by failing."""
+    """Yield the metrics above their limits, from the tasks' last reports. They count even if the task
+    has failed since.
+    """
     rows = Task.objects.filter(known=True, connector__in=names, measures__contains='"over_since_ms"')
     for task in rows.only("connector", "number", "measures").order_by("connector", "number"):
         for one in metrics_of([task], now, fresh=False):
@@ -122,7 +128,7 @@ def _find_over_limits(names: Iterable[str], now: int) -> Iterator[OverLimit]:
 
 
 def step(now: int, leaderless_ms: int = 0) -> Changes:
-    """Look once: open, close, and begin the messages about it, all in one transaction."""
+    """Evaluate once: open and close incidents, and create their messages, all in one transaction."""
     rules = {rule.pk: rule for rule in Rule.objects.filter(enabled=True)}
     asked = [Asked(rule.pk, Kind(rule.kind), rule.pattern, rule.seconds) for rule in rules.values()]
     seen = see((rule.kind for rule in asked), now, leaderless_ms)
@@ -142,7 +148,7 @@ def step(now: int, leaderless_ms: int = 0) -> Changes:
 
 
 def _follow(seen: ClusterSnapshot) -> dict[str, Episode]:
-    """The episodes of failures after this look, as the database keeps them."""
+    """Update the episodes of failures in the database, and return them."""
     fields = ("subject", "connector", "began_ms", "failed_ms", "failures", "summary")
     held = {values[0]: Episode(*values) for values in EpisodeRow.objects.values_list(*fields)}
     now = follow(held, seen)
@@ -157,7 +163,7 @@ def _follow(seen: ClusterSnapshot) -> dict[str, Episode]:
 
 
 def _keep(incident: Incident, found: Finding, now: int, quiet: bool) -> None:
-    """It goes on: how many failures by now, and what a silence has held back."""
+    """Update an open incident: its number of failures, and the messages that a silence has withheld."""
     if found.failures != incident.failures:
         incident.failures, incident.summary = found.failures, found.summary[:1000]
         incident.save(update_fields=["failures", "summary"])
@@ -199,7 +205,7 @@ def _resolve(incident: Incident, now: int) -> None:
 
 
 def prune(now: int) -> None:
-    """Drop what is too old to be shown; open incidents stay."""
+    """Delete what is too old to be shown. Open incidents stay."""
     Incident.objects.filter(resolved_ms__gt=0, resolved_ms__lt=now - KEPT_MS).delete()
     Delivery.objects.filter(incident=None, created_ms__lt=now - KEPT_MS).delete()
     Silence.objects.filter(until_ms__lt=now - KEPT_MS).delete()
@@ -207,25 +213,25 @@ def prune(now: int) -> None:
 
 
 class Evaluator:
-    """A worker's thread: looks at the rules while it is its turn."""
+    """The thread of a worker that evaluates the rules when it is its turn."""
 
     def __init__(self, holder: str, hand: Hand, leads: Leads) -> None:
-        """`hand`: a delivery's number, to Celery; `leads`: whether some worker leads, None: unknown."""
+        """hand: passes a delivery's number to Celery; leads: whether some worker leads, None if unknown."""
         self._holder = holder
         self._hand = hand
         self._leads = leads
         self._leaderless_ms = 0
 
     def run(self, stop: threading.Event) -> None:
-        """Until `stop`."""
+        """Run until `stop`."""
         while not stop.wait(EVERY_SECONDS):
             try:
                 self.once(deliveries.now_ms())
             except DatabaseError as error:
-                log.warning("Alerts are not looked at, the database does not answer: %s", error)
+                log.warning("Alerts are not evaluated, the database does not answer: %s", error)
 
     def once(self, now: int) -> None:
-        """One look, if anything is to be looked at and it is this worker's turn."""
+        """Evaluate once, if there is something to evaluate and it is this worker's turn."""
         if idle() or not my_turn(self._holder, now):
             return
         self._ask_who_leads(now)
@@ -239,5 +245,5 @@ class Evaluator:
             self._leaderless_ms = 0
             return
         leads = self._leads()
-        if leads is not None:  # else nobody can tell now, and what was known stays
+        if leads is not None:  # otherwise it is unknown now, and the last known value stays
             self._leaderless_ms = 0 if leads else self._leaderless_ms or now

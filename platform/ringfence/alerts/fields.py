@@ -1,4 +1,4 @@
-"""A string that is encrypted in the database, and clear in Python."""
+"""A string field that is encrypted in the database, and clear text in Python."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +16,10 @@ else:
 
 
 class EncryptedTextField(_TextField):
-    """Cannot be searched for. To migrations it is a TextField, which it is to the database."""
+    """It cannot be searched. Migrations and the database treat it as a TextField."""
 
     def from_db_value(self, value: str | None, *_: object) -> str | None:
-        """Raises `NoKey`."""
+        """Decrypt the value. Raises `NoKey`."""
         return None if value is None else decrypt_text(value, ABOUT)
 
     def get_prep_value(self, value: Any) -> Any:

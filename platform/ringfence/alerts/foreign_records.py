@@ -1,6 +1,6 @@
-"""Records of the config topic that no leader wrote, kept so that each raises one alert.
+"""Records of the config topic that no leader wrote, stored so that each raises one alert.
 
-A leader reports those that it finds whenever its term begins; a record that is known already is not new by that.
+Every leader reports them at the beginning of its term; a record that is already known does not count as new.
 """
 
 from collections.abc import Iterator
@@ -10,18 +10,18 @@ from ringfence.alerts.conditions import ForeignRecords
 from ringfence.alerts.models import ForeignRecord
 
 RECENT_MS: Final = 24 * 3600 * 1000
-"""An incident ends when no new record has come for so long: nothing shows that people have looked."""
+"""An incident ends if no new record has come for this long, because nothing shows whether it was handled."""
 
 
 def remember(connector: str, message: str, offset: int, key: str, time_ms: int, **_: object) -> None:
-    """The receiver of `foreign_record_found`."""
+    """Store a record. The receiver of `foreign_record_found`."""
     ForeignRecord.objects.get_or_create(
         offset=offset, key=key, defaults={"connector": connector, "message": message, "time_ms": time_ms}
     )
 
 
 def list_recent(now_ms: int) -> Iterator[ForeignRecords]:
-    """By connector: those since the last day in which none came."""
+    """Yield the records by connector, back to the last day in which none came."""
     by_connector: dict[str, list[ForeignRecord]] = {}
     for row in ForeignRecord.objects.filter(time_ms__gte=now_ms - RECENT_MS).order_by("time_ms", "offset"):
         by_connector.setdefault(row.connector, []).append(row)
@@ -31,5 +31,5 @@ def list_recent(now_ms: int) -> Iterator[ForeignRecords]:
 
 
 def prune(before_ms: int) -> None:
-    """Forget what is older."""
+    """Delete older records."""
     ForeignRecord.objects.filter(time_ms__lt=before_ms).delete()

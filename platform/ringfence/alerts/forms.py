@@ -1,4 +1,4 @@
-"""The forms of the pages; what they mean is checked in `alerts.editing`, as for the API."""
+"""The forms of the pages. Like the API's input, their values are validated in `alerts.editing`."""
 
 from typing import Any
 
@@ -8,11 +8,11 @@ from ringfence.alerts.conditions import Kind
 from ringfence.alerts.models import Destination
 from ringfence.alerts.senders import KINDS, MAIL, SLACK, WEBHOOK
 
-_KIND_WORDS = {"webhook": "Webhook (JSON, signed)", "slack": "Slack or what takes its messages", "mail": "Mail"}
+_KIND_WORDS = {"webhook": "Webhook (JSON, signed)", "slack": "Slack or compatible", "mail": "Mail"}
 
 
 class RuleForm(forms.Form):
-    """What to look for, where, and whom to tell."""
+    """The condition, the connectors, and the destinations."""
 
     name = forms.CharField(max_length=100)
     kind = forms.ChoiceField(label="Alert when", choices=[(kind.value, kind.meaning) for kind in Kind])
@@ -21,7 +21,7 @@ class RuleForm(forms.Form):
     )
     seconds = forms.IntegerField(
         label="For at least (seconds)", initial=60, min_value=0,
-        help_text="How long it must last. 0 for a stall: longer than is usual for the connector.",
+        help_text="How long it must last. 0 for a stall: longer than usual for the connector.",
     )  # fmt: skip
     destinations = forms.MultipleChoiceField(
         label="Tell", required=False, widget=forms.CheckboxSelectMultiple, help_text="None: incidents are only listed."
@@ -37,23 +37,23 @@ class RuleForm(forms.Form):
 
 
 def _of(*kinds: str, **attributes: str) -> dict[str, str]:
-    """Attributes of a field that only these kinds have: the style sheet shows it where one of them is chosen."""
+    """Return the attributes of a field that only these kinds have: the style sheet shows it only for them."""
     return {"data-kinds": " ".join(kinds), **attributes}
 
 
 class DestinationForm(forms.Form):
-    """Where messages go."""
+    """The address that messages are sent to."""
 
     name = forms.CharField(max_length=100)
     kind = forms.ChoiceField(choices=[(kind, _KIND_WORDS[kind]) for kind in KINDS])
     url = forms.CharField(
         label="Address", required=False, max_length=2000,
         widget=forms.TextInput(attrs=_of(WEBHOOK, SLACK, autocomplete="off")),
-        help_text="It is hidden once it is stored; left hidden, it is kept.",
+        help_text="It is hidden once stored. If you leave it hidden, it is kept.",
     )  # fmt: skip
     secret = forms.CharField(
         required=False, max_length=500, widget=forms.PasswordInput(attrs=_of(WEBHOOK, autocomplete="new-password")),
-        help_text="Signs the messages. Empty: what is stored is kept, or one is made and shown once.",
+        help_text="Signs the messages. Empty: the stored one is kept, or one is generated and shown once.",
     )  # fmt: skip
     recipients = forms.CharField(
         required=False, max_length=2000, widget=forms.TextInput(attrs=_of(MAIL)),

@@ -1,7 +1,7 @@
-"""Where a message may be sent: no way into private networks through a webhook's address (SSRF).
+"""Restricts where messages may be sent, so that a webhook's address gives no access to private networks (SSRF).
 
-The name is looked up here, every address that it has must be allowed, and the connection goes to one of these very
-addresses: a name that changes its mind between the check and the connection changes nothing.
+The name is resolved here, each of its addresses must be allowed, and the connection goes to one of these same
+addresses. So a name that resolves differently later (DNS rebinding) has no effect.
 """
 
 import ipaddress
@@ -17,12 +17,12 @@ Resolve = Callable[[str, int], Iterable[str]]
 
 
 class Refused(Exception):
-    """A message is not sent there. The message is for people, and holds the host's name at most."""
+    """The address is not allowed. The message is for users, and contains at most the host's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """`private`: addresses of private networks; `loopback`: this very machine. Both are shut by default."""
+    """private: addresses of private networks; loopback: this machine. Both are forbidden by default."""
 
     private: bool = False
     loopback: bool = False
@@ -30,7 +30,7 @@ class Allowed:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where to connect, and by which name."""
+    """The address to connect to, and the host name."""
 
     scheme: str
     host: str
@@ -40,7 +40,7 @@ class Target:
 
     @property
     def url(self) -> str:
-        """The address in the place of the name."""
+        """The URL with the address in place of the name."""
         literal = f"[{self.address}]" if ":" in self.address else self.address
         return f"{self.scheme}://{literal}:{self.port}{self.path}"
 
@@ -56,7 +56,7 @@ def _look_up(host: str, port: int) -> list[str]:
 
 
 def check_form(url: str) -> None:
-    """Raise `Refused` for what is no http(s) address; nothing is looked up."""
+    """Raise `Refused` unless it is an http(s) URL. Nothing is resolved."""
     try:
         parts = urlsplit(url)
         _ = parts.port
@@ -68,14 +68,14 @@ def check_form(url: str) -> None:
         raise Refused("The address names no host: write it as https://host/path")
     if parts.username or parts.password:
         raise Refused(
-            "A name and password in the address are not taken: put a token into the path or use the signature"
+            "A name and password in the address are not accepted: put a token into the path or use the signature"
         )
     if any(ord(character) <= 32 or ord(character) == 127 for character in url):
-        raise Refused("The address holds spaces or control characters")
+        raise Refused("The address contains spaces or control characters")
 
 
 def target(url: str, allowed: Allowed, resolve: Resolve = _look_up) -> Target:
-    """Where to connect for this address. Raises `Refused`."""
+    """Resolve and check the URL. Returns where to connect. Raises `Refused`."""
     check_form(url)
     parts = urlsplit(url)
     host = str(parts.hostname)
@@ -83,7 +83,7 @@ def target(url: str, allowed: Allowed, resolve: Resolve = _look_up) -> Target:
     try:
         found = list(dict.fromkeys(resolve(host, port)))
     except (OSError, UnicodeError):
-        raise Refused(f"The host {host} cannot be found: look at its name and at this machine's DNS") from None
+        raise Refused(f"The host {host} cannot be found: check its name and this machine's DNS") from None
     if not found:
         raise Refused(f"The host {host} has no address")
     for each in found:

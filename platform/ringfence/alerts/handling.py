@@ -1,4 +1,4 @@
-"""What people do about incidents: acknowledge one, silence a connector, end a silence. For pages, API and client."""
+"""User actions on incidents: acknowledge one, silence a connector, end a silence. For pages, API and client."""
 
 from collections.abc import Mapping
 
@@ -13,13 +13,14 @@ _LONGEST_WHY = 1000
 
 
 def may_operate(who: Principal, connector: str) -> bool:
-    """Whether `who` may act on what concerns the connector ("": all of them, and the cluster)."""
+    """Return whether `who` may act on the connector's incidents ("": all connectors, and the cluster)."""
     return who.may(Verb.OPERATE, connector) if connector else who.may_everywhere(Verb.OPERATE)
 
 
 def acknowledge(one: Incident, who: Principal) -> Mapping[str, object] | None:
-    """Somebody is on it: the badge counts it no more. Answers what the audit trail keeps, None where somebody else was
-    first: that one counts."""
+    """Acknowledge an incident, so that the badge no longer counts it. Returns the data for the audit trail, None if
+    another user was first: only the first acknowledgement counts.
+    """
     if one.acknowledged_ms:
         return None
     one.acknowledged_ms, one.acknowledged_by = now_ms(), who.name
@@ -28,13 +29,13 @@ def acknowledge(one: Incident, who: Principal) -> Mapping[str, object] | None:
 
 
 def silence(connector: str, hours: object, why: object, who: Principal) -> Silence:
-    """Send nothing about the connector for so long. Raises ValueError for what is not right."""
+    """Send nothing about the connector for that long. Raises ValueError for invalid values."""
     text = str(hours)
     if isinstance(hours, bool) or not (text.isascii() and text.isdigit() and 0 < int(text[:9]) <= LONGEST_HOURS):
         raise ValueError(f"hours must be an integer from 1 to {LONGEST_HOURS}. Nothing was silenced.")
     reason = why.strip() if isinstance(why, str) else ""
     if not reason or len(reason) > _LONGEST_WHY:
-        raise ValueError("Say why, in up to 1,000 characters. Nothing was silenced.")
+        raise ValueError("Give a reason of up to 1,000 characters. Nothing was silenced.")
     now = now_ms()
     return Silence.objects.create(
         connector=connector, until_ms=now + int(text) * _HOUR_MS, created_ms=now, user=who.name, why=reason
@@ -42,10 +43,10 @@ def silence(connector: str, hours: object, why: object, who: Principal) -> Silen
 
 
 def facts(one: Silence) -> dict[str, object]:
-    """For the audit trail."""
+    """Return the data for the audit trail."""
     return {"connector": one.connector, "until_ms": one.until_ms, "why": one.why}
 
 
 def end(one: Silence) -> None:
-    """Messages go out again, also the first ones of incidents that are still open."""
+    """End a silence: messages are sent again, including the first ones of incidents that are still open."""
     Silence.objects.filter(pk=one.pk, ended_ms=0).update(ended_ms=now_ms())

@@ -1,4 +1,4 @@
-"""Which incidents somebody may see."""
+"""The incidents that a user may see."""
 
 from django.db.models import Q, QuerySet
 
@@ -8,7 +8,7 @@ from ringfence.alerts.models import Incident
 
 
 def incidents(who: Principal) -> QuerySet[Incident]:
-    """Those of connectors that may be seen; those of the cluster for whoever sees anything."""
+    """Return the incidents of visible connectors, and those of the cluster for users who may see any connector."""
     if who.may_everywhere(Verb.VIEW):
         return Incident.objects.all()
     return Incident.objects.filter(Q(connector="") | who.query(Verb.VIEW, "connector"))

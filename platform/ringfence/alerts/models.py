@@ -1,4 +1,4 @@
-"""Rules, where messages go, incidents, and each message with what became of it. Times are milliseconds, 0 for never."""
+"""Rules, destinations, incidents, and each message with its state. Times are milliseconds, 0 for never."""
 
 from typing import ClassVar
 from urllib.parse import urlsplit
@@ -12,7 +12,7 @@ from ringfence.fencing.name_patterns import EVERYTHING
 
 
 class Destination(models.Model):
-    """Where messages go. `url` and `secret` are secrets: only `shown_url` may be shown."""
+    """An address for messages. `url` and `secret` are secrets: display only `shown_url`."""
 
     name = models.CharField(max_length=100, unique=True)
     kind = models.CharField(max_length=16)
@@ -23,7 +23,9 @@ class Destination(models.Model):
 
     @property
     def shown_url(self) -> str:
-        """Scheme and host: the rest of a Slack address is its password, and so may be anybody's."""
+        """Scheme and host only: the rest of a Slack address is its password, and other addresses may
+        contain one as well.
+        """
         if not self.url:
             return ""
         parts = urlsplit(self.url)
@@ -32,7 +34,7 @@ class Destination(models.Model):
 
 
 class Rule(models.Model):
-    """What to look for on the connectors that match `pattern`; `seconds`: how long it must last."""
+    """A condition on the connectors that match `pattern`. seconds: how long it must last."""
 
     name = models.CharField(max_length=100, unique=True)
     kind = models.CharField(max_length=24)
@@ -43,10 +45,10 @@ class Rule(models.Model):
 
 
 class Incident(models.Model):
-    """One cause that a rule has found: open until it is no longer there. `connector`: "" where it concerns all.
+    """One cause that a rule has found, open until it ends. connector: "" if it concerns all.
 
-    `began_ms`: when the cause began, before the rule's time had passed; `failures`: so far. `withheld`: its first
-    messages wait for the end of a silence.
+    began_ms: when the cause began, before the rule's time had passed; failures: so far. withheld: its first messages
+    wait for the end of a silence.
     """
 
     rule = models.ForeignKey(Rule, null=True, on_delete=models.SET_NULL, related_name="incidents")
@@ -71,7 +73,7 @@ class Incident(models.Model):
 
 
 class EpisodeRow(models.Model):
-    """A failure that lasts over automatic restarts, see `alerts.episodes`."""
+    """A failure that spans automatic restarts, see `alerts.episodes`."""
 
     subject = models.TextField(primary_key=True)
     connector = models.TextField()
@@ -95,7 +97,7 @@ class ForeignRecord(models.Model):
 
 
 class Silence(models.Model):
-    """Nothing is sent about `connector` until then; "": about none of them, nor about the cluster."""
+    """Nothing is sent about `connector` until then; "": about all connectors and the cluster."""
 
     connector = models.TextField(default="")
     until_ms = models.BigIntegerField()
@@ -106,7 +108,7 @@ class Silence(models.Model):
 
 
 class Delivery(models.Model):
-    """One message to one destination. `state`: waiting, under way, sent or given up. `due_ms`: of the next try."""
+    """One message to one destination. state: waiting, under way, sent or given up. due_ms: the next try."""
 
     incident = models.ForeignKey(Incident, null=True, on_delete=models.CASCADE, related_name="deliveries")
     destination = models.ForeignKey(Destination, null=True, on_delete=models.SET_NULL, related_name="deliveries")
@@ -130,7 +132,7 @@ class Delivery(models.Model):
 
 
 class Turn(models.Model):
-    """One row: which worker looks at the rules, and until when."""
+    """A single row: which worker evaluates the rules, and until when."""
 
     holder = models.TextField(default="")
     until_ms = models.BigIntegerField(default=0)

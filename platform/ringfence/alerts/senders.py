@@ -1,4 +1,4 @@
-"""One try to send one message. Nothing of an address but its host, and nothing of a secret, is in what they raise."""
+"""Makes one try to send one message. Errors contain nothing of an address except its host, and no secret."""
 
 import hashlib
 import hmac
@@ -22,13 +22,13 @@ SIGNATURE, TIMESTAMP, DELIVERY = "X-Ringfence-Signature", "X-Ringfence-Timestamp
 _SECONDS = 10.0
 _LATER = (408, 409, 425, 429)
 
-# It tells each request's whole address at INFO, and an address may be its own password.
+# At INFO, it logs complete URLs, and an address may contain its own password.
 logging.getLogger("httpx").setLevel(logging.WARNING)
 logging.getLogger("httpcore").setLevel(logging.WARNING)
 
 
 class NotSent(Exception):
-    """A try that failed. `final`: another one would fail alike; `status`: the answer's, 0 where there was none."""
+    """A try that failed. final: another try would fail as well; status: of the answer, 0 if there was none."""
 
     def __init__(self, message: str, *, final: bool = False, status: int = 0) -> None:
         super().__init__(message)
@@ -39,7 +39,7 @@ class NotSent(Exception):
 
 @dataclass(frozen=True, slots=True)
 class To:
-    """A destination, with its secrets in clear."""
+    """A destination, with its secrets in clear text."""
 
     kind: str
     url: str
@@ -48,12 +48,14 @@ class To:
 
 
 def signature(secret: str, timestamp: str, body: bytes) -> str:
-    """`sha256=` and the HMAC of timestamp, a dot and the body, so that an old message cannot be sent again later."""
+    """Return `sha256=` and the HMAC of timestamp, a dot and the body. The timestamp prevents replays of
+    old messages.
+    """
     return "sha256=" + hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
 
 
 def send(to: To, message: Mapping[str, Any], delivery: int) -> int:
-    """Send it once; the answer's status, 250 for mail. Raises `NotSent`."""
+    """Send it once, and return the answer's status, 250 for mail. Raises `NotSent`."""
     match to.kind:
         case "webhook":
             body = json.dumps(dict(message), ensure_ascii=False).encode()
@@ -70,7 +72,7 @@ def send(to: To, message: Mapping[str, Any], delivery: int) -> int:
 
 
 def text_of(message: Mapping[str, Any]) -> str:
-    """The message as one line for people."""
+    """Format the message as one line."""
     word = {"firing": "ALERT", "resolved": "RESOLVED", "test": "TEST"}.get(str(message.get("what")), "")
     return f"[{word}] {message.get('rule', '')}: {message.get('summary', '')}"
 
@@ -91,11 +93,11 @@ def _post(url: str, body: bytes, headers: Mapping[str, str]) -> int:
         **headers,
     }
     try:
-        # No proxy of the environment: it would be asked by name, and nobody would know which address it takes.
+        # No proxy from the environment: it would resolve the name itself, to an unchecked address.
         with httpx.Client(follow_redirects=False, timeout=_SECONDS, trust_env=False) as client:
             request = client.build_request("POST", target.url, content=body, headers=given)
             request.extensions["sni_hostname"] = target.host
-            response = client.send(request, stream=True)  # the answer's body is nobody's business here
+            response = client.send(request, stream=True)  # the answer's body is not read
             status = response.status_code
             response.close()
     except httpx.HTTPError as error:
@@ -104,7 +106,7 @@ def _post(url: str, body: bytes, headers: Mapping[str, str]) -> int:
         return status
     if status < 400:
         raise NotSent(
-            f"{target.host} answered {status}: redirects are not followed, name the last address", status=status
+            f"{target.host} answered {status}: redirects are not followed, use the final address", status=status
         )
     final = status < 500 and status not in _LATER
     raise NotSent(f"{target.host} answered {status}", final=final, status=status)
@@ -123,8 +125,8 @@ def _mail(recipients: tuple[str, ...], message: Mapping[str, Any]) -> int:
     mail = EmailMessage(subject, "\n".join(lines), settings.DEFAULT_FROM_EMAIL, list(recipients))
     try:
         sent = mail.send()
-    except (OSError, ValueError) as error:  # smtplib's errors are OSErrors; its strings name no password
-        raise NotSent(f"The mail server did not take it ({type(error).__name__})") from None
+    except (OSError, ValueError) as error:  # smtplib's errors are OSErrors, and their texts contain no password
+        raise NotSent(f"The mail server did not accept it ({type(error).__name__})") from None
     if not sent:
-        raise NotSent("The mail server did not take it")
+        raise NotSent("The mail server did not accept it")
     return 250

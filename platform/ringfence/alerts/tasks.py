@@ -1,4 +1,4 @@
-"""The alerts' share of a worker: the thread that looks at the rules, and the Celery task that makes one try."""
+"""The alerts in a worker: the thread that evaluates the rules, and the Celery task that makes one try."""
 
 import logging
 import threading
@@ -21,7 +21,7 @@ _task: Callable[..., Callable[[Callable[[int], str]], Any]] = app.task  # Celery
 
 @_task(name=NAME, ignore_result=True)
 def deliver(delivery: int) -> str:
-    """Once, if it is still due. What came of it stands in the database; only the number stands in Redis."""
+    """Try it once, if it is still due. The result is in the database; Redis contains only the number."""
     django_apps.load()
     from ringfence.alerts.deliveries import attempt
 
@@ -29,7 +29,7 @@ def deliver(delivery: int) -> str:
 
 
 def hand(delivery: int) -> None:
-    """Have some worker make the next try. Where Redis is away, it is handed again after a while."""
+    """Have some worker make the next try. If Redis does not answer, it is handed out again after a while."""
     try:
         app.send_task(NAME, kwargs={"delivery": delivery}, queue=QUEUE, retry=False, ignore_result=True)
     except (BrokerError, RedisError, OSError) as error:
@@ -37,7 +37,7 @@ def hand(delivery: int) -> None:
 
 
 def watch(holder: str, leads_here: threading.Event, stop: threading.Event) -> None:
-    """The thread: until `stop`."""
+    """Run the thread until `stop`."""
     django_apps.load()
     from ringfence.alerts.evaluation import Evaluator
 
@@ -45,7 +45,7 @@ def watch(holder: str, leads_here: threading.Event, stop: threading.Event) -> No
 
 
 def watch_alone(holder: str, stop: threading.Event) -> None:
-    """The same without Celery, for a worker that waits for a lost topic: what is due is sent on this very thread."""
+    """Do the same without Celery, for a worker that waits for a lost topic: due messages are sent on this thread."""
     django_apps.load()
     from ringfence.alerts.deliveries import attempt
     from ringfence.alerts.evaluation import Evaluator
@@ -54,7 +54,7 @@ def watch_alone(holder: str, stop: threading.Event) -> None:
 
 
 def _somebody_leads() -> bool | None:
-    """Whether a leader answers; None where Redis is away, which says nothing about it."""
+    """Return whether a leader answers; None if Redis does not answer, so that it is unknown."""
     from ringfence import dispatch, transport
     from ringfence.heartbeats.look import look
     from ringfence.requests.commands import Ping

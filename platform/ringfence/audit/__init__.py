@@ -1,1 +1,1 @@
-"""The audit trail: who changed what, from where, and what came of it."""
+"""The audit trail: who changed what, from where, and with which outcome."""

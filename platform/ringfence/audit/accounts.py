@@ -1,4 +1,6 @@
-"""Accounts, their grants and tokens, as command line and console change them; each change is in the audit trail."""
+"""Accounts, grants and tokens, as changed by the command line and the console. Each change is written to
+the audit trail.
+"""
 
 import getpass
 from collections.abc import Iterable
@@ -18,13 +20,13 @@ from ringfence.fencing.name_patterns import EVERYTHING
 
 
 class AuditCallback(Protocol):
-    """Where a change is told: in an entry of its own, or in that of the request."""
+    """Writes a change to the audit trail, in an entry of its own, or in that of the request."""
 
     def __call__(self, action: str, account: str, *, before: object = None, after: object = None) -> None: ...
 
 
 def by_command_line(action: str, account: str, *, before: object = None, after: object = None) -> None:
-    """By whom: the machine's account that runs the command."""
+    """Write an entry for the operating system's user who runs the command."""
     try:
         by = getpass.getuser()
     except (KeyError, OSError):
@@ -42,7 +44,9 @@ def create(
     *,
     tell: AuditCallback = by_command_line,
 ) -> User:
-    """None for a password: nobody can log in as this account. ValueError or ValidationError say what is wrong."""
+    """Create an account. password: None for an account without a login. Raises ValueError or ValidationError with the
+    reason.
+    """
     with transaction.atomic():
         if not name.strip() or User.objects.filter(username__iexact=name).exists():
             raise ValueError(f"There is an account {name!r} already, or that is not a valid name: choose another")
@@ -72,7 +76,7 @@ def grant(
     *,
     tell: AuditCallback = by_command_line,
 ) -> None:
-    """The same roles and verbs on the same pattern again: the topics are replaced."""
+    """Grant roles and permissions. If the same ones are already granted on that pattern, their topics are replaced."""
     user = find(name)
     with transaction.atomic():
         before = grants_of(user)
@@ -87,7 +91,7 @@ def ungrant(name: str, pattern: str, *, tell: AuditCallback = by_command_line) -
         if not Grant.objects.filter(user=user, pattern=pattern, by_groups=False).delete()[0]:
             if before:
                 raise ValueError(
-                    f"{name} has no grant on {pattern} that an administrator gave: what comes by groups is changed in "
+                    f"{name} has no grant on {pattern} from an administrator: grants by groups are changed in "
                     "RINGFENCE_OIDC_GROUPS_FILE or at the identity provider. See `ringfence users list`"
                 )
             raise ValueError(f"{name} has no grant on {pattern}: see `ringfence users list`")
@@ -95,7 +99,7 @@ def ungrant(name: str, pattern: str, *, tell: AuditCallback = by_command_line) -
 
 
 def set_active(name: str, active: bool, *, tell: AuditCallback = by_command_line) -> None:
-    """A disabled account's sessions and tokens are worth nothing from the next request on."""
+    """Enable or disable an account. A disabled account's sessions and tokens are invalid from the next request on."""
     user = find(name)
     with transaction.atomic():
         user.is_active = active
@@ -113,7 +117,7 @@ def create_token(
     *,
     tell: AuditCallback = by_command_line,
 ) -> str:
-    """The token's text, which is shown this once."""
+    """Create a token, and return its text, which is shown only now."""
     with transaction.atomic():
         row, text = tokens.create(find(name), token, what, pattern, seconds, topics)
         made = {"token": row.pk, "name": token, "what": row.what, "pattern": pattern, "topics": row.topics}
@@ -148,7 +152,7 @@ def _put_password(user: User, password: str | None) -> None:
 def _add_grant(user: User, what: Iterable[str], pattern: str, topics: Iterable[str]) -> None:
     wanted = list(what)
     if not verbs_of(wanted):
-        raise ValueError("Name at least one role or verb")
+        raise ValueError("Name at least one role or permission")
     limit = {"topics": topics_of(topics)}
     Grant.objects.update_or_create(user=user, what=" ".join(wanted), pattern=pattern, by_groups=False, defaults=limit)
 

@@ -1,4 +1,4 @@
-"""Django's registration of the audit trail."""
+"""The Django application of the audit trail."""
 
 from django.apps import AppConfig
 
@@ -9,7 +9,7 @@ class AuditConfig(AppConfig):
     verbose_name = "Audit"
 
     def ready(self) -> None:
-        # Models can be imported only now.
+        # Models can only be imported here.
         from ringfence.audit.receivers import record_ended_transaction, record_foreign_record
         from ringfence.audit.retention import sweep_on_signal
         from ringfence.projection.signals import foreign_record_found, hanging_transaction_ended, housekeeping_due

@@ -1,4 +1,4 @@
-"""What a write may change of a connector, as it stands in the database now."""
+"""The current state of what a write may change of a connector, from the database."""
 
 import json
 from dataclasses import dataclass, field
@@ -9,24 +9,24 @@ from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector, SourceOffset
 
 SHOWN = 200
-"""Source offsets and changed keys that an entry lists at most; it counts them all."""
+"""The most source offsets and changed keys that an entry lists. It counts all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditContext:
-    """`shown`: for the trail, secrets masked, None where there is no such connector. `clear`: only to compare."""
+    """shown: for the trail, with masked secrets, None if there is no such connector. clear: only for comparison."""
 
     shown: dict[str, Any] | None
     clear: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def changed_keys(self, after: "AuditContext") -> list[str]:
-        """The keys whose values differ, secret ones too."""
+        """Return the keys whose values differ, including secret ones."""
         keys = self.clear.keys() | after.clear.keys()
         return sorted(key for key in keys if self.clear.get(key) != after.clear.get(key))[:SHOWN]
 
 
 def facts(verb: Verb, name: str) -> AuditContext:
-    """What the verb's writes change: configuration, wished state, or source offsets."""
+    """Return what writes with this permission change: configuration, target state, or source offsets."""
     row = Connector.objects.filter(name=name, known=True).first()
     if verb in (Verb.OFFSETS, Verb.SHARE_GROUPS):
         return _offsets(name)

@@ -1,4 +1,4 @@
-"""Reading the trail: what somebody may see of it, filtered."""
+"""Reads the trail: the entries that a user may see, filtered."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,10 +13,11 @@ FILTERS = ("user", "connector", "action", "outcome", "address")
 
 
 def entries(who: Principal, filters: Mapping[str, str] | None = None) -> QuerySet[AuditEntry]:
-    """Newest first. `filters`: FILTERS, equal to; `since_ms` and `until_ms` (exclusive). Raises ValueError for others.
+    """Return entries, newest first. filters: exact values of FILTERS, and `since_ms` and `until_ms` (exclusive). Raises
+    ValueError for others.
 
-    The verb `admin` on every connector shows all; anybody else sees what concerns connectors whose configuration they
-    may view, since that stands in the entries.
+    The permission `admin` on every connector shows all entries. Other users see those about connectors whose
+    configuration they may view, because entries contain configurations.
     """
     given = dict(filters or {})
     found: QuerySet[AuditEntry] = AuditEntry.objects.order_by("-time_ms", "-id")

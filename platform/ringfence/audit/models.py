@@ -1,4 +1,4 @@
-"""Audit entries: added, completed once, and never changed or deleted through Django again."""
+"""Audit entries: added, completed once, and after that never changed or deleted through Django."""
 
 from enum import StrEnum
 from typing import Any, ClassVar
@@ -7,7 +7,7 @@ from django.db import models
 
 
 class Outcome(StrEnum):
-    """How a write ended. UNKNOWN: it was asked for, and its outcome is unknown (or not yet)."""
+    """How a write ended. UNKNOWN: it was requested, and its outcome is unknown (or not known yet)."""
 
     DONE = "done"
     REFUSED = "refused"
@@ -16,7 +16,9 @@ class Outcome(StrEnum):
 
     @staticmethod
     def of(status: int) -> "Outcome":
-        """By the HTTP status: 500 and 504 are what a command answers whose outcome is in doubt; 503 changed nothing."""
+        """Return the outcome for an HTTP status. 500 and 504 answer commands with an unknown outcome;
+        503 changed nothing.
+        """
         if status < 400:
             return Outcome.DONE
         if status in (401, 403, 429):
@@ -25,17 +27,17 @@ class Outcome(StrEnum):
 
 
 class AppendOnly(Exception):
-    """Somebody tried to change or delete an audit entry."""
+    """An attempt to change or delete an audit entry."""
 
     def __init__(self) -> None:
-        super().__init__("Audit entries are never changed or deleted: add another one that puts it right.")
+        super().__init__("Audit entries are never changed or deleted: add another one that corrects it.")
 
 
 class EntryQuerySet(models.QuerySet["AuditEntry"]):
-    """Reading, adding, and completing what is not complete."""
+    """Allows reading, adding, and completing incomplete entries."""
 
     def complete(self, number: int, **values: Any) -> bool:
-        """Fill in what came of a write, once: False where that was done already."""
+        """Fill in the result of a write, once. Returns False if that was already done."""
         open_ones = self.filter(pk=number, completed=False)
         return models.QuerySet.update(open_ones, completed=True, **values) == 1
 
@@ -47,11 +49,12 @@ class EntryQuerySet(models.QuerySet["AuditEntry"]):
 
 
 class AuditEntry(models.Model):
-    """One write: written before it is carried out, so that none is missing, and completed after.
+    """One write. The entry is written before the write is carried out, so that none is missing, and completed
+    afterwards.
 
-    `via`: loopback, session, token NAME …; `action`: the verb that it needs, or login and the like; `connector`: ""
-    where it concerns none. `before`, `after`: JSON, secrets masked; `changed`: JSON list of the settings that differ,
-    secrets among them.
+    via: loopback, session, token NAME …; action: the required permission, or login and the like; connector: "" if it
+    concerns none. before, after: JSON with masked secrets; changed: JSON list of the settings that differ, including
+    secret ones.
     """
 
     time_ms = models.BigIntegerField()
@@ -89,6 +92,6 @@ class AuditEntry(models.Model):
 
 
 def prune(before_ms: int, most: int) -> int:
-    """The one exception: entries that are older than the trail is kept for (`history.retention`); how many went."""
+    """The only exception: delete entries older than the retention time (`audit.retention`). Returns how many."""
     old = AuditEntry.objects.filter(time_ms__lt=before_ms).order_by("time_ms").values_list("pk", flat=True)[:most]
     return models.QuerySet.delete(AuditEntry.objects.filter(pk__in=list(old)))[0]

@@ -1,11 +1,11 @@
-"""What the audit trail keeps of what nobody asked for."""
+"""Audit entries about events that no request caused."""
 
 from ringfence.audit import trail
 from ringfence.audit.models import Outcome
 
 
 def record_ended_transaction(connector: str, by: str, message: str, **_: object) -> None:
-    """The receiver of `hanging_transaction_ended`."""
+    """Write an entry. The receiver of `hanging_transaction_ended`."""
     trail.record(
         "end a hanging transaction",
         user="ringfence",
@@ -18,7 +18,7 @@ def record_ended_transaction(connector: str, by: str, message: str, **_: object)
 
 
 def record_foreign_record(connector: str, message: str, **_: object) -> None:
-    """The receiver of `foreign_record_found`."""
+    """Write an entry. The receiver of `foreign_record_found`."""
     trail.record(
         "write to the config topic",
         user="unknown",

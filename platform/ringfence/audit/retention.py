@@ -1,6 +1,6 @@
-"""What only the database keeps, and for how long: versions, snapshots, the audit trail, sessions.
+"""Retention of data that only the database has: versions, snapshots, the audit trail, sessions.
 
-One worker, the one that projects, sweeps every few minutes, a bounded number of rows each time.
+One worker, the one with the projection, deletes a bounded number of rows every few minutes.
 """
 
 from importlib import import_module
@@ -19,7 +19,7 @@ _AT_ONCE = 2000
 
 
 def sweep(now_ms: int) -> int:
-    """Delete what is older than it is to be kept; how many rows that were."""
+    """Delete everything beyond its retention. Returns the number of rows."""
     _note_deletions(now_ms)
     gone = _sweep_versions(limit_of("RINGFENCE_KEEP_VERSIONS"))
     if days := limit_of("RINGFENCE_KEEP_DELETED_DAYS"):
@@ -31,12 +31,12 @@ def sweep(now_ms: int) -> int:
 
 
 def sweep_on_signal(now_ms: int, **_: object) -> None:
-    """The receiver of `housekeeping_due`."""
+    """Run the sweep. The receiver of `housekeeping_due`."""
     sweep(now_ms)
 
 
 def _note_deletions(now_ms: int) -> None:
-    """A connector counts as deleted from the first sweep on that does not find it."""
+    """Note deleted connectors: they count as deleted from the first sweep that does not find them."""
     there = Connector.objects.filter(known=True).values("name")
     DeletedConnector.objects.filter(connector__in=there).delete()
     noted = DeletedConnector.objects.values("connector")
@@ -49,7 +49,9 @@ def _note_deletions(now_ms: int) -> None:
 
 
 def _sweep_versions(keep: int) -> int:
-    """All but the newest `keep` of each connector. Numbers go up by one, so the newest one's tells which are old."""
+    """Delete all but the newest `keep` versions of each connector. Numbers increase by one, so the newest shows which
+    are old.
+    """
     if not keep:
         return 0
     from django.db.models import F, Max

@@ -1,4 +1,4 @@
-"""Which account logs in by single sign-on, and what it may do from now on; each change is in the audit trail."""
+"""The account of a single sign-on login, and its permissions from now on. Each change is written to the audit trail."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -19,8 +19,10 @@ VIA = "single sign-on"
 
 
 def account_for(claims: Claims, settings: OidcSettings, mapping: GroupGrants, address: str) -> User:
-    """The account of whoever proved to be that subject, with what their groups give now, and nothing that former
-    groups gave. A first login makes the account. Raises Refused, after former groups' rights are gone."""
+    """Return the account of the authenticated subject, with the permissions that its current groups give. Those of
+    former groups are removed first, even if the login is then refused. A first login creates the account. Raises
+    `Refused`.
+    """
     issuer, subject = settings.issuer, str(claims["sub"])
     tell = _tells(address)
     groups = groups_of(claims, settings.groups_claim)
@@ -38,10 +40,10 @@ def account_for(claims: Claims, settings: OidcSettings, mapping: GroupGrants, ad
 
 
 def put_group_grants(user: User, wanted: Iterable[GroupGrant], tell: AuditCallback) -> None:
-    """What an account may do by its groups, in the place of what it might before; administrators' grants stay."""
+    """Replace the permissions that an account has by its groups. Grants by administrators stay."""
     wanted = set(wanted)
     with transaction.atomic():
-        User.objects.select_for_update().get(pk=user.pk)  # one login after the other
+        User.objects.select_for_update().get(pk=user.pk)  # one login at a time
         rows = Grant.objects.filter(user=user, by_groups=True)
         if {GroupGrant(row.what, row.pattern, row.topics) for row in rows} == wanted:
             return
@@ -55,13 +57,13 @@ def put_group_grants(user: User, wanted: Iterable[GroupGrant], tell: AuditCallba
 
 
 def link(name: str, issuer: str, subject: str, *, tell: AuditCallback = by_command_line) -> None:
-    """Let this subject of the provider log in as an account that is there. Raises ValueError."""
+    """Let this subject of the provider log in as an existing account. Raises ValueError."""
     user, subject = accounts.find(name), subject.strip()
     if not subject:
         raise ValueError("Name the subject: the provider's `sub`, which a refused login has in the audit trail")
     other = _find(issuer, subject)
     if other is not None:
-        raise ValueError(f"The subject {subject} is the account {other.username} already: unlink that first")
+        raise ValueError(f"The subject {subject} is already linked to account {other.username}: unlink that first")
     if OidcIdentity.objects.filter(issuer=issuer, user=user).exists():
         raise ValueError(f"{name} is linked to another subject of {issuer}: unlink it first")
     with transaction.atomic():
@@ -70,8 +72,9 @@ def link(name: str, issuer: str, subject: str, *, tell: AuditCallback = by_comma
 
 
 def unlink(name: str, issuer: str, *, tell: AuditCallback = by_command_line) -> None:
-    """Nobody of the provider logs in as this account any more: sessions that it began end, and what its groups gave
-    goes. Raises ValueError."""
+    """Remove an account's link: its sessions from that provider end, and permissions by groups are removed. Raises
+    ValueError.
+    """
     user = accounts.find(name)
     row = OidcIdentity.objects.filter(issuer=issuer, user=user).first()
     if row is None:
@@ -104,10 +107,10 @@ def _create(claims: Claims, settings: OidcSettings, wanted: Iterable[GroupGrant]
             f"The provider calls you {name[:150]!r}, and accounts are named with letters, digits and @ . + - _ only. "
             "An administrator can name another claim in RINGFENCE_OIDC_NAME_CLAIM"
         ) from None
-    except (IntegrityError, ValueError):  # made in this very moment, by another login
+    except (IntegrityError, ValueError):  # created concurrently, by another login
         found = _find(settings.issuer, subject)
         if found is None:
-            raise Refused(f"An account {name} was made in this moment. Log in again") from None
+            raise Refused(f"An account {name} was created just now. Log in again") from None
         return found
     return user
 
@@ -115,19 +118,19 @@ def _create(claims: Claims, settings: OidcSettings, wanted: Iterable[GroupGrant]
 def _without_groups(settings: OidcSettings, groups: tuple[str, ...], mapping: GroupGrants) -> str:
     if not mapping:
         return (
-            "You have no account here. An administrator can make one, grant it something and link it to you, or let "
-            "groups give rights with RINGFENCE_OIDC_GROUPS_FILE"
+            "You have no account here. An administrator can create one, grant it permissions and link it to you, or "
+            "let groups give permissions with RINGFENCE_OIDC_GROUPS_FILE"
         )
     if not groups:
         return (
-            f"The provider sent no groups in the claim {settings.groups_claim!r}, and groups give the rights here. An "
-            "administrator can have them sent (a scope in RINGFENCE_OIDC_SCOPES, or a setting of the provider), or "
+            f"The provider sent no groups in the claim {settings.groups_claim!r}, and groups give permissions here. "
+            "An administrator can have them sent (a scope in RINGFENCE_OIDC_SCOPES, or a setting of the provider), or "
             "name another claim in RINGFENCE_OIDC_GROUPS_CLAIM"
         )
     shown = ", ".join(group[:100] for group in groups[:10]) + (" …" if len(groups) > 10 else "")
     return (
-        f"None of your groups gives rights here ({shown}). Ask to be put into one that does, or have an administrator "
-        "add yours to RINGFENCE_OIDC_GROUPS_FILE"
+        f"None of your groups gives permissions here ({shown}). Ask to be added to one that does, or ask an "
+        "administrator to add yours to RINGFENCE_OIDC_GROUPS_FILE"
     )
 
 

@@ -1,4 +1,4 @@
-"""How entries come to be: a draft for every write's request, and single entries for logins and accounts."""
+"""Creates entries: a draft for each writing request, and single entries for logins and accounts."""
 
 import json
 import logging
@@ -26,7 +26,7 @@ def _now_ms() -> int:
 
 
 def record(action: str, *, user: str, via: str, address: str, outcome: Outcome, **more: Any) -> None:
-    """A complete entry; `before` and `after` are any JSON, and hold no secret."""
+    """Write a complete entry. before, after: any JSON, without secrets."""
     for key in ("before", "after"):
         if key in more:
             more[key] = json.dumps(more[key], ensure_ascii=False, default=str)
@@ -43,14 +43,16 @@ def record(action: str, *, user: str, via: str, address: str, outcome: Outcome, 
 
 
 class Draft:
-    """The entries of one request that writes: one for each connector that it is about.
+    """The entries of one writing request: one for each connector that it concerns.
 
-    1 an entry stands in the database before the connector is touched (without a database nothing is written), 2 the
-    view runs, 3 its answer completes the entry. A process that dies between leaves it UNKNOWN, which is what it is.
+    1 an entry is written before the connector is touched (without a database nothing is written), 2 the view runs, 3
+    its answer completes the entry. If the process dies in between, the outcome stays UNKNOWN.
     """
 
     def __init__(self, request: HttpRequest, who: Principal, verb: Verb | None) -> None:
-        """verb: None where the write concerns no connector and needs none; the view names it (`tell`)."""
+        """verb: None if the write concerns no connector and needs no permission; the view then names the
+        action (`tell`).
+        """
         self._verb = verb
         self._common = {
             "user": who.name[:_LONGEST],
@@ -65,7 +67,7 @@ class Draft:
         self.told: dict[str, str] = {}
 
     def about(self, connector: str) -> None:
-        """This connector is about to be changed, or at least somebody asks for it."""
+        """Add this connector: the request is about to change it, or asks to."""
         if connector not in self._entries:
             before = facts(self._verb, connector) if connector and self._verb else _NO_FACTS
             self._entries[connector] = (self._begin(connector, before), before)
@@ -80,16 +82,16 @@ class Draft:
         return int(entry.pk)
 
     def entry_of(self, connector: str) -> int | None:
-        """The number of the entry about this connector."""
+        """Return the number of the entry about this connector."""
         found = self._entries.get(connector)
         return found[0] if found else None
 
     def finish(self, response: HttpResponseBase) -> None:
-        """Complete the entries with what was answered."""
+        """Complete the entries with the answer."""
         message = ". ".join(filter(None, (self.message, _message(response))))
         try:
             if not self._entries:
-                self.about("")  # the view came to none: a body that could not be read
+                self.about("")  # the view reached no connector: the body could not be read
             for connector, (number, before) in self._entries.items():
                 status, said = self.items.get(connector, (response.status_code, message))
                 outcome = Outcome.of(status)
@@ -102,12 +104,12 @@ class Draft:
                     values |= self.told
                 AuditEntry.objects.complete(number, **values)
         except DatabaseError as error:
-            # The write itself is done, and its answer must not say otherwise: the entry stays as it was begun.
+            # The write is done, and its answer must not deny that: the entry stays incomplete.
             log.error("The audit entry of %s could not be completed: %s", self._common["request"], error)  # noqa: TRY400
 
 
 def tell(request: HttpRequest, *, before: object, after: object, action: str = "") -> None:
-    """What a write that concerns no connector changes; any JSON, without secrets. `action`: a name for it."""
+    """Record what a write without a connector changes: any JSON, without secrets. action: its name."""
     draft = getattr(request, "ringfence_draft", None)
     if draft is not None:
         draft.told = {"before": json.dumps(before, ensure_ascii=False), "after": json.dumps(after, ensure_ascii=False)}
@@ -115,27 +117,27 @@ def tell(request: HttpRequest, *, before: object, after: object, action: str = "
 
 
 def came_to(request: HttpRequest, connector: str, status: int, message: str) -> None:
-    """What came of one connector, in a request about many of which each has an outcome of its own."""
+    """Record the outcome for one connector, in a request about many with separate outcomes."""
     draft = getattr(request, "ringfence_draft", None)
     if draft is not None:
         draft.items[connector] = (status, message)
 
 
 def note(request: HttpRequest, message: str) -> None:
-    """What a page tells of its failure, or why a write was made; the API's errors are read from their bodies."""
+    """Record a page's failure message, or the reason of a write. The API's errors are read from their bodies."""
     draft = getattr(request, "ringfence_draft", None)
     if draft is not None:
         draft.message = message
 
 
 def entry_of(request: HttpRequest, connector: str) -> int | None:
-    """The number of the entry that this request leaves about a connector, for a link in its answer."""
+    """Return the number of this request's entry about a connector, for a link in its answer."""
     draft = getattr(request, "ringfence_draft", None)
     return draft.entry_of(connector) if draft is not None else None
 
 
 def _message(response: HttpResponseBase) -> str:
-    """What the API's error says."""
+    """Return the message of the API's error."""
     if response.status_code < 400 or not isinstance(response, HttpResponse):
         return ""
     try:

@@ -40,7 +40,7 @@ def _act(rest: Rest, args: argparse.Namespace) -> int:
     else:
         body = {"action": "execute" if args.act == "start" else args.act}
         rest.call("POST", path, {**body, "tables": args.tables} if args.tables else body)
-    print(f"{args.name}: {args.act} requested; its task carries it out, `status` shows what became of it")
+    print(f"{args.name}: {args.act} requested; its task carries it out, `status` shows the result")
     return 0
 
 

@@ -74,14 +74,12 @@ class Rest:
             raise ClientError(Exit.NOT_REACHED, message) from error
         except httpx.HTTPError as error:
             message = f"No answer from {self._url} ({type(error).__name__})"
-            hint = "" if method == "GET" else ": whether it was carried out is unknown, look again before another try"
+            hint = "" if method == "GET" else ": whether it was carried out is unknown, check before you try again"
             raise ClientError(Exit.UNKNOWN, message + hint) from error
         self.warning = _warning(response)
         if response.is_error:
             if response.status_code == 404 and path.startswith("/api/") and not _is_ours(response):
-                message = (
-                    f"{self._url} has no {path}: this takes a Ringfence server, not a Kafka Connect or an older one"
-                )
+                message = f"{self._url} has no {path}: it is not a Ringfence server, or an older version"
                 raise ClientError(Exit.NOT_FOUND, message)
             raise ClientError(exit_of(response.status_code), _words(response))
         return response

@@ -104,7 +104,7 @@ def _rollback(rest: Rest, args: argparse.Namespace) -> int:
     if rest.find(f"{_path(args.name)}/config") is None:
         return _again(rest, args)
     if args.state is not None:
-        raise ClientError(Exit.USAGE, f"{args.name} is there: --state is for a deleted connector")
+        raise ClientError(Exit.USAGE, f"{args.name} exists: --state is for a deleted connector")
     # The ETag is of the version that was compared, so a change in between is a conflict and is not overwritten.
     _, tag = rest.get_with_etag(f"{_path(args.name)}/config")
     (newest,) = rest.get_rows(f"{_path(args.name)}/versions", 1)

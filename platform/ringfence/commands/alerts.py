@@ -1,4 +1,4 @@
-"""`ringfence alerts`: over REST only."""
+"""`ringfence alerts`, over REST."""
 
 import argparse
 

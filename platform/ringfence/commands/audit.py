@@ -1,4 +1,4 @@
-"""`ringfence audit`: the audit trail out of the server's database, to be kept elsewhere."""
+"""`ringfence audit`: exports the audit trail from the server's database, for storage elsewhere."""
 
 import argparse
 import json
@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Secrets are masked in it, as in the pages. The last line's `id` is the next export's --since-id."""
+    """Export the trail, with secrets masked as in the pages. The last line's `id` is the next export's --since-id."""
     connect(args.data)
     from django.db import Error as DatabaseError
     from django.forms.models import model_to_dict

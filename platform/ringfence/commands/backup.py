@@ -1,4 +1,4 @@
-"""`ringfence backup`: configurations, wished states and source offsets in one file."""
+"""`ringfence backup`: writes configurations, target states and source offsets to one file."""
 
 import argparse
 import os
@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """While the cluster works; nothing is changed in it."""
+    """Back up a running cluster, without changing anything in it."""
     config = cluster_settings.worker_config(args)
     from ringfence.fencing.clock import Deadline
     from ringfence.fencing.errors import FencingError
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _write(path: Path, text: str) -> None:
-    """Whole or not at all, readable by its owner only from the first byte."""
+    """Write the whole file or nothing. It is never readable by other users."""
     scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

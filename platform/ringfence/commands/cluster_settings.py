@@ -1,4 +1,4 @@
-"""For commands that go to Kafka with the worker's settings, on a machine that has them."""
+"""Arguments of commands that connect to Kafka with the worker's settings, on a machine that has them."""
 
 import argparse
 import os
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """--config and --data."""
+    """Add --config and --data."""
     parser.add_argument(
         "--config",
         type=Path,
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def worker_config(args: argparse.Namespace) -> "WorkerConfig":
-    """The settings that the workers have; the keys, too, of a `ringfence up`. Raises LocalError where unknown here."""
+    """Return the workers' settings, and the keys of an `ringfence up`. Raises `LocalError` if they are unknown here."""
     given = environment.read_environment(args.config)
     if "CONNECT_BOOTSTRAP_SERVERS" not in given and not given.get("RINGFENCE_WORKER_CONFIG"):
         instance = Instance(args.data or default_root())
@@ -54,7 +54,7 @@ def worker_config(args: argparse.Namespace) -> "WorkerConfig":
 
 
 def has_database(args: argparse.Namespace) -> bool:
-    """Whether a database can be reached from here: a restore from a file goes without one."""
+    """Return whether a database is configured here. A restore from a file does not need one."""
     if args.data is None and os.environ.get("RINGFENCE_DATABASE_URL"):
         return True
     return (Instance(args.data or default_root()).root / "ringfence.sqlite3").exists()

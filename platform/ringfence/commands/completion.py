@@ -1,4 +1,4 @@
-"""`ringfence completion`: a script for the shell, which asks this command for the words that may follow."""
+"""`ringfence completion`: prints a completion script for the shell, which calls this command for the possible words."""
 
 import argparse
 from collections.abc import Sequence
@@ -46,14 +46,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the script, or the words that may follow."""
+    """Print the script, or the possible words."""
     print("\n".join(following(args.words)) if args.shell == "words" else SCRIPTS[args.shell], end="")
     return 0
 
 
 def following(words: Sequence[str]) -> list[str]:
-    """What may stand in the place of the last of the words, which may be empty or begun."""
-    from ringfence import cli  # it imports this module when it is asked for
+    """Return the completions of the last word, which may be empty or incomplete."""
+    from ringfence import cli  # imported here, because it imports this module
 
     *before, begun = words or [""]
     parser = cli.parser_for(before)
@@ -76,11 +76,11 @@ def _choices(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPars
 
 
 def _names(parser: argparse.ArgumentParser) -> list[str]:
-    """The connectors of the server, where the command takes one and the server answers at once."""
+    """Return the server's connectors, if the command takes one and the server answers quickly."""
     if not any(action.metavar == "CONNECTOR" for action in parser._actions):
         return []
     try:
         found = Rest(contexts.server(None, None), timeout=_NAMES_SECONDS).call("GET", "/connectors")
     except LocalError:
-        return []  # a shell that completes has no place for an error
+        return []  # completion has no way to show an error
     return [str(name) for name in found]

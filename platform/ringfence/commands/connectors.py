@@ -1,4 +1,4 @@
-"""`ringfence connectors`: over REST only."""
+"""`ringfence connectors`, over REST."""
 
 import argparse
 import sys
@@ -151,7 +151,7 @@ def _apply(rest: Rest, args: argparse.Namespace) -> int:
 
 
 def _validate(rest: Rest, document: Document) -> None:
-    """Have the server validate. ClientError INVALID with one line for each error."""
+    """Have the server validate. Raises `ClientError` (INVALID) with one line per error."""
     class_name = document.config.get("connector.class", "")
     if not class_name:
         raise ClientError(Exit.INVALID, f"{document.name}: connector.class is missing")
@@ -195,7 +195,7 @@ def _restart(rest: Rest, args: argparse.Namespace) -> int:
 def _fence(rest: Rest, args: argparse.Namespace) -> int:
     found = rest.call("POST", f"/api/v1{_path(args.name)}/fence", {"reason": args.reason})
     generation = found["generation"]
-    print(f"{args.name}: a fencing round makes way for generation {generation}")
+    print(f"{args.name}: a fencing round prepares generation {generation}")
     if args.wait:
         state = waiting.target(rest, args.name)
         waiting.until(rest, args.name, state, args.wait_seconds, since=generation)

@@ -1,4 +1,4 @@
-"""`ringfence contexts`: servers by name."""
+"""`ringfence contexts`: manages named servers."""
 
 import argparse
 import getpass
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Tokens are never arguments: those can be read by everybody on the machine."""
+    """Run the command. A token is never an argument: all users of the machine could read that."""
     stored = contexts.load()
     known = stored["contexts"]
     if args.action == "list":

@@ -1,4 +1,4 @@
-"""For commands that read and write what Django owns, on the machine that reaches the database."""
+"""Arguments of commands that use Django's tables, on a machine that can reach the database."""
 
 import argparse
 import os
@@ -20,7 +20,7 @@ def add_data_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def add_topics(parser: argparse.ArgumentParser) -> None:
-    """For what grants rights on connectors."""
+    """Add --topics, for commands that grant permissions on connectors."""
     parser.add_argument(
         "--topics",
         nargs="+",
@@ -31,7 +31,7 @@ def add_topics(parser: argparse.ArgumentParser) -> None:
 
 
 def connect(data: Path | None) -> None:
-    """Set Django up on the database that the server uses. Raises LocalError where it is not there."""
+    """Set up Django on the server's database. Raises `LocalError` if it does not exist."""
     if data is not None or not os.environ.get("RINGFENCE_DATABASE_URL"):
         path = Instance(data or default_root()).root / "ringfence.sqlite3"
         if not path.exists():

@@ -1,4 +1,4 @@
-"""`ringfence dead-letters`: records that no transform or converter could take, and their replay, over REST only."""
+"""`ringfence dead-letters`: lists records that could not be transformed or converted, and replays them, over REST."""
 
 import argparse
 from typing import Any
@@ -66,7 +66,7 @@ def _list(rest: Rest, args: argparse.Namespace) -> int:
 
 def _replay(rest: Rest, args: argparse.Namespace) -> int:
     if bool(args.letters) is args.all:
-        raise ClientError(Exit.USAGE, "name some letters, 0-17 for example, or give --all")
+        raise ClientError(Exit.USAGE, "name dead letters, for example 0-17, or give --all")
     body: dict[str, Any] = {"reason": args.reason} if args.reason else {}
     if args.all:
         body |= {"all": True, **_filters(args)}
@@ -100,5 +100,5 @@ def _place(row: Any) -> str:
 def _letter(text: str) -> dict[str, int]:
     partition, _, offset = text.partition("-")
     if not (partition.isascii() and partition.isdigit() and offset.isascii() and offset.isdigit()):
-        raise ClientError(Exit.USAGE, f"{text} names no letter: partition and offset, as in 0-17")
+        raise ClientError(Exit.USAGE, f"{text} is not a dead letter: give partition and offset, as in 0-17")
     return {"partition": int(partition), "offset": int(offset)}

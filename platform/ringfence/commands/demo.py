@@ -1,4 +1,4 @@
-"""`ringfence demo`: the main job on real input."""
+"""`ringfence demo`: runs the main job on real input."""
 
 import argparse
 from functools import partial
@@ -18,12 +18,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """`up`, the job, and the dashboard left running until Ctrl-C. 1 where a flight is missing or came twice."""
+    """Run `up` and the job, and leave the dashboard running until Ctrl-C. Returns 1 if a flight is
+    missing or duplicated.
+    """
     return up.serve(args, partial(_demo, leave=args.exit, data=Path(args.data)))
 
 
 def _demo(running: Running, *, leave: bool, data: Path) -> int | None:
-    # Imported here: `up` alone needs neither a Kafka client nor the flights.
+    # Imported here, because `up` alone needs neither a Kafka client nor the flights.
     from ringfence.demo import job
 
     console = Console()

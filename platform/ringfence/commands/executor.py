@@ -1,7 +1,7 @@
-"""`ringfence executor`: one Spark executor, as Spark on Kubernetes asks for it.
+"""`ringfence executor`: one Spark executor, as Spark on Kubernetes starts it.
 
-Spark starts the image with the one word `executor`, and tells in `SPARK_*` variables what is to run. Its own image has
-a script for that; with this command ours is one for executors, too, as it is on a standalone cluster.
+Spark starts the image with the single argument `executor`, and passes its parameters in `SPARK_*` variables. Spark's
+own image has a script for that; with this command, our image works as an executor, too, as on a standalone cluster.
 """
 
 import argparse
@@ -30,18 +30,18 @@ _JAVA_OPTION: Final = re.compile(r"SPARK_JAVA_OPT_(\d+)")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """All that it needs to know stands in the environment."""
+    """Add nothing: all parameters are in the environment."""
 
 
 def run(args: argparse.Namespace) -> int:
-    """Become the executor's JVM. Raises LocalError outside of an executor's pod."""
+    """Become the executor's JVM. Raises `LocalError` outside an executor's pod."""
     home = spark_home()
     command = command_of(os.environ, find_java(), home)
     os.execve(command[0], command, {**os.environ, "SPARK_HOME": str(home)})  # noqa: S606 - no shell is wanted
 
 
 def spark_home() -> Path:
-    """PySpark's folder: it holds all of Spark that an executor needs."""
+    """Return PySpark's folder, which contains all of Spark that an executor needs."""
     found = importlib.util.find_spec("pyspark")
     assert found is not None
     assert found.origin is not None
@@ -49,7 +49,7 @@ def spark_home() -> Path:
 
 
 def command_of(env: Mapping[str, str], java: Path, home: Path) -> list[str]:
-    """The JVM's command line for what Spark says in the environment."""
+    """Return the JVM's command line for Spark's variables in the environment."""
     missing = [name for name in (*_OPTIONS.values(), _MEMORY) if not env.get(name)]
     if missing:
         raise LocalError(f"Spark on Kubernetes runs this in an executor's pod, where {missing[0]} is set. Run a worker")

@@ -1,4 +1,4 @@
-"""`ringfence groups`: the consumer groups that read your topics, over REST only."""
+"""`ringfence groups`: the consumer groups that read your topics, over REST."""
 
 import argparse
 

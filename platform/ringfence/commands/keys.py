@@ -1,4 +1,4 @@
-"""`ringfence keys`: the keys that encrypt what web and workers keep of configurations."""
+"""`ringfence keys`: manages the keys that encrypt the configurations that web and workers store."""
 
 import argparse
 import os
@@ -19,7 +19,7 @@ _HEADER = "# The first key encrypts what Ringfence keeps of configurations, all 
 
 
 class _NotLookedAt(Exception):
-    """The config topic could not be read from here. The message says why, and what to do."""
+    """The config topic could not be read. The message gives the reason and the remedy."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0, or LocalError with what to do."""
+    """Run the command. Returns 0, or raises `LocalError` with a remedy."""
     try:
         if args.action == "new":
             return _new(args.file)
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def write_new(file: Path) -> None:
-    """A file with one new key. Raises LocalError where it is there already: an older key may be in use."""
+    """Write a new file with one new key. Raises `LocalError` if the file exists, because an older key may be in use."""
     try:
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
@@ -65,7 +65,7 @@ def _new(file: Path | None) -> int:
 
 
 def _find_keys(data: Path | None) -> None:
-    """As `ringfence up` does: its own file, where the environment names none."""
+    """Use the key file of `ringfence up`, unless the environment names one."""
     if not os.environ.get(KEY_FILE) and not os.environ.get(KEYS):
         os.environ[KEY_FILE] = str(Instance(data or default_root()).encryption_key_file)
 
@@ -78,7 +78,7 @@ def _check(args: argparse.Namespace) -> int:
     try:
         found += [(key, count, "the config topic") for key, count in topic_counts(args).items()]
     except _NotLookedAt as error:
-        print(f"The config topic was not looked at: {error}")
+        print(f"The config topic was not read: {error}")
     for key, count, where in sorted(found):
         state = "in clear" if not key else "newest" if key == newest else "older" if key in known else "MISSING"
         print(f"{key or '-':8}  {count:6}  {state:8}  in {where}")
@@ -92,8 +92,8 @@ def _rotate(args: argparse.Namespace) -> int:
     named = os.environ.get(KEY_FILE)
     if not named:
         raise LocalError(
-            f"The keys are in {KEYS}: put a new one (`ringfence keys new`) before the others there, start web and then "
-            "the workers again, which encrypts everything again, and take the older ones out when "
+            f"The keys are in {KEYS}: put a new one (`ringfence keys new`) before the others, restart web and then "
+            "the workers, which encrypts everything again, and remove the older ones when "
             "`ringfence keys check` shows nothing under them"
         )
     file = Path(named)
@@ -107,17 +107,19 @@ def _rotate(args: argparse.Namespace) -> int:
     except _NotLookedAt as error:
         if args.drop_old:
             raise LocalError(f"The older keys stay, the config topic may need them: {error}") from error
-        print(f"The config topic was not looked at: {error}")
+        print(f"The config topic was not read: {error}")
     if args.drop_old and left:
         raise LocalError(f"The older keys stay: {left} values are not under the new one, see `ringfence keys check`")
     if args.drop_old:
         _write(file, [file.read_text().splitlines()[1]])
-        print("The older keys are gone from the file. Messages that are under way at this moment are dropped.")
+        print("The older keys are removed from the file. Messages that are in transit now are dropped.")
     return 0
 
 
 def topic_counts(args: argparse.Namespace) -> Mapping[str, int]:
-    """How many configurations of the config topic are under each key; "" for clear ones. Raises `_NotLookedAt`."""
+    """Return the number of configurations in the config topic under each key; "" for unencrypted ones. Raises
+    `_NotLookedAt`.
+    """
     from ringfence.encryption import ConfigVault
     from ringfence.fencing.clock import Deadline
     from ringfence.fencing.errors import FencingError
@@ -141,7 +143,9 @@ def topic_counts(args: argparse.Namespace) -> Mapping[str, int]:
 
 
 def _await_leader(args: argparse.Namespace, newest: str) -> int:
-    """Until the leader has encrypted the config topic again; how many configurations are under older keys still."""
+    """Wait until the leader has encrypted the config topic again. Returns how many configurations remain
+    under older keys.
+    """
     until = time.monotonic() + _SECONDS
     while True:
         left = sum(count for key, count in topic_counts(args).items() if key and key != newest)
@@ -155,7 +159,7 @@ def _await_leader(args: argparse.Namespace, newest: str) -> int:
 
 
 def _write(file: Path, keys: list[str]) -> None:
-    """At once: processes read it whenever it has changed."""
+    """Replace the file atomically, because processes read it whenever it changes."""
     scratch = file.with_name(f".{file.name}.tmp")
     descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as out:

@@ -1,4 +1,4 @@
-"""`ringfence offsets`: source offsets, over REST only. They can be changed while the connector is STOPPED."""
+"""`ringfence offsets`: source offsets, over REST. They can be changed while the connector is STOPPED."""
 
 import argparse
 import json
@@ -33,7 +33,7 @@ def _object(text: str) -> Any:
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no JSON: {error}") from error
+        raise argparse.ArgumentTypeError(f"{text!r} is not JSON: {error}") from error
     if value is not None and not isinstance(value, dict):
         raise argparse.ArgumentTypeError(f"{text!r} is not a JSON object")
     return value
@@ -67,6 +67,6 @@ def _file(path: str) -> Any:
 
 
 def _reset(rest: Rest, args: argparse.Namespace) -> int:
-    confirm(args.name, "forget its offsets", args.yes)
+    confirm(args.name, "delete its offsets", args.yes)
     print(rest.call("DELETE", f"/connectors/{segment(args.name)}/offsets")["message"])
     return 0

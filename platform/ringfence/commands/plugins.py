@@ -1,4 +1,4 @@
-"""`ringfence plugins`: over REST, but for `install --into` and what authors need, which happen on this machine."""
+"""`ringfence plugins`: over REST, except `install --into` and the commands for authors, which run locally."""
 
 import argparse
 import importlib
@@ -111,7 +111,7 @@ def _verify(_rest: Rest, args: argparse.Namespace) -> int:
 
 
 def _load(module: str) -> Any:
-    """What only commands of this machine need: plugin code, the kernel, a Kafka client; those over REST do without."""
+    """Import what only local commands need: plugin code, the kernel, a Kafka client."""
     return importlib.import_module(f"ringfence.{module}")
 
 

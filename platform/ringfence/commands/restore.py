@@ -1,4 +1,4 @@
-"""`ringfence restore`: lost topics made again, from a backup or from the database."""
+"""`ringfence restore`: restores lost topics from a backup or from the database."""
 
 import argparse
 import datetime as dt
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Only what is lost is written; every old task is fenced first."""
+    """Restore. Only lost topics are written; every old task is fenced first."""
     config = cluster_settings.worker_config(args)
     from ringfence.fencing.errors import FencingError
     from ringfence.recovery.restoring import Restore
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     print(f"restored {done.connectors} connectors and {done.offsets} source offsets")
     if done.stopped:
         print(
-            "The offsets topic was lost. Records that were written after the copy was made would be written once more: "
+            "The offsets topic was lost. Records that were written after the copy was made would be written again: "
             "all connectors are STOPPED. Compare their offsets with their topics, correct them with `ringfence "
             "offsets set`, then resume each",
             file=sys.stderr,
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def ask_agreement(question: str) -> bool:
-    """Whether the person at the terminal says yes."""
+    """Ask the user at the terminal, and return whether the answer is yes."""
     try:
         return input(question).strip().lower() in ("y", "yes")
     except EOFError:
@@ -69,10 +69,10 @@ def ask_agreement(question: str) -> bool:
 
 
 def read_known_topics(args: argparse.Namespace) -> "TopicIds | None":
-    """What the database remembers of the topics; None where there is none to ask."""
+    """Return the topics that the database knows; None if there is no database."""
     if not cluster_settings.has_database(args):
         if getattr(args, "from_database", False):
-            connect(args.data)  # says what is missing
+            connect(args.data)  # raises the error that names what is missing
         return None
     connect(args.data)
     from django.db import Error as DatabaseError

@@ -1,4 +1,4 @@
-"""`ringfence share`: the cluster's share groups (KIP-932), over REST only. Acts tell their numbers before they ask."""
+"""`ringfence share`: the cluster's share groups (KIP-932), over REST. Actions show their effect before they ask."""
 
 import argparse
 import datetime as dt
@@ -130,7 +130,7 @@ def _set(rest: Rest, args: argparse.Namespace) -> int:
     for text in args.settings:
         name, equals, value = text.partition("=")
         if not name or not equals:
-            raise ClientError(Exit.USAGE, f"{text} is no NAME=VALUE")
+            raise ClientError(Exit.USAGE, f"{text} is not NAME=VALUE")
         given[name] = value or None
     body = {"settings": given, "reason": args.reason}
     _print_settings(rest.call("PATCH", _path(args.group, "/settings"), body)["settings"], args.output)
@@ -158,7 +158,7 @@ def _place(args: argparse.Namespace) -> object:
     try:
         parsed = dt.datetime.fromisoformat(args.to_time)
     except ValueError as error:
-        raise ClientError(Exit.USAGE, f"{args.to_time} is no time like 2025-03-01T12:00:00Z") from error
+        raise ClientError(Exit.USAGE, f"{args.to_time} is not a time like 2025-03-01T12:00:00Z") from error
     zoned = parsed if parsed.tzinfo else parsed.replace(tzinfo=dt.UTC)
     return {"time_ms": int(zoned.timestamp() * 1000)}
 
@@ -169,7 +169,7 @@ def _delete_offsets(rest: Rest, args: argparse.Namespace) -> int:
     def call(dry_run: bool) -> Any:
         return rest.call("DELETE", _path(args.group, "/offsets"), **query, dry_run=str(dry_run).lower())
 
-    return _act(args, f"forget its offsets in {args.topic}", call)
+    return _act(args, f"delete its offsets in {args.topic}", call)
 
 
 def _delete(rest: Rest, args: argparse.Namespace) -> int:
@@ -206,7 +206,9 @@ def _print_waiting(found: Any, form: str) -> None:
 
 
 def _act(args: argparse.Namespace, purpose: str, call: Any) -> int:
-    """The numbers, the question, the act. Numbers go to standard output once: those of what was done."""
+    """Show the effect, ask, and carry out the action. Standard output gets only one set of numbers:
+    those of the result.
+    """
     foreseen = call(True)
     if args.dry_run or not args.yes:
         _print_moves(foreseen, args.output)

@@ -1,4 +1,4 @@
-"""`ringfence tasks`: over REST only."""
+"""`ringfence tasks`, over REST."""
 
 import argparse
 

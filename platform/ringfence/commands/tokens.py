@@ -1,4 +1,4 @@
-"""`ringfence tokens`: tokens for scripts and tools, in the server's database."""
+"""`ringfence tokens`: manages tokens for scripts and tools, in the server's database."""
 
 import argparse
 import re
@@ -15,7 +15,7 @@ _UNITS = {"h": 3600, "d": 86_400, "w": 604_800}
 
 
 def seconds(text: str) -> float:
-    """`12h`, `90d`, `4w`, or `never`, which is 0."""
+    """Parse `12h`, `90d`, `4w`, or `never`, which is 0."""
     if text == "never":
         return 0
     match = re.fullmatch(r"([1-9]\d{0,4})([hdw])", text)
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0, or LocalError with what to do."""
+    """Run the command. Returns 0, or raises `LocalError` with a remedy."""
     connect(args.data)
     from ringfence.audit import accounts
 

@@ -1,4 +1,4 @@
-"""`ringfence topics list|records|origin`: the data browser at the command line, over REST only."""
+"""`ringfence topics list|records|origin`: the data browser on the command line, over REST."""
 
 import argparse
 from typing import Any
@@ -86,7 +86,7 @@ def _records(rest: Rest, args: argparse.Namespace) -> int:
 
 
 def _line(text: str) -> str:
-    """In one line; control characters, which a terminal could obey, are escaped."""
+    """Format as one line, with control characters escaped, which a terminal could interpret."""
     flat = " ".join(text.split())
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in flat)
 

@@ -1,4 +1,4 @@
-"""`ringfence topics tail`: what a read_committed consumer sees of a topic, the last records and those that come."""
+"""`ringfence topics tail`: prints what a read_committed consumer sees of a topic: the last records, then new ones."""
 
 import argparse
 import contextlib
@@ -19,7 +19,7 @@ _AT_ONCE = 500
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print records until Ctrl-C; with --exit, those that are there. Raises LocalError."""
+    """Print records until Ctrl-C; with --exit, only the existing ones. Raises `LocalError`."""
     config = cluster_settings.worker_config(args)
     if args.commands:
         for command in consumer_commands(config.bootstrap, args.topic, config.settings):
@@ -56,7 +56,7 @@ def _line(partition: int, offset: int, key: bytes | None, value: bytes | None) -
 
 
 def _text(data: bytes | None) -> str:
-    """Control characters, which a terminal could obey, are escaped."""
+    """Escape control characters, which a terminal could interpret."""
     if data is None:
         return "null"
     text = data.decode("utf-8", "backslashreplace")

@@ -1,6 +1,6 @@
-"""`ringfence topics`: the topics that hold the cluster's state, and a person's word that they are the right ones.
+"""`ringfence topics`: shows the topics that hold the cluster's state, and accepts them after a loss.
 
-`tail` reads any topic of the cluster, from Kafka. `list`, `records` and `origin` ask the server (`topic_records`).
+`tail` reads any topic of the cluster, from Kafka. `list`, `records` and `origin` use the server (`topic_records`).
 """
 
 import argparse
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """`show`: 0 where no topic is lost, else 1."""
+    """Run the command. `show` returns 0 if no topic is lost, otherwise 1."""
     if hasattr(args, "run_action"):
         return topic_records.run(args)
     if args.action == "tail":

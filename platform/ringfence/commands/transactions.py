@@ -1,4 +1,4 @@
-"""`ringfence transactions`: what Kafka's coordinators know of the tasks' transactional ids, over REST only."""
+"""`ringfence transactions`: the tasks' transactional ids as Kafka's coordinators know them, over REST."""
 
 import argparse
 from typing import Any

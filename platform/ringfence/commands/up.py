@@ -1,4 +1,4 @@
-"""`ringfence up`: everything on this machine, in the foreground."""
+"""`ringfence up`: runs everything on this machine, in the foreground."""
 
 import argparse
 import os
@@ -73,22 +73,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     login.add_argument(
         "--no-login",
         action="store_true",
-        help="ask nobody on this machine for a login (default: your own processes need none, everybody else does)",
+        help="require no login from any user of this machine (default: only your own processes need none)",
     )
-    login.add_argument(
-        "--login", action="store_true", help="require a login from everybody, your own processes included"
-    )
+    login.add_argument("--login", action="store_true", help="require a login, even from your own processes")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Start, tend, and stop on SIGTERM or Ctrl-C; 0 after a stop that was asked for."""
+    """Start, supervise, and stop on SIGTERM or Ctrl-C. Returns 0 after a requested stop."""
     return serve(args)
 
 
 def serve(args: argparse.Namespace, job: Job | None = None) -> int:
-    """As `run`; and do `job`, on a thread of its own, once a connector can be created. A LocalError of it is raised."""
+    """Like `run`, and also run `job` on its own thread, once a connector can be created. Raises the
+    job's `LocalError`.
+    """
     instance = Instance(args.data)
-    os.umask(0o077)  # of whatever is started here, too: what they write is this user's alone
+    os.umask(0o077)  # inherited by all child processes: only this user can read their files
     with instance.lock():
         supervisor = Supervisor()
         signals = _Signals(supervisor)
@@ -129,11 +129,11 @@ def _in_background(job: Job, running: Running) -> "Future[int | None]":
 
 
 class _Stop(BaseException):
-    """A signal asked for the end. Not an Exception: nothing on the way may take it for a failure."""
+    """A signal requested the end. Not an Exception, so that no handler treats it as a failure."""
 
 
 class _Signals:
-    """The first Ctrl-C or SIGTERM stops everything in order, a second one at once."""
+    """The first Ctrl-C or SIGTERM stops everything in order, a second one immediately."""
 
     def __init__(self, supervisor: Supervisor) -> None:
         self.stopping = False
@@ -169,7 +169,7 @@ def _start(args: argparse.Namespace, instance: Instance, supervisor: Supervisor)
             resolve("kafka", KAFKA_SERVER)
     began = time.monotonic()
     if kafka is not None:
-        supervisor.launch(KafkaRole(kafka))  # takes seconds, in which the rest is prepared
+        supervisor.launch(KafkaRole(kafka))  # takes seconds, during which the rest is prepared
     redis_url = given.get("RINGFENCE_REDIS_URL") or _launch_valkey(instance, supervisor)
     env = environment.complete(
         given,
@@ -228,9 +228,10 @@ def _launch_processes(
 
 
 def _http(wanted: Address | str | None, instance: Instance) -> Address:
-    """Where to listen: as `wanted`, else where it usually does; if that port is taken, on a free one, this once.
+    """Return the address to listen on: `wanted`, or the last one. If the latter's port is taken, a free one, this time
+    only.
 
-    Raises LocalError if another process has the port that somebody asked for.
+    Raises `LocalError` if the port of `wanted` is taken.
     """
     usual = instance.recall(_USUAL_HTTP) or instance.recall("http") or _DEFAULT_HTTP
     http = wanted if isinstance(wanted, tuple) else http_address(wanted or usual)
@@ -256,14 +257,14 @@ def _kafka(wanted: Address | None, instance: Instance) -> EmbeddedKafka:
 
 def _redis_port(instance: Instance) -> int:
     remembered = instance.recall("redis")
-    # Nobody outside knows this port, so that a taken one is simply replaced.
+    # No one else knows this port, so it can be replaced if it is taken.
     port = int(remembered) if remembered and port_is_free("127.0.0.1", int(remembered)) else free_port()
     instance.remember("redis", str(port))
     return port
 
 
 class _Health:
-    """GET /health: 200 only when a leader is known and ready, so that a connector can be created."""
+    """GET /health: 200 only if a leader is known and ready, so that a connector can be created."""
 
     def __init__(self, http: Address) -> None:
         self._url = f"{_url(http)}/health"
@@ -281,7 +282,7 @@ class _Health:
 
 
 def _url(http: Address) -> str:
-    """Where a browser on this machine finds it: an address to listen on everywhere is none to connect to."""
+    """Return the URL for a browser on this machine: one cannot connect to the wildcard address."""
     host, port = http
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
     return f"http://{text((host, port))}"

@@ -1,4 +1,4 @@
-"""`ringfence users`: accounts and what they may do, in the server's database."""
+"""`ringfence users`: manages accounts and their permissions, in the server's database."""
 
 import argparse
 import getpass
@@ -22,9 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing = add_command(actions, "list", "list accounts and their permissions")
     create = add_command(actions, "create", "create an account; prompts for its password")
     create.add_argument("name", help="the account's name")
-    create.add_argument(
-        "--no-password", action="store_true", help="nobody logs in as this account: it is for tokens only"
-    )
+    create.add_argument("--no-password", action="store_true", help="an account without a login, for tokens only")
     _add_grant(create, required=False)
     password = add_command(actions, "password", "set a new password")
     password.add_argument("name", help="the account's name")
@@ -73,7 +71,7 @@ def _add_grant(parser: argparse.ArgumentParser, *, required: bool) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0, or LocalError with what to do."""
+    """Run the command. Returns 0, or raises `LocalError` with a remedy."""
     connect(args.data)
     from django.contrib.auth.models import User
     from django.core.exceptions import ValidationError
@@ -118,7 +116,7 @@ def _password(from_stdin: bool) -> str:
     if from_stdin:
         return sys.stdin.readline().rstrip("\n")
     first = getpass.getpass("Password: ")
-    if getpass.getpass("Once more: ") != first:
+    if getpass.getpass("Repeat: ") != first:
         raise LocalError("The two passwords differ: nothing was changed, try again")
     return first
 

@@ -1,4 +1,4 @@
-"""`ringfence web`: the web process on its own, for compose and Kubernetes."""
+"""`ringfence web`: runs the web process alone, for compose and Kubernetes."""
 
 import argparse
 import logging
@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT",
         help="address to listen on (default: $RINGFENCE_HTTP or 127.0.0.1:8083)",
     )
-    # For `ringfence up`, which says both to its web process.
+    # Internal: `ringfence up` passes both to its web process.
     parser.add_argument("--no-login", default="", help=argparse.SUPPRESS)
     parser.add_argument("--login-link", type=Path, help=argparse.SUPPRESS)
 
@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     host, port = args.http
     if not port_is_free(host, port):
         raise LocalError(f"Port {port} is in use on {host}: choose another with --http HOST:PORT")
-    # The names that it answers to depend on where it is bound.
+    # The accepted host names depend on the address.
     os.environ["RINGFENCE_HTTP"] = f"{host}:{port}"
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ringfence.settings")
     _open_door(args.no_login, args.login_link, f"{host}:{port}")
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
             limit_concurrency=CONNECTIONS,
             access_log=False,
             log_level="info",
-            # Ours reads X-Forwarded-… where RINGFENCE_BEHIND_PROXY says so; uvicorn would believe any local process.
+            # Our code reads X-Forwarded-… if RINGFENCE_BEHIND_PROXY is set; uvicorn would trust any local process.
             proxy_headers=False,
             timeout_graceful_shutdown=5,  # event streams never end by themselves
         )
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_sign_on() -> None:
-    """Raises LocalError where single sign-on cannot work: better now than at somebody's login."""
+    """Raise `LocalError` if single sign-on cannot work, instead of failing at the first login."""
     from django.conf import settings
     from django.core.exceptions import ImproperlyConfigured
 
@@ -78,7 +78,7 @@ def _check_sign_on() -> None:
 
 
 def _open_door(no_login: str, login_link: Path | None, address: str) -> None:
-    """Set who needs no login. Raises LocalError where that would let in more than this machine."""
+    """Configure who needs no login. Raises `LocalError` if that would admit other machines."""
     from django.conf import settings
     from django.core.exceptions import ImproperlyConfigured
 
@@ -89,9 +89,9 @@ def _open_door(no_login: str, login_link: Path | None, address: str) -> None:
     if no_login:
         proxy = proxy_setting(os.environ)
         if proxy:
-            raise LocalError(f"{proxy} is set, so a proxy passes requests of others on: everybody has to log in")
+            raise LocalError(f"{proxy} is set, so a proxy forwards requests of others: a login is required")
         if not is_loopback(address):
-            raise LocalError(f"{address} can be reached from other machines: everybody has to log in")
+            raise LocalError(f"{address} can be reached from other machines: a login is required")
         settings.NO_LOGIN = NoLogin(no_login)
     settings.LOGIN_LINK = login_link
     if not is_loopback(address) and not secure:

@@ -1,4 +1,4 @@
-"""`ringfence worker`: one worker on its own, for compose and Kubernetes."""
+"""`ringfence worker`: runs one worker alone, for compose and Kubernetes."""
 
 import argparse
 import os
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Work until SIGTERM or SIGINT."""
+    """Run until SIGTERM or SIGINT."""
     if args.check:
         return _check(args.id)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ringfence.settings")
@@ -40,9 +40,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _plugins() -> "tuple[JavaRuntime | None, Installer | None]":
-    """What runs Java connectors, where the worker's `plugin.path` names some, and what installs them.
+    """Return the runtime of Java connectors, if the worker's `plugin.path` has any, and the plugin installer.
 
-    Raises LocalError.
+    Raises `LocalError`.
     """
     from ringfence.fencing.errors import FencingError
     from ringfence.worker_config import WorkerConfig
@@ -50,7 +50,7 @@ def _plugins() -> "tuple[JavaRuntime | None, Installer | None]":
     try:
         settings = WorkerConfig.from_environment().settings
     except FencingError:
-        return None, None  # the worker itself says so
+        return None, None  # the worker reports that itself
     from ringfence.local.java_connectors import java_runtime
     from ringfence.local.plugin_installer import installer_of
 
@@ -58,7 +58,7 @@ def _plugins() -> "tuple[JavaRuntime | None, Installer | None]":
 
 
 def _check(worker_id: str) -> int:
-    """A worker stays a member only while its reconcile loop makes progress: the group knows more than a process."""
+    """Check the group membership: a worker stays a member only while its reconcile loop makes progress."""
     from ringfence.engine.leader.members import is_member
     from ringfence.fencing.errors import FencingError
     from ringfence.worker_config import WorkerConfig

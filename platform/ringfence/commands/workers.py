@@ -1,4 +1,4 @@
-"""`ringfence workers`: over REST only."""
+"""`ringfence workers`, over REST."""
 
 import argparse
 

@@ -1,1 +1,1 @@
-"""The admin console at `/console/`: heavy acts, stuck operations, accounts, tokens and the audit trail."""
+"""The admin console at `/console/`: dangerous actions, stuck operations, accounts, tokens and the audit trail."""

@@ -1,4 +1,4 @@
-"""Accounts, their grants and tokens: each change with a reason, through the same functions as the command line."""
+"""Accounts, their grants and tokens. Each change needs a reason, and uses the same functions as the command line."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -31,7 +31,7 @@ _CHOICES = [
 
 
 def tells(request: HttpRequest) -> AuditCallback:
-    """The entry of the request tells it, under the action's own name."""
+    """Return a callback that fills in the request's audit entry, under the action's own name."""
 
     def tell(action: str, account: str, *, before: object = None, after: object = None) -> None:
         tell_request(
@@ -42,7 +42,7 @@ def tells(request: HttpRequest) -> AuditCallback:
 
 
 class WhatForm(ReasonForm):
-    """Roles and verbs, and where."""
+    """Roles and permissions, and the connectors that they cover."""
 
     what = forms.MultipleChoiceField(
         label="Roles and permissions", initial=["viewer"], choices=_CHOICES, widget=forms.CheckboxSelectMultiple,
@@ -54,7 +54,7 @@ class WhatForm(ReasonForm):
     )  # fmt: skip
     topics = forms.CharField(
         label="Topics", initial=EVERYTHING, max_length=1000,
-        help_text="Those that these connectors may write to, separated by spaces: names and patterns.",
+        help_text="Topics that these connectors may write to: names and patterns, separated by spaces.",
     )  # fmt: skip
     field_order: Sequence[str] = ("what", "pattern", "topics", "reason")
 
@@ -69,7 +69,7 @@ class WhatForm(ReasonForm):
 
 
 class PasswordForm(ReasonForm):
-    """A password, twice."""
+    """A password, entered twice."""
 
     password = forms.CharField(
         max_length=4096, strip=False, widget=forms.PasswordInput(attrs={"autocomplete": "new-password"})
@@ -77,7 +77,7 @@ class PasswordForm(ReasonForm):
     again = forms.CharField(
         max_length=4096,
         strip=False,
-        label="Once more",
+        label="Repeat the password",
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
     )
     field_order = ("password", "again", "reason")
@@ -90,20 +90,20 @@ class PasswordForm(ReasonForm):
 
 
 class AccountForm(WhatForm):
-    """A new account: without a password nobody logs in as it, and only tokens work."""
+    """A new account. Without a password it cannot log in, and only its tokens work."""
 
     name = forms.CharField(max_length=150, label="Name", widget=forms.TextInput(attrs={"autocomplete": "off"}))
     password = forms.CharField(
-        max_length=4096, strip=False, required=False, help_text="Empty: nobody logs in as it, tokens only.",
+        max_length=4096, strip=False, required=False, help_text="Leave it empty for an account with tokens only.",
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
     )  # fmt: skip
     field_order = ("name", "password", "what", "pattern", "topics", "reason")
 
 
 class TokenForm(WhatForm):
-    """A new token of an account; it never does more than the account may."""
+    """A new token of an account. It can never do more than the account."""
 
-    label = forms.CharField(max_length=100, label="Name", help_text="For people: what it is used for.")
+    label = forms.CharField(max_length=100, label="Name", help_text="What it is used for.")
     days = forms.IntegerField(min_value=1, max_value=3650, initial=90, label="Days until it expires")
     field_order = ("label", "what", "pattern", "topics", "days", "reason")
 
@@ -121,7 +121,7 @@ def _may(user: User) -> str:
 
 
 def _other_admins(user: User) -> int:
-    """Other active accounts that may administer everything."""
+    """Return the number of other active accounts that may administer everything."""
     grants = Grant.objects.filter(pattern=EVERYTHING, user__is_active=True).exclude(user=user)
     return len({grant.user_id for grant in grants if Verb.ADMIN in grant.right.verbs})
 
@@ -144,7 +144,7 @@ def _create(request: HttpRequest) -> HttpResponse:
         name = values["name"].strip()
         what, topics = values["what"].split(), values["topics"].split()
         accounts.create(name, values["password"] or None, what, values["pattern"], topics, tell=tells(request))
-        return ActionResult(f"The account {name} is there.")
+        return ActionResult(f"The account {name} is created.")
 
     return run(request, sheet, act)
 
@@ -171,10 +171,10 @@ password = _ADMINISTERS(_both(_password))
 @_ADMINISTERS
 @_both
 def grant(request: HttpRequest, name: str) -> HttpResponse:
-    """More rights for an account."""
+    """Grant an account more permissions."""
     user = find_account(name)
-    effects = [Impact(_may(user), "is what it may do now")]
-    says = ["It counts from the next request on, for its sessions and tokens, those within their own scope."]
+    effects = [Impact(_may(user), "current permissions")]
+    says = ["It takes effect with the next request of its sessions, and of its tokens within their own scope."]
     sheet = ConfirmPage(f"Grant {name} more", "Grant", _GRANTS, says, effects, form=WhatForm)
 
     def act(values: dict[str, Any]) -> ActionResult:
@@ -188,14 +188,14 @@ def grant(request: HttpRequest, name: str) -> HttpResponse:
 @_ADMINISTERS
 @_both
 def take(request: HttpRequest, number: int) -> HttpResponse:
-    """A right less: all that an account may on this pattern."""
+    """Revoke a grant: everything that the account may do on this pattern."""
     row = Grant.objects.select_related("user").filter(pk=number, by_groups=False).first()
     if row is None:
-        raise Http404("This grant is gone, or comes by groups of the identity provider")
+        raise Http404("This grant no longer exists, or comes from groups of the identity provider")
     user, pattern = row.user, row.pattern
-    effects = [Impact(_may(user), "is what it may do now"), _admins_left(user)]
-    says = [f"Everything that {user.username} may do on {pattern} is taken away, from the next request on."]
-    sheet = ConfirmPage(f"Take rights of {user.username} away", "Take away", _GRANTS, says, effects, user.username)
+    effects = [Impact(_may(user), "current permissions"), _admins_left(user)]
+    says = [f"Everything that {user.username} may do on {pattern} is revoked, from the next request on."]
+    sheet = ConfirmPage(f"Revoke permissions of {user.username}", "Revoke", _GRANTS, says, effects, user.username)
 
     def act(values: dict[str, Any]) -> ActionResult:
         accounts.ungrant(user.username, pattern, tell=tells(request))
@@ -207,11 +207,11 @@ def take(request: HttpRequest, number: int) -> HttpResponse:
 @_ADMINISTERS
 @_both
 def disable(request: HttpRequest, name: str) -> HttpResponse:
-    """Sessions and tokens of the account are worth nothing."""
+    """Disable an account: its sessions and tokens become invalid."""
     user = find_account(name)
     valid = sum(row.state == "valid" for row in Token.objects.filter(user=user))
     effects = [Impact(str(valid), "valid tokens that stop working"), _admins_left(user)]
-    says = ["Its sessions and tokens are worth nothing from the next request on. Nothing is deleted."]
+    says = ["Its sessions and tokens become invalid with the next request. Nothing is deleted."]
     sheet = ConfirmPage(f"Disable {name}", "Disable", _ACCOUNTS, says, effects, name)
     return run(request, sheet, lambda _: _set_active(request, user, False))
 
@@ -219,10 +219,10 @@ def disable(request: HttpRequest, name: str) -> HttpResponse:
 @_ADMINISTERS
 @_both
 def enable(request: HttpRequest, name: str) -> HttpResponse:
-    """The account counts again."""
+    """Enable an account again."""
     user = find_account(name)
     says = ["Its password works again, and so do its tokens that have neither expired nor been revoked."]
-    sheet = ConfirmPage(f"Enable {name}", "Enable", _ACCOUNTS, says, [Impact(_may(user), "is what it may do")])
+    sheet = ConfirmPage(f"Enable {name}", "Enable", _ACCOUNTS, says, [Impact(_may(user), "permissions")])
     return run(request, sheet, lambda _: _set_active(request, user, True))
 
 
@@ -234,18 +234,18 @@ def _set_active(request: HttpRequest, user: User, active: bool) -> ActionResult:
 @_ADMINISTERS
 @_both
 def token(request: HttpRequest, name: str) -> HttpResponse:
-    """A new token; its text is shown once."""
+    """Create a token. Its text is shown once."""
     user = find_account(name)
-    effects = [Impact(_may(user), "is what the account may do: the token never does more")]
+    effects = [Impact(_may(user), "permissions of the account: the token can never do more")]
     says = ["Its text is shown once, on the next page. The database keeps its SHA-256 only."]
-    sheet = ConfirmPage(f"New token of {name}", "Make the token", _TOKENS, says, effects, form=TokenForm)
+    sheet = ConfirmPage(f"New token of {name}", "Create the token", _TOKENS, says, effects, form=TokenForm)
 
     def act(values: dict[str, Any]) -> ActionResult:
         what, seconds = values["what"].split(), float(values["days"] * _DAY)
         scope = (what, values["pattern"], seconds, values["topics"].split())
         text = accounts.create_token(user.username, values["label"], *scope, tell=tells(request))
         return ActionResult(
-            f"The token {values['label']} of {name} is made. Copy it now: it is not shown again.", secret=text
+            f"The token {values['label']} of {name} is created. Copy it now: it is not shown again.", secret=text
         )
 
     return run(request, sheet, act)
@@ -254,11 +254,11 @@ def token(request: HttpRequest, name: str) -> HttpResponse:
 @_ADMINISTERS
 @_both
 def revoke(request: HttpRequest, number: int) -> HttpResponse:
-    """The token is worth nothing any more."""
+    """Revoke a token."""
     row = Token.objects.select_related("user").filter(pk=number).first()
     if row is None:
         raise Http404(f"There is no token {number}")
-    says = [f"{row.name} of {row.user.get_username()}, which begins with {row.hint}, is worth nothing from now on."]
+    says = [f"{row.name} of {row.user.get_username()}, which begins with {row.hint}, becomes invalid immediately."]
     sheet = ConfirmPage(f"Revoke the token {row.name}", "Revoke", _TOKENS, says, typed=row.name)
 
     def act(values: dict[str, Any]) -> ActionResult:

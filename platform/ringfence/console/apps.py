@@ -1,4 +1,4 @@
-"""Django's registration of the console."""
+"""The Django application of the console."""
 
 from django.apps import AppConfig
 

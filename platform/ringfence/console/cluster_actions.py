@@ -1,4 +1,4 @@
-"""Heavy acts on the leader and the workers."""
+"""Dangerous actions on the leader and the workers."""
 
 from typing import Any
 
@@ -23,20 +23,20 @@ _ADMINISTERS = requires(GET=everywhere(Verb.ADMIN), POST=everywhere(Verb.ADMIN).
 @_ADMINISTERS
 @_both
 def hand_over(request: HttpRequest) -> HttpResponse:
-    """The leader resigns; the group lets another worker lead."""
+    """Make the leader resign, so that the group elects another worker."""
     cluster = ClusterInfo.objects.exclude(leader="").first()
     if cluster is None:
-        raise Http404("Nobody leads: there is nothing to hand over. Each worker's log says why")
+        raise Http404("There is no leader, so there is nothing to hand over. Each worker's log gives the reason")
     others = Worker.objects.exclude(worker=cluster.leader).count()
     rounds = Connector.objects.filter(known=True, fencing=True).count()
     effects = [
         Impact("0", "tasks stopped: they need no leader, and stay where they are"),
         Impact(
             str(others),
-            "other workers that may take over, as they introduced themselves",
-            "the group chooses, nobody else",
+            "other workers that can take over, as they described themselves",
+            "the group elects one",
         ),
-        Impact(str(rounds), "fencing rounds under way; the next leader continues them"),
+        Impact(str(rounds), "fencing rounds in progress; the next leader continues them"),
         Impact("some seconds", "in which commands (create, pause, stop …) wait, and nothing new is placed"),
     ]
     says = [
@@ -57,7 +57,7 @@ def hand_over(request: HttpRequest) -> HttpResponse:
 def _worker(worker: str) -> Worker:
     row = Worker.objects.filter(worker=worker).first()
     if row is None:
-        raise Http404(f"No worker {worker} has introduced itself")
+        raise Http404(f"There is no worker {worker}")
     return row
 
 
@@ -66,7 +66,7 @@ def _drain() -> dict[str, str]:
 
 
 def room_elsewhere(row: Worker) -> tuple[int, int]:
-    """The tasks on this worker, and the free slots of all others that take tasks."""
+    """Return the number of tasks on this worker, and of free slots on all other workers that take tasks."""
     on = dict(
         Task.objects.filter(known=True).exclude(state="FAILED").order_by().values_list("worker").annotate(Count("pk"))
     )
@@ -81,7 +81,7 @@ def room_elsewhere(row: Worker) -> tuple[int, int]:
 @_ADMINISTERS
 @_both
 def drain(request: HttpRequest, name: str) -> HttpResponse:
-    """No new tasks for a worker, and those it has go elsewhere as far as there is room."""
+    """Drain a worker: it gets no new tasks, and its tasks move to other workers with free slots."""
     row = _worker(name)
     tasks, free = room_elsewhere(row)
     moving = min(tasks, free)
@@ -94,9 +94,9 @@ def drain(request: HttpRequest, name: str) -> HttpResponse:
         Impact(str(tasks - moving), "tasks that stay here, since no other worker has room for them"),
     ]
     says = [
-        f"{name} takes no new tasks until it is undrained or started again. It may lead on: hand that over apart.",
-        "With one worker, or where all others are full, nothing moves: its tasks go on here; one that ends or fails "
-        "is not started again before there is room. Then wait until it shows no task, and stop it.",
+        f"{name} takes no new tasks until it is undrained or restarted. The leadership is handed over separately.",
+        "With one worker, or if all others are full, nothing moves: its tasks continue here; one that ends or fails "
+        "restarts only when a slot is free. Then wait until it shows no task, and stop it.",
     ]
     sheet = ConfirmPage(f"Drain worker {name}", "Drain", "/console/workers/", says, effects, name)
     return run(request, sheet, lambda values: _set_drained(request, name, True, values["reason"]))
@@ -105,8 +105,8 @@ def drain(request: HttpRequest, name: str) -> HttpResponse:
 @_ADMINISTERS
 @_both
 def undrain(request: HttpRequest, name: str) -> HttpResponse:
-    """The worker takes tasks again."""
-    says = [f"{name} takes tasks again; the leader evens the load out at once, so running tasks may move to it."]
+    """Undrain a worker: it takes tasks again."""
+    says = [f"{name} takes tasks again; the leader balances the load at once, so running tasks may move to it."]
     sheet = ConfirmPage(f"Undrain worker {name}", "Undrain", "/console/workers/", says)
     return run(request, sheet, lambda values: _set_drained(request, name, False, values["reason"]))
 

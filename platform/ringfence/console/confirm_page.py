@@ -1,4 +1,6 @@
-"""A heavy act: a page that says in numbers what it will do, asks for reason and name, and says what came of it."""
+"""The page of a dangerous action: shows its effect in numbers, asks for a reason and the name, and
+reports the result.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +21,7 @@ LONGEST_REASON = 1000
 
 @dataclass(frozen=True, slots=True)
 class Impact:
-    """One line of what an act does: a number or a word, what it counts, and how it is known."""
+    """One line of an action's effect: a number or a word, what it counts, and how it is known."""
 
     value: str
     label: str
@@ -28,7 +30,7 @@ class Impact:
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """The result of an act. `secret`: shown this once, and kept nowhere."""
+    """The result of an action. secret: shown only now, and stored nowhere."""
 
     text: str
     lines: Sequence[str] = ()
@@ -36,7 +38,7 @@ class ActionResult:
 
 
 class ReasonForm(forms.Form):
-    """Why. Subclasses add what their act needs to know."""
+    """The reason. Subclasses add the parameters of their action."""
 
     reason = forms.CharField(
         max_length=LONGEST_REASON,
@@ -49,7 +51,9 @@ class ReasonForm(forms.Form):
 
 @dataclass(frozen=True, slots=True)
 class ConfirmPage:
-    """The page of an act. `typed`: what must be typed once more, "" for lighter acts. `back`: where Cancel leads."""
+    """The page of an action. typed: what the user must type to confirm, "" for harmless actions. back: the target of
+    Cancel.
+    """
 
     title: str
     button: str
@@ -63,16 +67,18 @@ class ConfirmPage:
 
 
 Act = Callable[[dict[str, Any]], ActionResult]
-"""Carries it out with the form's values (`reason` among them). Raises Refused, ValueError or ValidationError."""
+"""Carries out the action with the form's values (`reason` among them). Raises `Refused`, `ValueError` or
+`ValidationError`.
+"""
 
 
 def page(request: HttpRequest, template: str, title: str, status: int = 200, **context: Any) -> HttpResponse:
-    """A page in the console's frame."""
+    """Render a page in the console's frame."""
     return render(request, template, {"title": title, **context}, status=status)
 
 
 def run(request: HttpRequest, sheet: ConfirmPage, act: Act) -> HttpResponse:
-    """Show the sheet; or, where it was sent, carry the act out and show the result."""
+    """Show the confirmation; when it is sent, carry out the action and show the result."""
     if request.method != "POST":
         return _render(request, sheet, sheet.form())
     form = sheet.form(request.POST)

@@ -1,4 +1,4 @@
-"""Heavy acts on connectors and their transactions."""
+"""Dangerous actions on connectors and their transactions."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -39,20 +39,20 @@ def _user(request: HttpRequest) -> str:
 
 
 def _ids_of(row: Connector) -> int:
-    """Also those of older generations: a zombie would hold one of them."""
+    """Return the number of transactional ids, including those of older generations, which a zombie could hold."""
     most = GenerationRow.objects.filter(connector=row.name).aggregate(Max("tasks"))["tasks__max"] or 0
     return max(int(most), row.task_count)
 
 
 def _line(fenced: Mapping[str, Any]) -> str:
-    """One id that was fenced, with the numbers that its coordinator gave out for it."""
+    """Describe a fenced id, with the new producer id and epoch from its coordinator."""
     if fenced["producer_id"] is None:
         return str(fenced["id"])
     return f"{fenced['id']}: producer {fenced['producer_id']} has epoch {fenced['epoch']} now"
 
 
 def _open_effects(found: OpenNow) -> list[Impact]:
-    how = "asked of Kafka now" if found.asked else "as its tasks last reported: Kafka could not be asked"
+    how = "queried from Kafka now" if found.asked else "as last reported by its tasks: Kafka could not be queried"
     return [
         Impact(str(len(found.ids)), "open transactions aborted; what is in them is read again from the source", how),
         Impact(str(len(found.partitions)), "partitions whose read_committed readers wait for them now", how),
@@ -62,7 +62,7 @@ def _open_effects(found: OpenNow) -> list[Impact]:
 @_FENCES
 @_both
 def fence(request: HttpRequest, name: str) -> HttpResponse:
-    """Every transactional id of the connector, by a round of its own."""
+    """Fence every transactional id of the connector, in a round."""
     row = _find(name)
     ids = _ids_of(row)
     found = open_now(row, ids)
@@ -77,7 +77,7 @@ def fence(request: HttpRequest, name: str) -> HttpResponse:
         "Use it where a task does not end by itself, or to be sure that no zombie is left.",
     ]
     if row.stale:
-        says.append("Its tasks are being made again right now: the leader will refuse, and fence by itself.")
+        says.append("Its tasks are being created again right now: the leader will refuse, and fence automatically.")
     back = f"/console/connectors/?q={quote(name, safe='')}"
     sheet = ConfirmPage(
         f"Force a fence of {name}", "Fence all tasks", back, says, effects, name, name, warnings=found.warnings
@@ -96,16 +96,16 @@ def fence(request: HttpRequest, name: str) -> HttpResponse:
 @_FENCES
 @_both
 def fence_id(request: HttpRequest, name: str, task: int) -> HttpResponse:
-    """One transactional id: what ends a hanging transaction."""
+    """Fence one transactional id, which ends its transaction."""
     row = _find(name)
     try:
         told = dispatch.ask(
             DescribeTransactions(name, max(_ids_of(row), task + 1), row.settings, old_generations.earlier(row))
         )
     except Refused as refused:
-        # Without Kafka's word on this id nobody knows what would be ended, nor the id's name.
-        raise Http404(f"Kafka could not be asked about the transactions of {name}: {refused.message}") from refused
-    # One of an older generation may be open on another cluster.
+        # Without Kafka's answer, neither the open transaction nor the id's name is known.
+        raise Http404(f"The transactions of {name} could not be queried: {refused.message}") from refused
+    # An id of an older generation may have an open transaction on another cluster.
     one = max((each for each in told if each["task"] == task), key=lambda each: bool(each["open"]))
     age = "unknown" if one["age_ms"] is None else f"{one['age_ms'] / 1000:,.1f} s"
     placed = Task.objects.filter(connector=name, number=task, known=True).first()
@@ -139,7 +139,7 @@ def fence_id(request: HttpRequest, name: str, task: int) -> HttpResponse:
 
 
 class RestartForm(ReasonForm):
-    """What shall start again."""
+    """The parts to restart."""
 
     what = forms.ChoiceField(
         choices=[
@@ -157,7 +157,7 @@ class RestartForm(ReasonForm):
 @_OPERATES
 @_both
 def restart(request: HttpRequest, name: str) -> HttpResponse:
-    """The connector instance, its failed tasks or all of them."""
+    """Restart the connector instance, its failed tasks or all tasks."""
     row = _find(name)
     effects = [
         Impact(str(row.tasks_failed), "failed tasks"),
@@ -179,12 +179,12 @@ def restart(request: HttpRequest, name: str) -> HttpResponse:
 @_OPERATES
 @_both
 def restart_task(request: HttpRequest, name: str, task: int) -> HttpResponse:
-    """One task."""
+    """Restart one task."""
     row = _find(name)
     found = Task.objects.filter(connector=name, number=task, known=True).first()
     if found is None:
         raise Http404(f"Connector {name} has no task {task}")
-    effects = [Impact(found.state or "not reported yet", f"task {task} on worker {found.worker or 'nobody'}")]
+    effects = [Impact(found.state or "not reported yet", f"task {task} on worker {found.worker or 'none'}")]
     says = ["It gets a new attempt on its worker; a running one first commits what it has."]
     back = f"/console/connectors/?q={quote(name, safe='')}"
     sheet = ConfirmPage(f"Restart task {task} of {row.name}", "Restart the task", back, says, effects, connector=name)
@@ -199,13 +199,13 @@ def restart_task(request: HttpRequest, name: str, task: int) -> HttpResponse:
 @_OPERATES
 @_both
 def retry_round(request: HttpRequest, name: str) -> HttpResponse:
-    """The pause before the next try of a round that failed is over."""
+    """Retry a failed round now, without waiting for the end of its pause."""
     row = _find(name)
     newest = GenerationRow.objects.filter(connector=name).order_by("-generation").first()
     says = [
-        "A fencing round is tried again by itself, after growing pauses of up to 30 s, until it succeeds. This ends "
-        "the pause that it is in. A round cannot be cancelled: it keeps the old generation's tasks from committing.",
-        f"What it said last: {newest.message or newest.stage}" if newest else "It has said nothing yet.",
+        "A fencing round is retried automatically, with growing pauses of up to 30 s, until it succeeds. This ends "
+        "the current pause. A round cannot be cancelled: it keeps the old generation's tasks from committing.",
+        f"Last message: {newest.message or newest.stage}" if newest else "It has reported nothing yet.",
     ]
     effects = [Impact(str(row.task_count), "tasks wait for this round")]
     sheet = ConfirmPage(
@@ -214,9 +214,7 @@ def retry_round(request: HttpRequest, name: str) -> HttpResponse:
 
     def act(values: dict[str, Any]) -> ActionResult:
         dispatch.command(commands.RetryRound(name, values["reason"]), user=_user(request))
-        return ActionResult(
-            "The leader tries the round now, if one is due. The connector's timeline says what comes of it."
-        )
+        return ActionResult("The leader tries the round now, if one is due. The connector's timeline shows the result.")
 
     return run(request, sheet, act)
 

@@ -1,4 +1,4 @@
-"""Accounts, grants, tokens and the audit trail. These lists read; changes are pages of their own."""
+"""Lists of accounts, grants, tokens and audit entries. They are read-only; changes have pages of their own."""
 
 import json
 import time
@@ -30,7 +30,7 @@ _SINCE_MS = {"hour": 3_600_000, "day": 86_400_000, "week": 604_800_000}
 
 
 def _search(request: HttpRequest, rows: QuerySet[Any], *fields: str) -> QuerySet[Any]:
-    """The rows in which each word of `?q=` is part of one of the fields."""
+    """Return the rows in which each word of `?q=` is part of one of the fields."""
     for word in request.GET.get("q", "").replace("\x00", "").split()[:10]:
         found = Q()
         for field in fields:
@@ -42,7 +42,7 @@ def _search(request: HttpRequest, rows: QuerySet[Any], *fields: str) -> QuerySet
 @_ADMINISTERS
 @require_safe
 def accounts(request: HttpRequest) -> HttpResponse:
-    """Accounts, with what each may do: `?q=&page=`."""
+    """List accounts with their permissions: `?q=&page=`."""
     rows = _search(request, User.objects.order_by("username"), "username").prefetch_related("grants", "identities")
     shown = page_of(request, rows)
     headers = ("Account", "State", "Roles and permissions", "Last login", "Change")
@@ -57,7 +57,7 @@ def _account(row: User) -> tuple[str | SafeString, ...]:
     turn = ("disable", "Disable") if row.is_active else ("enable", "Enable")
     last = row.last_login
     ways = links(
-        (f"{at}/rights/", "What it may do"),
+        (f"{at}/rights/", "Permissions"),
         (f"{at}/grant/", "Grant"),
         (f"{at}/password/", "Password"),
         (f"{at}/token/", "New token"),
@@ -70,7 +70,7 @@ def _account(row: User) -> tuple[str | SafeString, ...]:
 
 
 def _link(row: User, at: str) -> list[tuple[str, str]]:
-    """To or from the identity provider, where there is one."""
+    """Return the action to link or unlink the identity provider, if one is configured."""
     if settings.OIDC is None:
         return []
     linked = any(each.issuer == settings.OIDC.issuer for each in row.identities.all())
@@ -80,26 +80,26 @@ def _link(row: User, at: str) -> list[tuple[str, str]]:
 @_ADMINISTERS
 @require_safe
 def grants(request: HttpRequest) -> HttpResponse:
-    """Roles and verbs, each on a pattern of connector names: `?q=&page=`."""
+    """List roles and permissions, each on a pattern of connector names: `?q=&page=`."""
     rows = Grant.objects.select_related("user").order_by("user__username", "pattern")
     shown = page_of(request, _search(request, rows, "user__username", "what", "pattern", "topics"))
     table = Table(
         ("Account", "Roles and permissions", "On connectors", "Topics", "Change"),
         [
             (row.user.get_username(), row.what, row.pattern, row.topics,
-             "by groups" if row.by_groups else links((f"/console/grants/{row.pk}/take/", "Take away")))
+             "by groups" if row.by_groups else links((f"/console/grants/{row.pk}/take/", "Revoke")))
             for row in shown
         ],
         [row.pk for row in shown],
     )  # fmt: skip
     says = (
-        "A grant gives roles or permissions on the connectors whose names match a pattern. What comes by groups of the "
-        "identity provider is set again at each login. Django's staff and "
+        "A grant gives roles or permissions on the connectors whose names match a pattern. Grants from groups of the "
+        "identity provider are set again at each login. Django's staff and "
         "superuser flags, groups and permissions have no effect here."
     )
     more: dict[str, Any] = {
         "new": ("/console/auth/user/", "Grant to an account"),
-        "empty": "Nobody was granted anything yet.",
+        "empty": "There are no grants yet.",
     }
     return render_live(request, "table", "Roles", AUDIT, table=table, says=says, **more, **list_context(request, shown))
 
@@ -107,7 +107,7 @@ def grants(request: HttpRequest) -> HttpResponse:
 @_ADMINISTERS
 @require_safe
 def tokens(request: HttpRequest) -> HttpResponse:
-    """Tokens: what each may do at most, never its text. `?q=&page=`."""
+    """List tokens with their permissions, never their text. `?q=&page=`."""
     rows = Token.objects.select_related("user").order_by("-created_ms", "-id")
     shown = page_of(request, _search(request, rows, "name", "user__username", "pattern", "topics"))
     table = Table(
@@ -134,7 +134,9 @@ def tokens(request: HttpRequest) -> HttpResponse:
 @_READS
 @require_safe
 def audit(request: HttpRequest) -> HttpResponse:
-    """The trail: all of it with `admin` everywhere, else what concerns connectors whose configuration one may read."""
+    """List the audit trail: all of it with `admin` everywhere, otherwise for connectors whose configuration the user
+    may read.
+    """
     rows = entries(principal_of(request))
     actions = sorted(set(rows.order_by().values_list("action", flat=True).distinct()[:200]))
     filters = (
@@ -173,7 +175,7 @@ def _who(row: AuditEntry) -> str:
 @_READS
 @require_safe
 def audit_entry(request: HttpRequest, number: int) -> HttpResponse:
-    """One entry, with before and after."""
+    """Show one entry, with before and after."""
     row = entries(principal_of(request)).filter(pk=number).first()
     if row is None:
         raise Http404(f"There is no audit entry {number} that you may see")

@@ -1,4 +1,4 @@
-"""Pages of the console that follow what they show: one address serves the page and, to htmx, the part that changes."""
+"""Pages of the console that refresh automatically: one address serves the page and, for htmx, its live part."""
 
 from typing import Any
 from urllib.parse import quote
@@ -12,12 +12,14 @@ from ringfence.console.confirm_page import page
 from ringfence.web.views import is_fragment
 
 CLUSTER, AUDIT, CLOCK = "cluster", "audit", "clock"
-"""What wakes a page: connectors, workers and the leader; entries of the audit trail, since each change of an account,
-a grant, a token or a session leaves one; or only every ten seconds, where each look costs Kafka something."""
+"""What triggers a refresh: changes of connectors, workers and the leader; entries of the audit trail, which every
+change of an account, grant, token or session leaves; or only the time, every ten seconds, if each refresh queries
+Kafka.
+"""
 
 
 def render_live(request: HttpRequest, body: str, title: str, follows: str, **context: Any) -> HttpResponse:
-    """`body`: the name of `console/<body>.html`, whose changing part is `console/parts/<body>.html`."""
+    """body: the name of `console/<body>.html`, whose live part is `console/parts/<body>.html`."""
     if is_fragment(request):
         return render(request, f"console/parts/{body}.html", {"title": title, **context})
     context |= {"part": f"console/parts/{body}.html", "part_address": quote(request.path)}
@@ -25,7 +27,7 @@ def render_live(request: HttpRequest, body: str, title: str, follows: str, **con
 
 
 def _stream(request: HttpRequest, follows: str) -> str:
-    """The address of the events; "" where the account may not follow them and the page asks by the clock."""
+    """Return the address of the events; "" if the account may not follow them, so that the page polls."""
     who = principal_of(request)
     if follows == CLOCK or not who.may_somewhere(Verb.VIEW):
         return ""

@@ -1,4 +1,4 @@
-"""Which subject of the identity provider an account is: linked and unlinked by an administrator."""
+"""Links accounts to subjects of the identity provider, and unlinks them, by an administrator."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ _both = require_http_methods(["GET", "POST"])
 
 
 class LinkForm(ReasonForm):
-    """Who it is at the provider."""
+    """The subject at the provider."""
 
     subject = forms.CharField(
         max_length=255, label="Subject",
@@ -42,13 +42,13 @@ def _settings() -> OidcSettings:
 @_ADMINISTERS
 @_both
 def link(request: HttpRequest, name: str) -> HttpResponse:
-    """Let somebody of the provider log in as an account that is there."""
+    """Let a subject of the provider log in as an existing account."""
     user, issuer = find_account(name), _settings().issuer
     says = [
-        f"Whoever is this subject of {issuer} logs in as {name}, and may do what {name} may. Their groups add to "
+        f"This subject of {issuer} logs in as {name}, with the permissions of {name}. Its groups add to "
         "that at each login."
     ]
-    effects = [Impact(", ".join(map(str, user.grants.all())) or "nothing", "is what it may do now")]
+    effects = [Impact(", ".join(map(str, user.grants.all())) or "nothing", "current permissions")]
     sheet = ConfirmPage(f"Link {name} to the identity provider", "Link", _ACCOUNTS, says, effects, form=LinkForm)
 
     def act(values: dict[str, Any]) -> ActionResult:
@@ -61,7 +61,7 @@ def link(request: HttpRequest, name: str) -> HttpResponse:
 @_ADMINISTERS
 @_both
 def unlink(request: HttpRequest, name: str) -> HttpResponse:
-    """Nobody of the provider logs in as this account any more."""
+    """Remove an account's link, so that no subject of the provider can log in as it."""
     user, issuer = find_account(name), _settings().issuer
     row = OidcIdentity.objects.filter(issuer=issuer, user=user).first()
     if row is None:
@@ -69,14 +69,14 @@ def unlink(request: HttpRequest, name: str) -> HttpResponse:
     given = [str(each) for each in user.grants.filter(by_groups=True)]
     effects = [
         Impact(row.subject, f"of {issuer} does not log in as {name} any more"),
-        Impact(", ".join(given) or "nothing", "was given by its groups, and goes"),
+        Impact(", ".join(given) or "nothing", "from its groups, revoked"),
     ]
-    says = ["Its sessions that single sign-on began end. A password, and grants by administrators, stay."]
+    says = ["Its sessions from single sign-on end. A password, and grants by administrators, stay."]
     sheet = ConfirmPage(f"Unlink {name} from the identity provider", "Unlink", _ACCOUNTS, says, effects, name)
 
     def act(_values: dict[str, Any]) -> ActionResult:
         sign_on.unlink(name, issuer, tell=tells(request))
-        return ActionResult(f"{name} is linked to nobody of {issuer}.")
+        return ActionResult(f"{name} is not linked to a subject of {issuer}.")
 
     return run(request, sheet, act)
 

@@ -1,4 +1,4 @@
-"""What an account may do on a connector, answered by the very rules that decide about its requests."""
+"""Shows what an account may do on a connector, by the same rules that decide about its requests."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ _OFFERED = 500
 
 
 def principal_for(user: User) -> Principal:
-    """As the account is when it logs in; a disabled one may do nothing."""
+    """Return the principal of the account's logins. A disabled account has no permissions."""
     return Principal(user.get_username(), "session", rights_of(user) if user.is_active else ())
 
 
@@ -41,7 +41,7 @@ def rights(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _topics(groups: Groups) -> str:
-    """The patterns of topics that limit a permission; "" for none."""
+    """Return the topic patterns that limit a permission; "" for none."""
     return "; and ".join(" or ".join(group) for group in groups)
 
 

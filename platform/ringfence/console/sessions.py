@@ -1,4 +1,6 @@
-"""One's sessions, and all of them for those who may administer everything: where from, used when; each can be ended."""
+"""Your own sessions, and all sessions for users who may administer everything: origin and last use. Each
+can be ended.
+"""
 
 from typing import Any
 
@@ -25,21 +27,21 @@ _SHOWN = 500
 @requires(GET=ANYONE)
 @require_safe
 def sessions(request: HttpRequest) -> HttpResponse:
-    """Newest use first."""
+    """List the sessions, last used first."""
     who = principal_of(request)
     rows = logins.visible_to(who, who.may_everywhere(Verb.ADMIN))[:_SHOWN]
     headers = ("Account", "By", "Address", "Browser", "Since", "Last used", "Act")
     table = Table(headers, [_row(request, row) for row in rows], [row.pk for row in rows])
-    more: dict[str, Any] = {"says": _says(), "empty": "Nobody is logged in with a session."}
+    more: dict[str, Any] = {"says": _says(), "empty": "There are no sessions."}
     if any(row.account == who.name and not logins.is_current(row, request) for row in rows):
-        more["new"] = (f"{_LIST}others/end/", "End my others")
+        more["new"] = (f"{_LIST}others/end/", "End my other sessions")
     return render_live(request, "table", "Sessions", AUDIT, table=table, **more)
 
 
 def _says() -> str:
     idle = settings.SESSION_IDLE_MINUTES
     unused = f" or has not been used for {_span(idle)}" if idle else ""
-    return f"A session ends by itself when it is {_span(settings.SESSION_HOURS * 60)} old{unused}."
+    return f"A session ends automatically when it is {_span(settings.SESSION_HOURS * 60)} old{unused}."
 
 
 def _span(minutes: int) -> str:
@@ -57,12 +59,12 @@ def _row(request: HttpRequest, row: LoginSession) -> list[Any]:
 @requires(GET=ANYONE, POST=ANYONE.writing())
 @require_http_methods(["GET", "POST"])
 def end(request: HttpRequest, number: int) -> HttpResponse:
-    """Log somebody out there: oneself, or anybody with `admin` everywhere."""
+    """End a session: one's own, or any with `admin` everywhere."""
     who = principal_of(request)
     row = logins.visible_to(who, who.may_everywhere(Verb.ADMIN)).filter(pk=number).first()
     if row is None:
         raise Http404("This session has ended already")
-    says = [f"The session of {row.account} from {row.address}, last used {moment(row.seen_ms)}, is worth nothing then."]
+    says = [f"The session of {row.account} from {row.address}, last used {moment(row.seen_ms)}, becomes invalid."]
     if logins.is_current(row, request):
         says.append("It is the one that you use now: you have to log in again.")
 
@@ -77,9 +79,9 @@ def end(request: HttpRequest, number: int) -> HttpResponse:
 @requires(GET=ANYONE, POST=ANYONE.writing())
 @require_http_methods(["GET", "POST"])
 def end_others(request: HttpRequest) -> HttpResponse:
-    """Log oneself out everywhere else."""
+    """End all other sessions of the user."""
     who = principal_of(request)
-    says = ["Every other session of yours is worth nothing then: other browsers and machines have to log in again."]
+    says = ["Every other session of yours becomes invalid: other browsers and machines have to log in again."]
 
     def act(_values: dict[str, Any]) -> ActionResult:
         count = logins.end_others(who, request)

@@ -1,4 +1,4 @@
-"""Heavy acts on share groups: the numbers of a dry run first, then reason and name."""
+"""Dangerous actions on share groups: first the numbers of a dry run, then reason and name."""
 
 import datetime as dt
 from typing import Any
@@ -60,7 +60,7 @@ def _effects(foreseen: Foreseen) -> list[Impact]:
         counts = f"{one.again:,} again, {one.skipped:,} skipped"
         effects.append(Impact(to, f"{one.move.topic}-{one.move.partition}, from {start}", counts))
     if len(foreseen.moves) > _LISTED:
-        effects.append(Impact(f"{len(foreseen.moves) - _LISTED:,}", "partitions more"))
+        effects.append(Impact(f"{len(foreseen.moves) - _LISTED:,}", "more partitions"))
     return effects
 
 
@@ -78,14 +78,14 @@ def _page(name: str) -> str:
 
 
 def _connector(readers: Readers, name: str) -> str:
-    """Whom the audit entry is about."""
+    """Return the connector that the audit entry is about."""
     return next(iter(readers.of(name)), "")
 
 
 @_CHANGES
 @_both
 def alter(request: HttpRequest, name: str) -> HttpResponse:
-    """`?topic=&to=earliest|latest|offset|time&at=`: begin elsewhere."""
+    """`?topic=&to=earliest|latest|offset|time&at=`: move the group's start."""
     topic, to, at = (request.GET.get(key, "") for key in ("topic", "to", "at"))
     try:
         wish = parse_wish(to, at)
@@ -99,12 +99,12 @@ def alter(request: HttpRequest, name: str) -> HttpResponse:
     }
     where = f" in {topic}" if topic else ""
     place = to if wish.place else f"{to} {at}"
-    says = [f"The group begins at {place}{where}. Nobody may be in it in the meantime."]
+    says = [f"The group starts at {place}{where}. It must have no members meanwhile."]
     return _act_page(request, name, act, f"Move share group {name}", "Move it", says)
 
 
 def parse_wish(to: str, at: str) -> Wish:
-    """What a form says. Raises ValueError with what is wrong."""
+    """Parse the form. Raises ValueError with the reason."""
     if to == "time":
         parsed = dt.datetime.fromisoformat(at)
         zoned = parsed if parsed.tzinfo else parsed.replace(tzinfo=dt.UTC)
@@ -117,11 +117,11 @@ def parse_wish(to: str, at: str) -> Wish:
 @_CHANGES
 @_both
 def forget(request: HttpRequest, name: str) -> HttpResponse:
-    """`?topic=`: forget where the group is in a topic."""
+    """`?topic=`: delete the group's offsets in a topic."""
     topic = request.GET.get("topic", "")
     if not topic:
         raise Http404("Offsets are forgotten by topic: ?topic=")
-    says = [f"The group forgets {topic}, and begins there as its settings say when somebody reads it again."]
+    says = [f"The group forgets {topic}, and its next reader starts there as its settings specify."]
     act: DeleteOffsets = {"kind": "delete_offsets", "topics": [topic]}
     return _act_page(request, name, act, f"Delete the offsets of share group {name}", "Delete them", says)
 
@@ -129,15 +129,15 @@ def forget(request: HttpRequest, name: str) -> HttpResponse:
 @_CHANGES
 @_both
 def delete(request: HttpRequest, name: str) -> HttpResponse:
-    """The group itself."""
-    says = ["The group and its offsets are deleted. It is there again as soon as somebody joins it."]
+    """Delete the group."""
+    says = ["The group and its offsets are deleted. It is created again as soon as a member joins."]
     return _act_page(request, name, {"kind": "delete"}, f"Delete share group {name}", "Delete it", says)
 
 
 @_CHANGES
 @_both
 def process(request: HttpRequest, name: str) -> HttpResponse:
-    """Have the connector's tasks process now what the group delivers no more."""
+    """Have the connector's tasks process the records now that the group no longer delivers."""
     readers = _readers(request, name, offsets=False)
     try:
         found = archived.find(readers, name)
@@ -145,9 +145,9 @@ def process(request: HttpRequest, name: str) -> HttpResponse:
         raise Http404(refused.message) from refused
     connector = _connector(readers, name)
     says = [
-        f"Connector {connector or 'none'} has not done these offsets, and its share group delivers them no more. Its "
-        "sweep reads them when share.sweep.after.ms has passed; now it begins at once. A record that ends its process "
-        "goes the way that share.exhausted says."
+        f"Connector {connector or 'none'} has not done these offsets, and its share group no longer delivers them. Its "
+        "sweep reads them when share.sweep.after.ms has passed; this starts it at once. A record that ends its process "
+        "is handled as share.exhausted specifies."
     ]
     effects = [Impact(f"{found.waiting:,}", "offsets that are not done", "transaction markers among them")]
     for one in [one for one in found.partitions if one.offsets][:_LISTED]:
@@ -174,16 +174,16 @@ class SettingForm(ReasonForm):
     """One setting and its value."""
 
     setting = forms.CharField(max_length=200, label="Setting", help_text="share.record.lock.duration.ms, for example.")
-    value = forms.CharField(max_length=200, label="Value", required=False, help_text="Empty takes the broker's again.")
+    value = forms.CharField(max_length=200, label="Value", required=False, help_text="Empty: the broker's value.")
     field_order = ("setting", "value", "reason")
 
 
 @_CHANGES
 @_both
 def configure(request: HttpRequest, name: str) -> HttpResponse:
-    """A setting of the group."""
+    """Change a setting of the group."""
     readers = _readers(request, name, offsets=False)
-    says = ["The brokers take it over at once. A connector sets its own group's settings when its tasks start."]
+    says = ["The brokers apply it at once. A connector sets its own group's settings when its tasks start."]
     sheet = ConfirmPage(
         f"Change a setting of share group {name}",
         "Change it",

@@ -1,4 +1,4 @@
-"""What does not get on: rounds, tasks, connectors and requests that wait longer than they should, each with its age."""
+"""Stuck operations: rounds, tasks, connectors and requests that wait too long, each with its age."""
 
 import time
 from collections.abc import Iterator
@@ -27,8 +27,9 @@ _MOVING = (Health.STARTING, Health.STOPPING, Health.PAUSING, Health.RESTARTING)
 
 @dataclass(frozen=True, slots=True)
 class Stuck:
-    """One thing that waits. `why`: what it waits for, as far as it is known; `ways`: address and word of what helps;
-    `more`: the section of the documents about it."""
+    """An operation that waits. why: what it waits for, if known; ways: address and label of each remedy; more: the
+    section of the documentation about it.
+    """
 
     what: str
     connector: str
@@ -40,7 +41,7 @@ class Stuck:
 
 
 def stuck(who: Principal, now_ms: int | None = None) -> tuple[list[Stuck], str]:
-    """Oldest first, of connectors that may be seen; and why something could not be looked at, "" where all was."""
+    """Return the operations of visible connectors, oldest first, and why some could not be read, "" if all were."""
     now = int(time.time() * 1000) if now_ms is None else now_ms
     found = [*_rounds(who, now), *_connectors(who, now), *_tasks(who, now), *_find_unanswered(who, now)]
     trouble = ""
@@ -74,7 +75,7 @@ def _connectors(who: Principal, now: int) -> Iterator[Stuck]:
     late = moving.filter(Q(stale=True) | Q(health__in=_MOVING), since_ms__gt=0, since_ms__lt=now - MOTION_MS)
     for row in late.order_by("since_ms")[:MOST]:
         why = (
-            "its tasks are not made yet: the plugin has not answered"
+            "its tasks are not created yet: the plugin has not answered"
             if row.stale
             else "some of its tasks do not exist yet"
         )
@@ -101,16 +102,14 @@ def _tasks(who: Principal, now: int) -> Iterator[Stuck]:
 
 
 def _find_unanswered(who: Principal, now: int) -> Iterator[Stuck]:
-    """Writes that were begun and not completed: under way, or their web process died."""
+    """Yield writes that were begun but not completed: they are in progress, or their web process died."""
     rows = AuditEntry.objects.filter(completed=False, time_ms__lt=now - ANSWER_MS, time_ms__gt=now - LOOKED_BACK_MS)
     if not who.may_everywhere(Verb.ADMIN):
         rows = rows.exclude(connector="").filter(who.query(Verb.VIEW_CONFIG, "connector"))
     for row in rows.order_by("time_ms")[:MOST]:
         dead = now - row.time_ms > (COMMAND_TIMEOUT + 30) * 1000
         why = (
-            "its web process ended before it was answered: what came of it is unknown, look"
-            if dead
-            else "not answered yet"
+            "its web process ended before the answer: the outcome is unknown, check it" if dead else "not answered yet"
         )
         yield Stuck(
             row.request, row.connector, row.time_ms, why, [(f"/console/audit/auditentry/{row.pk}/change/", "Entry")]

@@ -1,4 +1,4 @@
-"""What the console's tables are made of: cells, times, links, and a page of rows that can be searched."""
+"""The parts of the console's tables: cells, times, links, and a searchable page of rows."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ Cell = str | SafeString
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """`keys`: what each row is about. The focus on a row's link stays with it when rows move."""
+    """keys: the identity of each row. The focus on a row's link follows the row when it moves."""
 
     headers: Sequence[str]
     rows: Sequence[Sequence[Cell]]
@@ -27,7 +27,7 @@ class Table:
 
     @property
     def labelled(self) -> list[tuple[str, list[tuple[str, Cell]]]]:
-        """A row's id and its pairs of heading and cell: in a narrow window each cell says what it is."""
+        """Return each row's id with pairs of heading and cell: in a narrow window, each cell shows its heading."""
         return [
             (f"row-{quote(str(key), safe='')}", list(zip(self.headers, row, strict=True)))
             for key, row in zip(self.keys, self.rows, strict=True)
@@ -36,7 +36,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A choice over a table: the address's parameter, a word, (value, word) pairs and what is chosen."""
+    """A choice above a table: the address's parameter, a title, (value, title) pairs and the current value."""
 
     name: str
     word: str
@@ -45,7 +45,7 @@ class Filter:
 
 
 def moment(ms: int) -> Cell:
-    """A time in UTC, which the page's script turns into the reader's own; a dash for never."""
+    """Format a time in UTC, which the page's script converts to the user's time zone; a dash for never."""
     if not ms:
         return NOTHING
     at = datetime.fromtimestamp(ms / 1000, UTC)
@@ -55,7 +55,7 @@ def moment(ms: int) -> Cell:
 
 
 def links(*pairs: tuple[str, str]) -> SafeString:
-    """Addresses and words."""
+    """Format pairs of address and text."""
     return format_html('<span class="links">{}</span>', format_html_join("", '<a href="{}">{}</a>', pairs))
 
 
@@ -69,7 +69,7 @@ def page_of(request: HttpRequest, rows: Any) -> Page[Any]:
 
 
 def list_context(request: HttpRequest, shown: Page[Any], filters: Iterable[Filter] = ()) -> dict[str, Any]:
-    """What the template needs of a page of rows: the search, the filters, and links that keep both."""
+    """Return the template's context for a page of rows: the search, the filters, and links that keep both."""
     filters = list(filters)
     search = request.GET.get("q", "").strip()
     kept = {each.name: each.chosen for each in filters if each.chosen} | ({"q": search} if search else {})

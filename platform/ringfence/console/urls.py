@@ -1,4 +1,4 @@
-"""The routes below `/console/`: what concerns all connectors, and the acts that ask for a reason."""
+"""The routes below `/console/`: pages about all connectors, and the actions that ask for a reason."""
 
 from ringfence.console import (
     account_actions,

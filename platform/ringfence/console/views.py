@@ -1,4 +1,4 @@
-"""The console's pages that show: overview, connectors, transactions, workers, stuck operations."""
+"""The console's read-only pages: overview, connectors, transactions, workers, stuck operations."""
 
 import time
 from collections.abc import Iterable
@@ -51,7 +51,7 @@ def _ui(name: str) -> SafeString:
 
 
 def _ways(who: Principal, name: str, pairs: Iterable[tuple[Verb, str, str]]) -> SafeString:
-    """Links to acts, for those who may; a dash where nothing is left."""
+    """Return links to the actions that the user may take; a dash if there are none."""
     allowed = [(address, word) for verb, address, word in pairs if who.may(verb, name)]
     return links(*allowed) if allowed else format_html("{}", NOTHING)
 
@@ -59,14 +59,14 @@ def _ways(who: Principal, name: str, pairs: Iterable[tuple[Verb, str, str]]) -> 
 @requires(GET=ANYONE)
 @require_safe
 def bare(request: HttpRequest) -> HttpResponse:
-    """`/console` without its slash."""
+    """Redirect `/console` to `/console/`."""
     return HttpResponsePermanentRedirect("/console/")
 
 
 @requires(GET=ANYONE)
 @require_safe
 def overview(request: HttpRequest) -> HttpResponse:
-    """Numbers, each with the list behind it, and the newest entries of the audit trail."""
+    """Show numbers, each linked to the list behind it, and the newest entries of the audit trail."""
     who, now = principal_of(request), time.time() * 1000
     shown = Connector.objects.filter(who.query(), known=True)
     cluster = ClusterInfo.objects.exclude(leader="").first()
@@ -75,7 +75,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     oldest = open_tasks.order_by("open_since_ms").values_list("open_since_ms", flat=True).first()
     waits = f"the oldest for {age(now - oldest)}" if oldest else "none"
     leader = leader_of(look.vitals(), cluster.leader if cluster else "")
-    leads = f"{leader} leads" if leader else "nobody leads"
+    leads = f"{leader} leads" if leader else "no leader"
     tiles = [
         ("Connectors", shown.count(), f"{shown.filter(severity__gte=80).count()} in trouble", "/console/connectors/"),
         ("Open transactions", open_tasks.count(), waits, "/console/transactions/"),
@@ -98,7 +98,7 @@ def overview(request: HttpRequest) -> HttpResponse:
 @requires(GET=somewhere(Verb.VIEW))
 @require_safe
 def connectors(request: HttpRequest) -> HttpResponse:
-    """`?q=&page=`: the connectors, worst first, with what may be done to each."""
+    """`?q=&page=`: list the connectors, worst first, with the possible actions."""
     who, wanted, known = principal_of(request), request.GET.get("q", "").strip(), known_health()
     rows = Connector.objects.filter(who.query(), known=True).order_by("-severity", "name")
     if wanted:
@@ -127,7 +127,7 @@ def connectors(request: HttpRequest) -> HttpResponse:
 @requires(GET=somewhere(Verb.VIEW))
 @require_safe
 def transactions(request: HttpRequest) -> HttpResponse:
-    """Open transactions of all connectors, oldest first, as their tasks last reported them."""
+    """List open transactions of all connectors, oldest first, as last reported by their tasks."""
     who, now = principal_of(request), time.time() * 1000
     rows = Task.objects.filter(who.query(field="connector"), known=True, open_since_ms__gt=0).order_by("open_since_ms")[
         :500
@@ -156,7 +156,7 @@ def transactions(request: HttpRequest) -> HttpResponse:
 
 
 def _waiting_partitions(one: dict[str, Any]) -> str:
-    """Those that an open transaction holds back."""
+    """Return the partitions that an open transaction blocks."""
     names = [f"{each['topic']}-{each['partition']}" for each in one["partitions"]]
     return ", ".join([*names[:10], *(["…"] if len(names) > 10 else [])]) if one["open"] else NOTHING
 
@@ -164,7 +164,7 @@ def _waiting_partitions(one: dict[str, Any]) -> str:
 @requires(GET=on_connector(Verb.VIEW))
 @require_safe
 def of_connector(request: HttpRequest, name: str) -> HttpResponse:
-    """The transactional ids of one connector as their coordinators know them, asked now."""
+    """List the transactional ids of one connector, queried from their coordinators now."""
     row = Connector.objects.filter(name=name, known=True).first()
     if row is None:
         raise Http404(f"There is no connector {name}")
@@ -190,14 +190,14 @@ def of_connector(request: HttpRequest, name: str) -> HttpResponse:
         ],
         [one["id"] for one in found],
     )  # fmt: skip
-    says = "Asked of Kafka's transaction coordinators every ten seconds (KIP-664); ids of older generations, too."
+    says = "Queried from Kafka's transaction coordinators every ten seconds (KIP-664); ids of older generations, too."
     return render_live(request, "table", f"Transactions of {name}", CLOCK, table=table, says=says, trouble=trouble)
 
 
 @requires(GET=somewhere(Verb.VIEW))
 @require_safe
 def workers(request: HttpRequest) -> HttpResponse:
-    """The workers, who leads, who is drained."""
+    """List the workers, with the leader and drained workers marked."""
     administers = principal_of(request).may_everywhere(Verb.ADMIN)
     cluster = ClusterInfo.objects.exclude(leader="").first()
     drained = dict(DrainedWorker.objects.values_list("worker", "incarnation"))
@@ -220,7 +220,7 @@ def workers(request: HttpRequest) -> HttpResponse:
         rows,
         [row.worker for row in found],
     )
-    says = "As each introduced itself; one that died is listed until its id is used again."
+    says = "As each described itself; one that died is listed until its id is used again."
     empty = "No workers have reported yet."
     return render_live(request, "table", "Workers", CLUSTER, table=table, says=says, empty=empty)
 
@@ -228,7 +228,7 @@ def workers(request: HttpRequest) -> HttpResponse:
 @requires(GET=somewhere(Verb.VIEW))
 @require_safe
 def stuck_page(request: HttpRequest) -> HttpResponse:
-    """What does not get on, oldest first."""
+    """List stuck operations, oldest first."""
     now = time.time() * 1000
     found, trouble = stuck(principal_of(request))
     table = Table(
@@ -246,8 +246,8 @@ def stuck_page(request: HttpRequest) -> HttpResponse:
         [f"{one.what} {one.connector} {one.since_ms}" for one in found],
     )
     says = (
-        "Rounds after 15 s, tasks and connectors after a minute, requests after 15 s. Everything goes on by itself "
-        "once what it waits for is there: the leader's work is level-triggered, and tried again."
+        "Rounds after 15 s, tasks and connectors after a minute, requests after 15 s. All continues automatically "
+        "once what it waits for is there: the leader's work is level-triggered, and retried."
     )
     more: dict[str, Any] = {"trouble": trouble, "empty": "Nothing is stuck."}
     return render_live(request, "table", "Stuck operations", CLUSTER, table=table, says=says, **more)
@@ -262,16 +262,14 @@ def take_back_page(request: HttpRequest, number: str) -> HttpResponse:
     except Refused as refused:
         raise Http404(refused.message) from refused
     if one is None and request.method != "POST":
-        raise Http404("This command does not wait any more: a leader has taken it, or its time has run out")
+        raise Http404("This command no longer waits: a leader has taken it, or it has expired")
     about = f"{one.kind.replace('_', ' ')} {one.connector}".strip() if one else "the command"
-    says = [
-        "It is taken out of the queue before a leader takes it; its sender gets the answer that nothing was changed."
-    ]
+    says = ["It is removed from the queue before a leader takes it; its sender is told that nothing was changed."]
     sheet = ConfirmPage(f"Take back: {about}", "Take it back", "/console/stuck/", says)
 
     def act(_values: dict[str, Any]) -> ActionResult:
         if not take_back(number, principal_of(request).name):
-            raise ValueError("Too late: a leader has taken it, or its time has run out. Look what came of it")
+            raise ValueError("Too late: a leader has taken it, or it has expired. Check its outcome")
         return ActionResult("It is taken back: nothing was changed.")
 
     return run(request, sheet, act)

@@ -1,4 +1,4 @@
-"""Commands that wait in Redis for a leader: who asked for what, until when they are wanted, and taking one back."""
+"""Commands that wait in Redis for a leader: their senders and deadlines, and how to cancel one."""
 
 import base64
 import json
@@ -17,7 +17,7 @@ _AWAY = "Redis does not answer ({error}), so it is unknown what waits there. Che
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A command that no leader has taken yet. `left_s`: until nobody carries it out any more."""
+    """A command that no leader has taken yet. left_s: seconds until it expires."""
 
     id: str
     kind: str
@@ -27,19 +27,21 @@ class Waiting:
 
 
 def waiting() -> list[Waiting]:
-    """Oldest first, at most 500. Raises `Refused` where Redis is away. Nothing of a command's body is shown."""
+    """Return the commands, oldest first, at most 500, without their bodies. Raises `Refused` if Redis
+    does not answer.
+    """
     try:
         raw = transport.results.lrange(_QUEUE, -_MOST, -1)
         now = redis_clock.now(transport.results)
     except redis.RedisError as error:
         raise Refused(503, _AWAY.format(error=type(error).__name__)) from error
     assert isinstance(raw, list)
-    found = [_read(entry, now) for entry in reversed(raw)]  # Redis' list grows at its left end
+    found = [_read(entry, now) for entry in reversed(raw)]  # the newest is at the left end of Redis' list
     return [one for one in found if one is not None]
 
 
 def take_back(number: str, by: str) -> bool:
-    """Take a command out of the queue; False where a leader has it already. Whoever waits for it is told."""
+    """Remove a command from the queue, and inform its sender. Returns False if a leader has already taken it."""
     try:
         entries = transport.results.lrange(_QUEUE, 0, -1)
         assert isinstance(entries, list)
@@ -71,7 +73,7 @@ def _answer(number: str, by: str) -> None:
 
 
 def _read(entry: Any, now: float) -> Waiting | None:
-    """A message as kombu puts it there, at a time on Redis' clock; None for one that is no command."""
+    """Parse a message in kombu's format, at a time on Redis' clock. Returns None if it is not a command."""
     try:
         message = json.loads(entry)
         _, arguments, _ = messages.decode(base64.b64decode(message["body"]))

@@ -1,1 +1,1 @@
-"""Proof of life: what workers and the projection leave in the database every two seconds, and what follows from it."""
+"""Heartbeats: written to the database by workers and projection every two seconds, and their assessment."""

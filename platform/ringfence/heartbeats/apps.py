@@ -1,4 +1,4 @@
-"""Django's registration of the heartbeats."""
+"""The Django application of the heartbeats."""
 
 from django.apps import AppConfig
 

@@ -1,7 +1,7 @@
-"""A worker's heartbeat: a thread that writes every two seconds, and two that ask Kafka and Redis beside it.
+"""A worker's heartbeat: a thread that writes every two seconds, and two threads that probe Kafka and Redis.
 
-What hangs (a broker, Redis, the database) holds up its own thread only. A write that fails is tried again with the next
-beat: to be silent is what it is to be cut off.
+A hanging broker, Redis or database delays only its own thread. A failed write is retried with the next beat: a worker
+that cannot write counts as cut off, rightly.
 """
 
 import logging
@@ -21,14 +21,14 @@ BEAT_SECONDS = 2.0
 _PROBE_SECONDS = 1.0
 _HUNG_SECONDS = 8.0
 _SURE = 2
-"""Failed probes in a row before it is said: a broker that is started again is away for a moment."""
+"""Failed probes in a row before an error is reported: a restarting broker is briefly unreachable."""
 
 Probe = Callable[[], str]
-"""Why something does not answer, "" where it does. Answers within seconds."""
+"""Returns why something does not answer, "" if it does. Takes seconds at most."""
 
 
 class Probing:
-    """Asks again and again on a thread of its own. `error` may be read by any."""
+    """Probes repeatedly on its own thread. Any thread may read `error`."""
 
     def __init__(self, probe: Probe, clock: Callable[[], float] = time.monotonic) -> None:
         self._probe = probe
@@ -38,13 +38,13 @@ class Probing:
         self._error = ""
 
     def run(self, stop: threading.Event) -> None:
-        """Until `stop`."""
+        """Run until `stop`."""
         while not stop.is_set():
             self.once()
             stop.wait(_PROBE_SECONDS)
 
     def once(self) -> None:
-        """One question."""
+        """Probe once."""
         error = self._probe()
         self._failures = self._failures + 1 if error else 0
         self._error, self._answered = error, self._clock()
@@ -58,7 +58,7 @@ class Probing:
 
 
 class Beating:
-    """Writes one worker's heartbeat. `leads`: whether it leads now, and its loop goes round."""
+    """Writes one worker's heartbeat. leads: whether it leads now, and its loop makes progress."""
 
     def __init__(
         self, worker: str, incarnation: str, leads: Callable[[], bool], kafka: Probing, redis: Probing
@@ -71,7 +71,7 @@ class Beating:
         self._told = False
 
     def run(self, stop: threading.Event) -> None:
-        """Until `stop`; then it is written that the worker has ended."""
+        """Run until `stop`; then write that the worker has ended."""
         probes = [
             threading.Thread(target=probing.run, args=(stop,), name=f"probe-{name}", daemon=True)
             for name, probing in (("kafka", self._kafka), ("redis", self._redis))
@@ -85,14 +85,16 @@ class Beating:
         connection.close()
 
     def begin(self) -> None:
-        """The first beat of this incarnation, in place of the one before."""
+        """Write the first beat of this incarnation, replacing that of the previous one."""
         facts = {"incarnation": self._incarnation, "began_at": Now(), "beat_at": Now(), **self._state()}
         with transaction.atomic():
             Heartbeat.objects.filter(worker=self._worker).delete()
             Heartbeat.objects.create(worker=self._worker, **facts)
 
     def beat(self) -> None:
-        """One more. A worker that was frozen and has been replaced under its id since writes nothing."""
+        """Write another beat. A worker that was frozen, and whose id has since been taken by another,
+        writes nothing.
+        """
         mine = Heartbeat.objects.filter(worker=self._worker, incarnation=self._incarnation)
         if not mine.update(beat_at=Now(), **self._state()) and not self._has_replacement():
             self.begin()
@@ -101,7 +103,7 @@ class Beating:
         return Heartbeat.objects.filter(worker=self._worker).exists()
 
     def end(self) -> None:
-        """It was stopped."""
+        """Write that it was stopped."""
         Heartbeat.objects.filter(worker=self._worker, incarnation=self._incarnation).update(beat_at=Now(), ended=True)
 
     def _state(self) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""What heartbeats say about the cluster: who is alive, how fresh the data is, what commands wait for. Pure."""
+"""The state of the cluster, from heartbeats: who is alive, how fresh the data is, what commands wait for. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,23 +6,23 @@ from datetime import UTC, datetime
 from typing import Final
 
 SILENT_S: Final = 10.0
-"""A worker writes every two seconds: one that has not for so long is frozen, dead, or cut off."""
+"""Seconds. A worker writes every two seconds: one that is silent for longer than this is frozen, dead, or cut off."""
 FORGOTTEN_S: Final = 600.0
-"""A silent worker is told of for so long while others live. What ran on it has moved by then."""
+"""Seconds. While other workers live, a silent worker is reported for this long. By then its tasks have moved."""
 FIRST_READ_S: Final = 30.0
-"""So long a new cluster's workers may take to read the topics for the first time."""
+"""Seconds that a new cluster's workers may take to read the topics for the first time."""
 
 
 def _is_recent(age_s: float) -> bool:
-    """Not after the future either: it was written before the database's clock was set back, and by now means nothing.
-    Whoever lives writes again within seconds.
+    """A time in the future is not recent, either: it was written before the database's clock was set back, and is
+    meaningless now. A live worker writes again within seconds.
     """
     return -SILENT_S <= age_s <= SILENT_S
 
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """A worker's heartbeat. `age_s`: since it was written; `led_age_s`: since its last one as the leader, if ever."""
+    """A worker's heartbeat. age_s: since it was written; led_age_s: since its last one as the leader, if any."""
 
     worker: str
     incarnation: str
@@ -45,7 +45,7 @@ class Beat:
 
 @dataclass(frozen=True, slots=True)
 class Projected:
-    """How fresh the projection is."""
+    """The freshness of the projection."""
 
     age_s: float
     at_ms: int
@@ -53,9 +53,9 @@ class Projected:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that does not work: `text` says what and what follows, `remedy` what to do. `since_ms`: 0 if unknown.
+    """One failure. text: what failed, and the consequences; remedy: what to do. since_ms: 0 if unknown.
 
-    `grave`: what is shown is not what is.
+    grave: the displayed data may be outdated.
     """
 
     key: str
@@ -67,36 +67,36 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Vitals:
-    """The cluster's signs of life. The default says nothing: nobody has ever written a heartbeat."""
+    """The cluster's vital signs. The default means that no heartbeat was ever written."""
 
     problems: tuple[Problem, ...] = ()
     stale: bool = False
     as_of_ms: int = 0
-    """Where `stale`: the time that the data is of, 0 for unknown."""
+    """If `stale`: the time of the data, 0 if unknown."""
     silent: frozenset[tuple[str, str]] = frozenset()
-    """(worker, incarnation) of those that may or may not be at work."""
+    """(worker, incarnation) of those that may or may not be running."""
     leader: str = ""
-    """"" where none is alive, or nobody knows."""
+    """"" if there is no live leader, or it is unknown."""
     known: bool = False
-    """Whether there are heartbeats at all: workers of an older version write none."""
+    """Whether there are heartbeats: workers of older versions write none."""
     refusal: str = ""
-    """Why no worker would take a request, "" where one may."""
+    """Why no worker would accept a request, "" if one would."""
     leader_refusal: str = ""
-    """Why no command would be carried out, "" where it may."""
+    """Why no command would be carried out, "" if it would."""
 
     @property
     def stamp(self) -> str:
-        """Differs where the pages have something else to say."""
+        """Return a value that changes when the pages must show something else."""
         return "|".join((*(problem.key for problem in self.problems), str(self.stale), self.leader))
 
 
 def format_clock(ms: int) -> str:
-    """A time of day for people; "never" for 0."""
+    """Format a time of day; "never" for 0."""
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%H:%M:%S UTC") if ms else "never"
 
 
 def assess(beats: Sequence[Beat], projected: Projected | None, redis_error: str = "") -> Vitals:
-    """`redis_error`: why Redis does not answer the process that asks, "" while it does."""
+    """Assess the heartbeats. redis_error: why Redis does not answer this process, "" if it does."""
     live = [beat for beat in beats if beat.live]
     stale, as_of_ms = _staleness(live, beats, projected)
     if not beats:
@@ -164,7 +164,7 @@ def _no_kafka(live: Sequence[Beat], as_of_ms: int) -> Problem:
 def _no_projection(as_of_ms: int) -> Problem:
     return Problem(
         "no-projection",
-        "Nothing new is read from Kafka into the database. Tasks may go on unseen.",
+        "Nothing new is read from Kafka into the database. Tasks may continue unseen.",
         "Read the workers' logs: they say what the projection waits for.",
         as_of_ms,
         grave=True,
@@ -179,7 +179,7 @@ def _no_leader(beats: Sequence[Beat]) -> Problem:
         since_ms = beat.at_ms - int((age_s - beat.age_s) * 1000)
     return Problem(
         "no-leader",
-        "No worker leads. Tasks run on, but nothing is placed, restarted or changed, and commands wait.",
+        "No worker leads. Tasks keep running, but nothing is placed, restarted or changed, and commands wait.",
         "The workers elect a leader within seconds; if they do not, their logs say why.",
         since_ms,
     )
@@ -188,7 +188,7 @@ def _no_leader(beats: Sequence[Beat]) -> Problem:
 def _of_redis(error: str) -> tuple[Problem, ...]:
     if not error:
         return ()
-    text = f"Redis does not answer ({error}). Connectors run on, but no command can be sent."
+    text = f"Redis does not answer ({error}). Connectors keep running, but no command can be sent."
     return (Problem("no-redis", text, "Check that Redis runs at RINGFENCE_REDIS_URL."),)
 
 
@@ -202,18 +202,19 @@ def _cut_off(beat: Beat, what: str, error: str) -> Problem:
 
 
 def _cut_off_from_redis(live: Sequence[Beat], leader: str) -> str:
-    """Why a command would wait in vain for a leader whose requests come over Redis, "" where it would not."""
+    """Return why a command would never reach a leader over Redis, "" if it would."""
     cut_off = [beat for beat in live if beat.redis_error]
     if len(cut_off) == len(live):
         return (
-            f"No worker reaches Redis ({cut_off[0].redis_error}). Connectors run on. Nothing was sent or changed. "
-            "Check the network between the workers and Redis."
+            f"No worker reaches Redis ({cut_off[0].redis_error}). Connectors keep running. Nothing was sent or "
+            "changed. Check the network between the workers and Redis."
         )
     for beat in cut_off:
         if beat.worker == leader:
             return (
-                f"{leader} leads and does not reach Redis ({beat.redis_error}). Connectors run on. Nothing was sent or "
-                "changed. Check the network between; where another worker reaches Redis, it soon leads."
+                f"{leader} is the leader, and does not reach Redis ({beat.redis_error}). Connectors keep "
+                "running. Nothing was sent or changed. Check the network between; if another worker "
+                "reaches Redis, it soon leads."
             )
     return ""
 

@@ -1,4 +1,6 @@
-"""How fresh the projection is: asks for the topics' ends, and notes the time once everything before them is applied."""
+"""The freshness of the projection: reads the topics' ends, and records the time once everything before
+them is applied.
+"""
 
 import time
 from collections.abc import Callable, Mapping
@@ -17,7 +19,7 @@ Positions = Mapping[tuple[str, int], int]
 
 
 class Ends(Protocol):
-    """The ends that were asked for."""
+    """Ends that were requested."""
 
     def is_answered(self) -> bool: ...
 
@@ -25,7 +27,9 @@ class Ends(Protocol):
 
 
 class FreshnessWatch:
-    """One thread calls `look`, often. `ask`: begins to ask for the ends, within a second. It may raise FencingError."""
+    """One thread calls `look`, often. ask: starts a request for the ends, and returns within a second. It may raise
+    FencingError.
+    """
 
     def __init__(self, ask: Callable[[], Ends], clock: Callable[[], float] = time.monotonic) -> None:
         self._ask = ask
@@ -37,7 +41,7 @@ class FreshnessWatch:
         self._next = 0.0
 
     def look(self, positions: Positions) -> None:
-        """positions: how far each partition is applied. Raises DatabaseError."""
+        """Check the progress. positions: how far each partition is applied. Raises DatabaseError."""
         now = self._clock()
         if self._asked is None:
             if now >= self._next:
@@ -45,7 +49,7 @@ class FreshnessWatch:
                 try:
                     asked = self._ask()
                 except FencingError:
-                    return  # no broker answers, so nobody can tell how far the topics go
+                    return  # no broker answers, so the topics' ends are unknown
                 self._asked, self._ends, self._seen = asked, None, dict(positions)
             return
         if self._ends is None:
@@ -54,10 +58,10 @@ class FreshnessWatch:
             try:
                 self._ends = self._asked.result()
             except FencingError:
-                self._asked = None  # nobody can tell how far the topics go
+                self._asked = None  # the topics' ends are unknown
                 return
         passed = all(positions.get(partition, 0) >= end for partition, end in self._ends.items())
-        # A position may stop short of an end for ever, where compaction took a segment's last records.
+        # A position may never reach an end, if compaction removed the last records of a segment.
         rests = now - self._asked_at > EVERY_SECONDS and dict(positions) == self._seen
         if passed or rests:
             self._asked = None
@@ -65,7 +69,7 @@ class FreshnessWatch:
 
 
 def write(seconds_ago: float) -> None:
-    """What the topics held so long ago is in the database."""
+    """Record that the database contains everything that the topics held this long ago."""
     as_of = Now() - timedelta(seconds=seconds_ago)
     if not Freshness.objects.filter(id=1).update(as_of=as_of):
         Freshness.objects.create(id=1, as_of=as_of)

@@ -1,4 +1,6 @@
-"""The cluster's signs of life as a web process sees them: two small queries a second at most, and Redis on a thread."""
+"""The cluster's vital signs as a web process sees them: at most two small queries per second, and a Redis probe on a
+thread.
+"""
 
 import threading
 import time
@@ -19,7 +21,7 @@ _REDIS_SECONDS = 1.5
 
 
 def probe_redis(url: str = REDIS_URL) -> str:
-    """Why Redis does not answer, "" where it does."""
+    """Return why Redis does not answer, "" if it does."""
     client = redis.Redis.from_url(url, socket_timeout=_REDIS_SECONDS, socket_connect_timeout=_REDIS_SECONDS)
     try:
         client.ping()
@@ -31,7 +33,7 @@ def probe_redis(url: str = REDIS_URL) -> str:
 
 
 class Look:
-    """Of this process; any thread may use it."""
+    """The view of this process. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -40,11 +42,13 @@ class Look:
         self._redis: Probing | None = None
 
     def vitals(self) -> Vitals:
-        """As of a second ago at most. The database away: what was known last, since no page can show anything else."""
+        """Return the vital signs, at most a second old. Without the database: the last known ones, because no page can
+        show newer data.
+        """
         with self._lock:
             if time.monotonic() < self._until:
                 return self._seen
-            self._until = time.monotonic() + KEPT_SECONDS  # others do not wait for the same answer
+            self._until = time.monotonic() + KEPT_SECONDS  # so that others need not wait for the same answer
         try:
             beats, projected = read()
             self._seen = assess(beats, projected, self._watched_redis().error if beats else "")
@@ -53,7 +57,7 @@ class Look:
         return self._seen
 
     def forget(self) -> None:
-        """The next one asks again."""
+        """Make the next call read again."""
         self._until = 0.0
 
     def _watched_redis(self) -> Probing:
@@ -64,7 +68,7 @@ class Look:
 
 
 def read() -> tuple[list[Beat], Projected | None]:
-    """The rows, with their ages by the database's own clock. Raises DatabaseError."""
+    """Return the rows, with their ages by the database's own clock. Raises DatabaseError."""
     now = ExpressionWrapper(Now(), output_field=DateTimeField())
     beats = [
         Beat(
@@ -85,7 +89,7 @@ def read() -> tuple[list[Beat], Projected | None]:
 
 
 def _age(then: datetime, now: datetime) -> float:
-    """Below zero where the database's clock was set back in between."""
+    """Return the age in seconds, negative if the database's clock was set back in between."""
     return (now - then).total_seconds()
 
 

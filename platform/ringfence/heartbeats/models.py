@@ -1,13 +1,13 @@
-"""Heartbeats of workers, and how fresh the projection is. All times are by the database's clock, so no two differ."""
+"""Heartbeats of workers, and the freshness of the projection. All times come from the same clock, the database's."""
 
 from django.db import models
 
 
 class Heartbeat(models.Model):
-    """One worker, as it was when it last wrote. `led_at`: its last beat as the leader, null for never.
+    """The last heartbeat of one worker. led_at: its last beat as the leader, null for never.
 
-    `kafka_error`, `redis_error`: why that does not answer this worker, "" while it does. `ended`: it was stopped, and
-    said so.
+    kafka_error, redis_error: why Kafka or Redis does not answer this worker, "" if it does. ended: it was stopped in
+    order.
     """
 
     worker = models.TextField(primary_key=True)
@@ -21,6 +21,6 @@ class Heartbeat(models.Model):
 
 
 class Freshness(models.Model):
-    """One row (id 1): what Kafka's topics held at `as_of` is in the database, all of it."""
+    """A single row (id 1): the database contains everything that Kafka's topics held at `as_of`."""
 
     as_of = models.DateTimeField()

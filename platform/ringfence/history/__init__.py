@@ -1,1 +1,1 @@
-"""What only the database keeps: versions of configurations, snapshots of offsets, answers to repeated requests."""
+"""Data that only the database has: versions of configurations, offset snapshots, answers to repeated requests."""

@@ -1,4 +1,4 @@
-"""Django's registration of what only the database keeps."""
+"""The Django application of data that only the database has."""
 
 from django.apps import AppConfig
 
@@ -8,7 +8,7 @@ class HistoryConfig(AppConfig):
     label = "history"
 
     def ready(self) -> None:
-        from ringfence.history.versions import keep_from_signal  # its models can be imported only now
+        from ringfence.history.versions import keep_from_signal  # its models can only be imported here
         from ringfence.projection.signals import configurations_read
 
         configurations_read.connect(keep_from_signal, dispatch_uid="versions")

@@ -1,4 +1,4 @@
-"""Connectors that were deleted, as far as versions of their configurations are kept."""
+"""Deleted connectors with kept versions of their configurations."""
 
 from django.db.models import Max, QuerySet
 
@@ -9,7 +9,7 @@ from ringfence.projection.models import Connector
 
 
 def list_deleted(who: Principal) -> QuerySet[ConfigVersion]:
-    """The newest version of each, of those whose configuration `who` may see."""
+    """Return the newest version of each whose configuration `who` may see."""
     there = Connector.objects.filter(known=True).values("name")
     gone = ConfigVersion.objects.filter(who.query(Verb.VIEW_CONFIG, "connector")).exclude(connector__in=there)
     return ConfigVersion.objects.filter(pk__in=gone.values("connector").annotate(newest=Max("pk")).values("newest"))

@@ -1,6 +1,7 @@
-"""`Idempotency-Key`: a POST that is sent again under its key is answered, not carried out again.
+"""`Idempotency-Key`: a POST that is repeated with its key gets the stored answer, and is not carried out again.
 
-Only outcomes are kept: done, or unknown (500, 502, 504). What was refused before anything changed may be sent again.
+Only outcomes are stored: done, or unknown (500, 502, 504). A request that was refused before anything changed may be
+sent again.
 """
 
 import hashlib
@@ -37,7 +38,7 @@ class KeyRefusal:
 
 
 class IdempotentRequest:
-    """One request under its key. 1 `begin`: an answer that is known, a refusal, or None: carry it out, 2 `end`."""
+    """One request with its key. 1 `begin` returns a stored answer, a refusal, or None: carry it out, 2 `end`."""
 
     def __init__(self, request: HttpRequest, who: Principal) -> None:
         self._given = request.headers[HEADER]
@@ -63,8 +64,8 @@ class IdempotentRequest:
         if row is None or not row.status:
             return KeyRefusal(
                 409,
-                f"A request with this {HEADER} is being carried out, or was when its server died: look at what it "
-                "was to change, and use a new key where it was not done.",
+                f"A request with this {HEADER} is being carried out, or was when its server died. Check whether it "
+                "took effect; if not, repeat it with a new key.",
             )
         body = decrypt_text(row.body, f"answer {self._key}")
         answer = HttpResponse(body, status=row.status, content_type="application/json")

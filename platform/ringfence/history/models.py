@@ -1,4 +1,4 @@
-"""What only the database keeps. A rebuilt projection leaves it alone."""
+"""Data that only the database has. Rebuilding the projection leaves it alone."""
 
 import json
 from typing import Any, ClassVar, cast
@@ -10,10 +10,10 @@ from ringfence.projection.clean_text import loads_clean
 
 
 class ConfigVersion(models.Model):
-    """A configuration that a connector has had, whoever wrote it: the projector adds one for each change it meets.
+    """A configuration that a connector has had. The projector adds one for each change, whoever wrote it.
 
-    `config`: packed JSON, encrypted. Numbers count from 1 and go on after a deletion.
-    `user`: who wrote it, "" where that came by another tool or nobody was logged in.
+    config: packed JSON, encrypted. Numbers start at 1, and continue after a deletion.
+    user: the author, "" if another tool wrote it or there was no login.
     """
 
     connector = models.TextField()
@@ -28,12 +28,12 @@ class ConfigVersion(models.Model):
 
     @property
     def settings(self) -> dict[str, str]:
-        """Secrets in clear. Never hand it out unmasked. Raises `NoKey`."""
+        """The settings with secrets in clear text. Mask them before display. Raises `NoKey`."""
         return loads_clean(decrypt_text(self.config, f"version of {self.connector}"))
 
 
 class OffsetSnapshot(models.Model):
-    """The source offsets of a connector at one moment. `why`: asked for, or taken before a change by hand."""
+    """The source offsets of a connector at one moment. why: on request, or before a manual change."""
 
     connector = models.TextField()
     number = models.IntegerField()
@@ -47,22 +47,22 @@ class OffsetSnapshot(models.Model):
 
     @property
     def entries(self) -> list[dict[str, Any]]:
-        """{"partition", "offset"} each."""
+        """A list of {"partition", "offset"}."""
         return cast(list[dict[str, Any]], json.loads(self.offsets))
 
 
 class DeletedConnector(models.Model):
-    """A connector that is not there any more, whose versions or snapshots are; `time_ms`: when that was noticed."""
+    """A connector that no longer exists, but has kept versions or snapshots. time_ms: when its deletion was noticed."""
 
     connector = models.TextField(primary_key=True)
     time_ms = models.BigIntegerField()
 
 
 class ProofRun(models.Model):
-    """A count of whether a connector was exactly once (`fencing.proof`). `number`: counts from 1 for each connector.
+    """A count of whether a connector was exactly once (`fencing.proof`). number: starts at 1 for each connector.
 
-    `state`: waiting, running, done, failed. A worker writes how far it is (`doing`, `done`, `total`) with `beat_ms`;
-    `report`: JSON, `error`: why there is none.
+    state: waiting, running, done, failed. A worker writes the progress (doing, done, total) with beat_ms; report: JSON,
+    error: why there is none.
     """
 
     connector = models.TextField()
@@ -84,7 +84,7 @@ class ProofRun(models.Model):
 
 
 class ShareGroupAnswer(models.Model):
-    """What a worker told last of a share group, as JSON; key "": of all of them. To be shown while Kafka is away."""
+    """A worker's last report about a share group, as JSON; key "": about all of them. Shown while Kafka is away."""
 
     key = models.TextField(primary_key=True)
     answer = models.TextField()
@@ -95,9 +95,9 @@ class ShareGroupAnswer(models.Model):
 
 
 class RepeatedRequest(models.Model):
-    """A request with an Idempotency-Key: what was asked, and the answer; `status` 0 while it is carried out.
+    """A request with an Idempotency-Key, and its answer; status: 0 while it is carried out.
 
-    `key`: a digest of who asked and the key; `asked`: a digest of method, path and body.
+    key: a digest of the sender and the key; asked: a digest of method, path and body.
     """
 
     key = models.CharField(max_length=64, primary_key=True)
@@ -112,10 +112,10 @@ class RepeatedRequest(models.Model):
 
 
 class PluginInstallation(models.Model):
-    """A plugin that somebody wants on all workers. Each worker takes it from here, a later one, too.
+    """A plugin to install on all workers. Each worker fetches it from here, even one that joins later.
 
-    plugin: Maven coordinates, or a file's name; `size` and `sha256` are the file's, 0 and "" for coordinates.
-    received: so many of the file's bytes are there, as `PluginPiece`s.
+    plugin: Maven coordinates, or a file's name; size, sha256: of the file, 0 and "" for coordinates.
+    received: how many of the file's bytes are here, as `PluginPiece`s.
     """
 
     plugin = models.TextField()
@@ -139,7 +139,7 @@ class PluginPiece(models.Model):
 
 
 class WorkerInstallation(models.Model):
-    """What became of an installation on one worker. state: running, done or failed.
+    """The state of an installation on one worker. state: running, done or failed.
 
     report: JSON of `folder`, `connectors` (class and version) and `jars` (name and sha256), "" before it is done.
     """
@@ -157,9 +157,9 @@ class WorkerInstallation(models.Model):
 
 
 class WorkerPlugins(models.Model):
-    """The plugins that a worker has, as it found them last. plugins: JSON, the versions of each class, newest first.
+    """The plugins of a worker, as of its last report. plugins: JSON, the versions of each class, newest first.
 
-    installs: whether the worker's settings let it take what people install.
+    installs: whether the worker's settings allow installations.
     """
 
     worker = models.TextField(primary_key=True)

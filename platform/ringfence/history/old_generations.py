@@ -1,4 +1,4 @@
-"""What of a connector's earlier generations may be alive: until a fencing round is done, the old tasks may write."""
+"""Earlier generations of a connector that may be alive: their tasks may write until a fencing round is done."""
 
 import time
 from typing import Any
@@ -13,19 +13,22 @@ _ON_ITS_WAY_SECONDS, _LOOK_SECONDS = 2.0, 0.05
 
 
 def ids(row: Connector) -> int:
-    """How many transactional ids its generations have had: a zombie may hold one of a larger generation before."""
+    """Return the number of transactional ids of its generations: a zombie may hold one of an earlier,
+    larger generation.
+    """
     most = GenerationRow.objects.filter(connector=row.name).aggregate(Max("tasks"))["tasks__max"] or 0
     return max(most, row.task_count)
 
 
 def earlier(row: Connector) -> list[dict[str, str]]:
-    """The configurations, newest first, of the generations that no finished round has fenced; secrets in clear.
+    """Return the configurations, newest first, of the generations that no finished round has fenced; secrets in clear
+    text.
 
-    They may have written to other clusters. Without the one that the connector has now.
+    They may have written to other clusters. The connector's current configuration is not included.
     """
     found: list[dict[str, str]] = []
     for generation in GenerationRow.objects.filter(connector=row.name).order_by("-generation")[:_MOST]:
-        # The version whose record it was, or which was only written again since.
+        # The version of that record, or of a later unchanged copy of it.
         version = (
             ConfigVersion.objects.filter(connector=row.name, config_offset__lte=generation.config_offset)
             .order_by("-config_offset")
@@ -34,15 +37,15 @@ def earlier(row: Connector) -> list[dict[str, str]]:
         if version is not None and version.settings not in (row.settings, *found):
             found.append(version.settings)
         if generation.stage == "done":
-            break  # and with it, all before are fenced
+            break  # and so are all earlier ones
     return found
 
 
 def fenced_ids(connector: str, answer: object) -> list[dict[str, Any]]:
-    """What a command to fence has fenced: {"id", "producer_id", "epoch"}, the numbers None where nobody told them.
+    """Return the ids that a fencing command has fenced: {"id", "producer_id", "epoch"}, with None for unknown numbers.
 
-    Of a round the leader answers only with the generation: the ids come through the events topic, and are waited for
-    for a moment. [] where they are still on their way then.
+    The leader answers a round with its generation only. The ids come through the events topic, and are awaited for a
+    moment; [] if they have not arrived by then.
     """
     value = answer if isinstance(answer, dict) else {}
     told = value.get("fenced")
@@ -63,5 +66,5 @@ def _of_round(connector: str, generation: int) -> list[dict[str, Any]]:
 
 
 def topics(row: Connector) -> list[str]:
-    """The topics that it has written to."""
+    """Return the topics that it has written to."""
     return list(ActiveTopic.objects.filter(connector=row.name).order_by("topic").values_list("topic", flat=True))

@@ -1,4 +1,4 @@
-"""Versions of configurations: added as the config topic is projected, so those that came by any API are there."""
+"""Versions of configurations: added as the config topic is projected, so that changes by any API are included."""
 
 import json
 import logging
@@ -29,7 +29,9 @@ def _clear(row: ConfigVersion) -> str:
 
 
 def keep(written: Iterable[WrittenConfig]) -> None:
-    """Add those that differ from the version before. Inside the projector's transaction, which has no rival."""
+    """Add the configurations that differ from the previous version, inside the projector's transaction, which has no
+    concurrent writer.
+    """
     changes = list(written)
     names = {change.connector for change in changes}
     newest = {
@@ -46,7 +48,7 @@ def keep(written: Iterable[WrittenConfig]) -> None:
         number, config = newest.get(change.connector, (0, ""))
         packed = _pack(change.config)
         if packed == config:
-            continue  # written again only to be newer than something else: a resume does so
+            continue  # an unchanged copy with a newer offset, as a resume writes
         newest[change.connector] = (number + 1, packed)
         rows.append(
             ConfigVersion(
@@ -61,18 +63,20 @@ def keep(written: Iterable[WrittenConfig]) -> None:
 
 
 def keep_from_signal(written: Iterable[WrittenConfig], **_: object) -> None:
-    """The receiver of `configurations_read`."""
+    """Add versions. The receiver of `configurations_read`."""
     keep(written)
 
 
 def newest_offset(connector: str) -> int:
-    """Of the connector's newest version, -1 where there is none."""
+    """Return the offset of the connector's newest version, -1 if there is none."""
     found: int | None = ConfigVersion.objects.filter(connector=connector).aggregate(m=Max("config_offset"))["m"]
     return -1 if found is None else found
 
 
 def record_author(connector: str, user: str, after: int, upto: int | None) -> None:
-    """Name who wrote the version between two config offsets; none is there where nothing changed."""
+    """Record the author of the version between two config offsets, if there is one: an unchanged
+    configuration has none.
+    """
     if not user or upto is None:
         return
     made = ConfigVersion.objects.filter(connector=connector, config_offset__gt=after, config_offset__lte=upto)
@@ -83,7 +87,7 @@ def record_author(connector: str, user: str, after: int, upto: int | None) -> No
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """From one configuration to another: keys that came, that went, and (before, after) of those that changed."""
+    """The difference of two configurations: added keys, removed keys, and (before, after) of changed ones."""
 
     added: Mapping[str, str]
     removed: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""Which plugins each live worker has, as it told last."""
+"""The plugins of each live worker, as of its last report."""
 
 import json
 
@@ -7,13 +7,13 @@ from ringfence.projection.models import Worker
 
 
 def find_live() -> list[WorkerPlugins]:
-    """What those workers told that are live in the incarnation that told it, by name. Raises DatabaseError."""
+    """Return the reports of live workers about their current incarnation, by name. Raises DatabaseError."""
     live = set(Worker.objects.values_list("worker", "incarnation"))
     return [row for row in WorkerPlugins.objects.order_by("worker") if (row.worker, row.incarnation) in live]
 
 
 def versions_by_worker() -> dict[str, dict[str, list[str]]]:
-    """The versions of each plugin's class on each live worker that has told them, the newest first.
+    """Return the versions of each plugin class on each live worker that has reported them, the newest first.
 
     Raises DatabaseError.
     """

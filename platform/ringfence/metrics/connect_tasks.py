@@ -29,8 +29,8 @@ _add(
 _add(
     _SOURCE + "source_record_poll_rate",
     _G,
-    "Records a second that the task reads from its source.",
-    "it is 0 although the source has news",
+    "Records per second that the task reads from its source.",
+    "it is 0 although the source has new data",
     lambda v: v.rate(v.measures.get("poll_rate", 0)),
 )
 _add(
@@ -43,7 +43,7 @@ _add(
 _add(
     _SOURCE + "source_record_write_rate",
     _G,
-    "Records a second that the task hands to Kafka.",
+    "Records per second that the task hands to Kafka.",
     "it is lower than what the source makes",
     lambda v: v.rate(v.task.rate),
 )

@@ -1,4 +1,4 @@
-"""The metrics that connectors measure themselves: families named by their plugins."""
+"""The metrics that connectors measure themselves, as families named by their plugins."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ PREFIX = "ringfence_source_"
 
 
 def families(tasks: Iterable[Task], now_ms: int) -> list[tuple[Family, list[Sample]]]:
-    """Of these tasks, by name. What a family means is said by the first plugin that has it."""
+    """Return the families of these tasks, by name. The first plugin that has a family describes it."""
     found: dict[str, tuple[Family, list[Sample]]] = {}
     for task in tasks:
         for metric in metrics_of([task], now_ms):

@@ -1,4 +1,4 @@
-"""A task's row as its metrics see it: spreads of the last minute, ratios, ages."""
+"""A task's row for its metrics: distributions of the last minute, ratios, ages."""
 
 import json
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _WINDOW_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
-    """A task at one moment. Rates and spreads of a report that is too old are none."""
+    """A task at one moment. An outdated report has no rates or distributions."""
 
     task: Task
     now_ms: int
@@ -36,7 +36,7 @@ class TaskView:
 
     @property
     def own(self) -> bool:
-        """The newest report is the newest attempt's."""
+        """Whether the newest report is from the newest attempt."""
         return (self.task.live_generation, self.task.live_attempt) == (self.task.generation, self.task.attempt)
 
     def total(self, name: str) -> float:
@@ -46,14 +46,16 @@ class TaskView:
         return value if self._age_ms < _LIVE_MS and self.task.state == "RUNNING" else 0.0
 
     def spread(self, name: str, of: str) -> float | None:
-        """min, max or avg; None where nothing was measured in the last minute."""
+        """Return min, max or avg; None if nothing was measured in the last minute."""
         found = self.measures.get(name, {})
         if not found.get("count") or self._age_ms >= _WINDOW_MS:
             return None
         return float(found["sum"] / found["count"] if of == "avg" else found[of])
 
     def ratio(self, state: str, spent: str) -> float | None:
-        """The share of the attempt's life spent in a state; the time since its last report counts for its state."""
+        """Return the share of the attempt's lifetime spent in a state. The time since its last report counts for its
+        current state.
+        """
         life = self.measures.get("life_ms", 0)
         if not self.own or not life:
             return None
@@ -65,6 +67,6 @@ class TaskView:
 
     @property
     def open_age(self) -> float:
-        """0 where no transaction is open, or the task that had one is not up."""
+        """Return the age of the open transaction in seconds, 0 if none is open or its task is not running."""
         up = self.own and self.task.state in ("RUNNING", "PAUSED")
         return (self.since(self.task.open_since_ms) or 0.0) if up else 0.0

@@ -1,4 +1,4 @@
-"""Prometheus' text format, version 0.0.4."""
+"""Formats Prometheus' text format, version 0.0.4."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ _LABEL = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 _HELP = str.maketrans({"\\": "\\\\", "\n": "\\n"})
 
 Sample = tuple[str, float]
-"""Labels as `labels` writes them, and the value."""
+"""Labels in the format of `labels`, and the value."""
 
 
 class Kind(StrEnum):
     COUNTER = "counter"
     GAUGE = "gauge"
     UNTYPED = "untyped"
-    """A counter whose name, which is Kafka Connect's, does not end in `_total`: libraries would add that."""
+    """A counter with Kafka Connect's name, which does not end in `_total`: client libraries would append that."""
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A metric: its full name, and HELP in two parts: the plain meaning, and when it is bad ("" where it never is)."""
+    """A metric: its full name, and HELP in two parts: the meaning, and when it is bad ("" for never)."""
 
     name: str
     kind: Kind
@@ -36,18 +36,18 @@ class Family:
 
 
 def labels(names: Mapping[str, object]) -> str:
-    """`{connector="a",task="0"}`, escaped; "" for none."""
+    """Format `{connector="a",task="0"}`, escaped; "" for none."""
     pairs = ",".join(f'{name}="{str(value).translate(_LABEL)}"' for name, value in names.items())
     return f"{{{pairs}}}" if pairs else ""
 
 
 def number(value: float) -> str:
-    """Integers without a point, others as short as they stay themselves."""
+    """Format integers without a decimal point, others as short as possible without loss."""
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(float(value))
 
 
 def render(families: Iterable[tuple[Family, list[Sample]]]) -> str:
-    """The exposition. Families without a sample are named all the same: their HELP says what may come."""
+    """Format the exposition. Families without samples are included: their HELP describes what may come."""
     lines: list[str] = []
     for family, samples in families:
         name = family.name

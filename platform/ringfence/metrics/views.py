@@ -35,14 +35,14 @@ _STATUS = Family(
 @requires(GET=somewhere(Verb.VIEW))
 @csrf_exempt
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Everything, in Prometheus' text format."""
+    """Return all metrics, in Prometheus' text format."""
     if request.method not in ("GET", "HEAD"):
         return json_error(405, "HTTP 405 Method Not Allowed")
     return HttpResponse(exposition(int(time.time() * 1000), principal_of(request)), content_type=CONTENT_TYPE)
 
 
 def exposition(now_ms: int, who: Principal = EVERYBODY_HERE) -> str:
-    """Of the connectors that may be seen. Five queries, for any number of connectors and tasks."""
+    """Return the metrics of the visible connectors, with five queries for any number of connectors and tasks."""
     connectors = list(
         Connector.objects.filter(who.query(), known=True).only(*cluster.CONNECTOR_FIELDS).order_by("name")
     )

@@ -1,1 +1,1 @@
-"""What every request passes: who asks, and whether they may."""
+"""Authentication and authorisation of every request."""

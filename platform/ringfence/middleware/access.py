@@ -1,4 +1,4 @@
-"""Who may come in, and what they may do there: before every view, of pages and API alike."""
+"""Authentication and authorisation, before every view of pages and API."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,13 +24,14 @@ _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
 class AccessMiddleware(MiddlewareMixin):
-    """1 refuse other sites' pages, 2 find out who asks, 3 compare with what the route declares, 4 audit writes.
+    """1 refuse pages of other sites, 2 identify the sender, 3 check the permissions that the route declares, 4 audit
+    writes.
 
     Sets `request.ringfence_principal`, and `request.ringfence_draft` for writes.
     """
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
-        quotas.asking.set(quotas.NOBODY)  # this thread has answered others before
+        quotas.asking.set(quotas.NOBODY)  # this thread has served other requests before
         try:
             host = request.get_host()
         except DisallowedHost:
@@ -40,13 +41,13 @@ class AccessMiddleware(MiddlewareMixin):
                 "in RINGFENCE_ALLOWED_HOSTS.",
             )
         if request.method not in _SAFE_METHODS and _foreign(request, host):
-            return json_error(403, "Requests that change something are not taken from pages of other sites.")
+            return json_error(403, "Requests that change something are not accepted from pages of other sites.")
         return None
 
     def process_view(
         self, request: HttpRequest, view: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> HttpResponse | None:
-        """None lets the view run. Without the database nobody can be told from anybody, and no write be audited."""
+        """Return None to let the view run. Without the database, no sender can be identified and no write audited."""
         try:
             return self._check(request, view, kwargs)
         except (OperationalError, InterfaceError) as error:
@@ -76,7 +77,7 @@ class AccessMiddleware(MiddlewareMixin):
         if need.writes:
             draft = Draft(request, who, need.verbs[0] if need.verbs else None)
             request.ringfence_draft = draft  # type: ignore[attr-defined]
-            if need.reach is not Reach.SOMEWHERE:  # or the view says which connectors it is about
+            if need.reach is not Reach.SOMEWHERE:  # or the view names the connectors itself
                 draft.about(name or "")
         missing = _missing(who, need, name)
         return render_refused(request, missing.message) if missing else None
@@ -90,7 +91,7 @@ class AccessMiddleware(MiddlewareMixin):
         return response
 
     def _nowhere(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        """Which routes there are is told to those who are logged in."""
+        """Answer for a missing route. Only logged-in users learn which routes exist."""
         if request.path_info.startswith(settings.STATIC_URL):
             return response
         try:
@@ -100,12 +101,12 @@ class AccessMiddleware(MiddlewareMixin):
         return _unknown(request, who) if isinstance(who, Nobody) else response
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        """Of pages; the API's exception handler answers for its own."""
+        """Handle errors of pages. The API's exception handler handles its own."""
         return render_refused(request, exception.message) if isinstance(exception, Forbidden) else None
 
 
 def _missing(who: Principal, need: Need, name: str | None) -> Forbidden | None:
-    """The first verb that is missing, as the refusal that says so."""
+    """Return the refusal for the first missing permission."""
     for verb in need.verbs:
         match need.reach:
             case Reach.CONNECTOR:
@@ -120,7 +121,9 @@ def _missing(who: Principal, need: Need, name: str | None) -> Forbidden | None:
 
 
 def _refuse_undeclared(request: HttpRequest, view: Callable[..., Any]) -> HttpResponse | None:
-    """A method that no view answers gets its 405 there. Anything else is our mistake, and closed."""
+    """Let the view answer 405 for a method that it does not have. Any other undeclared route is a bug,
+    and is refused.
+    """
     answered = methods_of(view)
     if answered is not None and request.method not in answered:
         return None
@@ -150,7 +153,7 @@ def _unknown(request: HttpRequest, nobody: Nobody) -> HttpResponse:
 
 
 def _login(request: HttpRequest) -> str:
-    """The login page, which leads back to the page that was asked for."""
+    """Return the address of the login page, which leads back to the requested page."""
     if request.method != "GET" or request.headers.get("HX-Request") == "true":
         return str(settings.LOGIN_URL)
     raw = getattr(request, "scope", {}).get("raw_path")
@@ -160,7 +163,7 @@ def _login(request: HttpRequest) -> str:
 
 
 def _foreign(request: HttpRequest, host: str) -> bool:
-    """Whether a browser sent this from another site's page; tools send neither of these headers."""
+    """Return whether a browser sent this from another site's page. Tools send neither of these headers."""
     if request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
         return True
     origin = request.headers.get("Origin")
@@ -168,7 +171,7 @@ def _foreign(request: HttpRequest, host: str) -> bool:
 
 
 def _csrf(request: HttpRequest) -> str:
-    """Why the CSRF token is not right, "" where it is. Views of the API are exempt from Django's own check."""
+    """Return why the CSRF token is invalid, "" if it is valid. The API's views are exempt from Django's own check."""
     check = CSRFCheck(lambda _: HttpResponse())
     check.process_request(request)
     reason = check.process_view(request, lambda _: HttpResponse(), (), {})
