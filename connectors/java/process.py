@@ -217,7 +217,7 @@ class JavaProcess:
         if code == _OUT_OF_MEMORY:
             return (
                 "The Java process of the connector ran out of memory and ended. Raise -Xmx in the worker's "
-                f"java.options, or let the connector read less at once.{said}"
+                f"java.options, or have the connector read less at once.{said}"
             )
         if code < 0:
             return f"The Java process of the connector was ended by signal {-code}.{said}"

@@ -1,4 +1,4 @@
-"""`connectors` is `ringfence.connectors`: the same modules under the name that plugins imported before."""
+"""`connectors` is `ringfence.connectors`: the same modules under the name that earlier plugins import."""
 
 import importlib
 import sys
@@ -13,7 +13,7 @@ _REAL_NAMES: Final = {"connectors": "ringfence.connectors"}
 
 
 class _AliasLoader(Loader):
-    """Gives the module of another name, which is loaded once: classes are the same under both."""
+    """Returns the module under another name. It is loaded once, so classes are the same under both names."""
 
     def __init__(self, real_name: str) -> None:
         self._real_name = real_name
@@ -25,11 +25,11 @@ class _AliasLoader(Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self._real_spec  # the import system has put the alias's there
+        module.__spec__ = self._real_spec  # the import system has set the alias's spec
 
 
 class AliasFinder(MetaPathFinder):
-    """Finds what one of `real_names` stands for, where that exists."""
+    """Finds the modules that the aliases of `real_names` stand for."""
 
     def __init__(self, real_names: dict[str, str]) -> None:
         self._real_names = real_names
@@ -46,5 +46,5 @@ class AliasFinder(MetaPathFinder):
 
 
 def install() -> None:
-    """Make the old names importable, before the folders of a checkout on `sys.path`: a module is never loaded twice."""
+    """Make the old names importable, ahead of a checkout's folders on `sys.path`, so that no module is loaded twice."""
     sys.meta_path.insert(0, AliasFinder(_REAL_NAMES))

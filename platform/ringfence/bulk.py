@@ -1,4 +1,4 @@
-"""One action on many connectors, with a result for each; none holds up the others. For API and pages alike."""
+"""One action on many connectors, with a result for each, for API and pages. A failure does not stop the others."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
@@ -22,7 +22,7 @@ _LATE = "Not started: the request ran out of time. Nothing was changed. Send the
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """`status`: what the request for this one alone would have been answered."""
+    """status: the HTTP status of the same request for this connector alone."""
 
     connector: str
     status: int
@@ -43,9 +43,9 @@ def each(
     work: Callable[[str, float], str],
     reason: str = "",
 ) -> list[Result]:
-    """Do it for each name that the caller may do it to. `work(name, seconds)` returns what to say of it.
+    """Call `work` for each name on which the caller has the permissions. `work(name, seconds)` returns a message.
 
-    `reason`: stands in the audit entries of those that were done.
+    reason: for the audit entries of the changed connectors.
     """
     deadline = Deadline.after(_SECONDS)
     results = []
@@ -69,7 +69,7 @@ def each(
 
 
 def command(wanted: Callable[[str], Command[None]], user: str) -> Callable[[str, float], str]:
-    """The work of `each` that is one command to the leader: `wanted(connector)`."""
+    """Return the `work` for `each` that sends one command to the leader: `wanted(connector)`."""
 
     def work(name: str, seconds: float) -> str:
         dispatch.command(wanted(name), timeout=seconds, user=user)

@@ -1,4 +1,4 @@
-"""The `ringfence` command: a table of subcommands, each a module that is loaded when it is asked for."""
+"""The `ringfence` command: a table of subcommands, each with a module that is loaded on demand."""
 
 import argparse
 import importlib
@@ -14,13 +14,13 @@ from ringfence.subcommands import sentence
 
 
 class CommandModule(Protocol):
-    """What a module in `ringfence.commands` holds."""
+    """The interface of a module in `ringfence.commands`."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare its arguments, or subcommands of its own."""
+        """Declare its arguments, or its own subcommands."""
 
     def run(self, args: argparse.Namespace) -> int:
-        """Do it; the exit code. LocalError is printed as one line, exit code 1."""
+        """Run it, and return the exit code. A `LocalError` is printed as one line, with exit code 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +78,9 @@ COMMANDS = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one subcommand. Exit codes: 0 well, 1 it failed and said why, 2 wrong usage, 130 interrupted.
+    """Run one subcommand. Exit codes: 0 success, 1 an error that was reported, 2 wrong usage, 130 interrupted.
 
-    The commands over REST tell more: `client.exits.Exit`.
+    The commands over REST have more: `client.exit_codes.Exit`.
     """
     argv = sys.argv[1:] if argv is None else argv
     args = parser_for(argv).parse_args(argv)
@@ -96,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def parser_for(argv: Sequence[str]) -> argparse.ArgumentParser:
-    """The parser, complete for the command that is asked for and in outline for the others."""
+    """Return the parser: complete for the requested command, and an outline for the others."""
     asked = next((word for word in argv if not word.startswith("-")), "")
     parser = argparse.ArgumentParser(prog="ringfence", description=ringfence.__doc__)
     parser.add_argument("--version", action="version", version=f"ringfence {ringfence.__version__}")
@@ -104,7 +104,7 @@ def parser_for(argv: Sequence[str]) -> argparse.ArgumentParser:
     for command in COMMANDS:
         subparser = subparsers.add_parser(command.name, help=command.help, description=sentence(command.help))
         subparser.set_defaults(command=command)
-        # Only the command that was asked for is imported: `ringfence --help` needs neither Django nor Spark.
+        # Only the requested command is imported: `ringfence --help` needs neither Django nor Spark.
         if command.name == asked:
             command.load().add_arguments(subparser)
     return parser

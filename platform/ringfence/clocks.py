@@ -1,4 +1,4 @@
-"""How far the clocks of workers and this web process are apart, as pages and metrics show it; asked now and then."""
+"""The clock differences between workers and this web process, for pages and metrics; measured from time to time."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ HERE = "web"
 
 
 class Clocks:
-    """Of this process; any thread may use it."""
+    """The clocks as this process sees them. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -21,11 +21,11 @@ class Clocks:
         self._offsets: dict[str, float] = {}
 
     def offsets(self) -> dict[str, float]:
-        """Seconds that each process's clock is ahead of Redis'; empty while Redis is away."""
+        """Return how many seconds each process's clock is ahead of Redis'; empty while Redis is away."""
         with self._lock:
             if time.monotonic() < self._until:
                 return self._offsets
-            self._until = time.monotonic() + _ASKED_SECONDS  # others do not wait for the same answer
+            self._until = time.monotonic() + _ASKED_SECONDS  # so that others need not wait for the same answer
         try:
             found = {**redis_clock.offsets(transport.results), HERE: redis_clock.offset(transport.results)}
         except RedisError:
@@ -41,7 +41,7 @@ clocks = Clocks()
 
 
 def apart(offsets: dict[str, float]) -> str:
-    """Which two differ most, in words; "" where it is little."""
+    """Describe the largest difference between two processes; "" if it is small."""
     if not offsets:
         return ""
     ahead, behind = max(offsets, key=lambda name: offsets[name]), min(offsets, key=lambda name: offsets[name])

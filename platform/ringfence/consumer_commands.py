@@ -1,4 +1,4 @@
-"""Commands that read a topic as a consumer of exactly-once data does: what was committed, and nothing else."""
+"""Commands that read a topic like a consumer of exactly-once data: committed records only."""
 
 import shlex
 from collections.abc import Mapping
@@ -10,14 +10,16 @@ COMMITTED: Final = "isolation.level=read_committed"
 
 @dataclass(frozen=True, slots=True)
 class ConsumerCommand:
-    """`text`: ready to be pasted into a shell. No secret is in it."""
+    """text: can be pasted into a shell, and contains no secret."""
 
     tool: str
     text: str
 
 
 def consumer_commands(bootstrap: str, topic: str, settings: Mapping[str, str] | None = None) -> list[ConsumerCommand]:
-    """For kcat and Kafka's own consumer. `settings`: the client's; a login's place is named, never the login itself."""
+    """Return commands for kcat and Kafka's own consumer. settings: the client's. A login appears as a
+    placeholder only.
+    """
     secured = (settings or {}).get("security.protocol", "PLAINTEXT").upper() != "PLAINTEXT"
     kcat = ["kcat", "-C", "-b", bootstrap, "-t", topic, "-o", "beginning", "-X", COMMITTED]
     console = ["kafka-console-consumer.sh", "--bootstrap-server", bootstrap, "--topic", topic, "--from-beginning"]

@@ -1,4 +1,4 @@
-"""A process that dies of a signal such as SIGSEGV says where: the Python stacks of all its threads."""
+"""Reports where a process crashed by a signal such as SIGSEGV: the Python stacks of all its threads."""
 
 import contextlib
 import faulthandler
@@ -12,17 +12,17 @@ _MOST_LINES = 80
 
 
 def tell_crashes() -> None:
-    """Write the stacks to standard error, which is the log of each of our processes."""
-    # Standard error is no file in a test that captures it, and there is none in a process without one.
+    """Write the stacks to standard error, which is the log of each of our processes, on a crash."""
+    # Standard error has no file descriptor in a test that captures it, or may be missing.
     with contextlib.suppress(AttributeError, ValueError, io.UnsupportedOperation):
         if not faulthandler.is_enabled() and sys.stderr is not None:
             faulthandler.enable()
 
 
 def crash_told(text: str) -> str | None:
-    """What faulthandler wrote somewhere in `text`, from its first line on; None where it wrote nothing.
+    """Return faulthandler's output in `text`, from its first line on; None if there is none.
 
-    At most so many lines; the stack of the thread that crashed comes first.
+    It is cut to a maximum number of lines, with the stack of the crashed thread first.
     """
     found = _FATAL.search(text)
     if found is None:
@@ -37,7 +37,7 @@ def crash_told(text: str) -> str | None:
 
 
 def _current_first(stack: list[str]) -> list[str]:
-    """The thread that crashed before all others."""
+    """Put the crashed thread before all others."""
     start = next((n for n, line in enumerate(stack) if line.startswith("Current thread")), None)
     if start is None:
         return stack

@@ -1,8 +1,8 @@
-"""The web side of a request: ask a worker, or have the leader carry out a command, and wait for the answer.
+"""The web side of a request: query a worker, or have the leader carry out a command, and wait for the answer.
 
-A command that ran out of time is unknown, never "failed": the message says what was waited for. While the leader
-changes, a command bounces off: nothing was changed, and the answer says so (`passing`). Such a command is sent again,
-as a new one, until the same deadline. It is answered when the database shows what it wrote (read-your-writes).
+A command that times out is unknown, never "failed": the message says what it waited for. During a change of the leader,
+a command is refused without effect, with an answer that says so (`passing`). Such a command is sent again, as a new
+one, until the same deadline. A command is answered when the database shows what it wrote (read-your-writes).
 """
 
 import time
@@ -28,19 +28,21 @@ COMMAND_TIMEOUT = 90.0
 
 _BACKOFF = Backoff(0.05, 0.5)
 _TOO_LATE_SECONDS = 2.0
-"""With less time than this a command is not sent again: "nothing was changed" is a better answer than "unknown"."""
+"""Seconds. With less time left, a command is not sent again: "nothing was changed" is a better answer
+than "unknown".
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandResult(Generic[Answer]):
-    """What became of a command. `offset`: the last config-topic offset it wrote; `value`: what its kind answers."""
+    """The result of a command. offset: the last config topic offset that it wrote; value: the answer of its kind."""
 
     offset: int | None
     value: Answer
 
 
 def command(request: Command[Answer], *, timeout: float = COMMAND_TIMEOUT, user: str = "") -> CommandResult[Answer]:
-    """Have the leader carry out a command. Raises Refused with Kafka Connect's status and words."""
+    """Have the leader carry out a command. Raises `Refused` with Kafka Connect's status and words."""
     if (lost := topic_memory.find_lost()) is not None:
         raise Refused(503, f"Nothing was changed. {lost.reason}")
     if not request.health:
@@ -62,7 +64,7 @@ def command(request: Command[Answer], *, timeout: float = COMMAND_TIMEOUT, user:
 
 
 def ask(question: Question[Answer], timeout: float | None = None) -> Answer:
-    """A worker's answer, within `timeout` or the seconds that the question itself gives. Raises Refused."""
+    """Return a worker's answer, within `timeout` or the question's own limit, in seconds. Raises `Refused`."""
     _refuse_in_vain(leader=False)
     deadline = Deadline.after(question.seconds if timeout is None else timeout)
     awaited = f"a worker's plugin process ({question.name.replace('_', ' ')})"
@@ -76,7 +78,7 @@ def ask(question: Question[Answer], timeout: float | None = None) -> Answer:
 
 
 def _refuse_in_vain(*, leader: bool) -> None:
-    """Raises Refused with 503 at once where nobody is there to take it. A leader who changes is waited for instead."""
+    """Raise `Refused` with 503 at once if no one can take the request. A change of the leader is waited for instead."""
     vitals = look.vitals()
     if reason := vitals.leader_refusal if leader else vitals.refusal:
         raise Refused(503, reason, retry=True)
@@ -84,7 +86,7 @@ def _refuse_in_vain(*, leader: bool) -> None:
 
 @contextmanager
 def _turn(lane: Lane) -> Iterator[None]:
-    """Its turn among what the account has under way. Raises Refused with 429 where it has too much."""
+    """Wait for a free place in the account's lane. Raises `Refused` with 429 if too much is in progress."""
     try:
         with lane.take():
             yield
@@ -93,7 +95,7 @@ def _turn(lane: Lane) -> Iterator[None]:
 
 
 def _repeat(ask: Callable[[], dict[str, Any]], deadline: Deadline) -> dict[str, Any]:
-    """Asks again while the answer is that nothing was changed and that the reason passes."""
+    """Repeat the request while the answer is that nothing was changed, for a temporary reason."""
     failures = 0
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Django's registry of applications in a process that is no web process."""
+"""Loads Django's registry of applications in a process that is not a web process."""
 
 import threading
 from typing import Final
@@ -11,8 +11,8 @@ _lock: Final = threading.Lock()
 
 
 def load() -> None:
-    """Once in a process. Each `django.setup` configures logging again, and drops the handlers that were added since:
-    the later ones, Celery's own among them, leave it alone.
+    """Load it once per process. Each `django.setup` configures logging again, and removes handlers that were added
+    since, Celery's among them; so later calls do nothing.
     """
     with _lock:
         if not apps.ready:

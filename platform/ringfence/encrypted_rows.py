@@ -1,7 +1,7 @@
-"""Every column that is encrypted: how many values are under which key, and all of them under the newest one.
+"""All encrypted columns: counts their values by key, and encrypts them under the newest one.
 
-Values of earlier releases are clear; a worker encrypts them when it starts, as `ringfence keys rotate` does once it
-has added a key. Compare-and-set: a row that somebody writes in the meantime is under the newest key anyway.
+Earlier releases stored clear text. A worker encrypts it when it starts, and so does `ringfence keys rotate` after
+adding a key. Each update is a compare-and-set: a row that is written concurrently is under the newest key anyway.
 """
 
 import logging
@@ -35,12 +35,14 @@ _NOTHING = ("", "{}")
 
 
 def survey() -> dict[str, int]:
-    """How many values are under each key; "" for clear ones."""
+    """Return the number of values under each key; "" for clear text."""
     return dict(Counter(key_id(text) for _, _, _, text, _ in _values()))
 
 
 def renew() -> int:
-    """Encrypt whatever is clear or under an older key; how many values that were. One without its key stays."""
+    """Encrypt all values that are in clear text or under an older key, and return how many. A value whose key is
+    missing stays.
+    """
     newest, done, was_clear = keyring().keys[0].id, 0, False
     for model, column, pk, text, about in _values():
         if key_id(text) == newest:
@@ -58,7 +60,7 @@ def renew() -> int:
 
 
 def _values() -> Iterator[tuple[type[models.Model], str, Any, str, str]]:
-    """Model, column, primary key, text as it is stored, what it belongs to."""
+    """Yield model, column, primary key, stored text, and the context that it is bound to."""
     for model, column, named, about in _COLUMNS:
         rows = model._default_manager.exclude(**{f"{column}__in": _NOTHING}).annotate(
             stored=Cast(column, models.TextField())
@@ -81,7 +83,7 @@ def _replace(model: type[models.Model], column: str, pk: Any, before: str, after
 
 
 def _wipe() -> None:
-    """SQLite leaves what was overwritten in free pages and in its log."""
+    """Erase overwritten values, which SQLite leaves in free pages and in its log."""
     with connection.cursor() as cursor:
         cursor.execute("VACUUM")
         cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")

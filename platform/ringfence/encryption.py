@@ -1,11 +1,11 @@
-"""Encryption at rest: AES-256-GCM under keys that only web and the workers' own process hold.
+"""Encryption at rest: AES-256-GCM with keys that only web and the workers' main processes have.
 
-RINGFENCE_ENCRYPTION_KEY_FILE  a file with a key on each line; the first encrypts, all decrypt
-RINGFENCE_ENCRYPTION_KEYS      the same, separated by commas, where there is no file
+RINGFENCE_ENCRYPTION_KEY_FILE  a file with one key per line; the first encrypts, all decrypt
+RINGFENCE_ENCRYPTION_KEYS      the same, separated by commas, if there is no file
 
 A key is 32 random bytes in URL-safe base 64 (`ringfence keys new`). An encrypted text is `rf1:<key id>:<base 64 of
-nonce and ciphertext>`; the id is the beginning of the key's SHA-256, so nobody has to name keys. A string without that
-prefix is clear, as rows of earlier releases are. Each purpose has a subkey of its own.
+nonce and ciphertext>`; the id is the beginning of the key's SHA-256, so keys need no names. A string without that
+prefix is clear text, as in rows of earlier releases. Each purpose has its own subkey.
 """
 
 import base64
@@ -28,18 +28,18 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 KEY_FILE: Final = "RINGFENCE_ENCRYPTION_KEY_FILE"
 KEYS: Final = "RINGFENCE_ENCRYPTION_KEYS"
-REMEDY: Final = f"set {KEY_FILE} or {KEYS} for web and workers alike (`ringfence keys new` makes a key)"
+REMEDY: Final = f"set {KEY_FILE} or {KEYS} for web and workers alike (`ringfence keys new` creates a key)"
 _PREFIX: Final = "rf1:"
 _BYTES: Final = 32
 _NONCE: Final = 12
 
 
 class NoKey(Exception):
-    """There is no key, or not the one that it takes. The message is for people, and holds ids of keys at most."""
+    """There is no key, or not the required one. The message is for users, and contains at most the ids of keys."""
 
 
 class Purpose(StrEnum):
-    """What a subkey is for."""
+    """The purpose of a subkey."""
 
     DATABASE = "database"
     MESSAGES = "messages"
@@ -56,13 +56,13 @@ class Key:
 
     @classmethod
     def of(cls, text: str) -> "Key":
-        """Raises `NoKey` for what is no key; the text itself is in no message."""
+        """Parse a key. Raises `NoKey` if it is invalid, without the text in the message."""
         try:
             raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         except (binascii.Error, ValueError):
             raw = b""
         if len(raw) != _BYTES:
-            raise NoKey(f"A key must be {_BYTES} bytes in URL-safe base 64: make one with `ringfence keys new`")
+            raise NoKey(f"A key must be {_BYTES} bytes in URL-safe base 64: create one with `ringfence keys new`")
         return cls(_id(raw), {purpose: AESGCM(_subkey(raw, purpose)) for purpose in Purpose})
 
 
@@ -79,12 +79,12 @@ def _subkey(raw: bytes, purpose: Purpose) -> bytes:
 
 
 def key_id(text: str) -> str:
-    """Of the key that encrypted it; "" for a clear text."""
+    """Return the id of the key that encrypted the text; "" for clear text."""
     return text.split(":", 2)[1] if text.startswith(_PREFIX) else ""
 
 
 class Keyring:
-    """The keys of this process. Thread-safe. A key file is read again when it has changed."""
+    """The keys of this process. Thread-safe. A changed key file is read again."""
 
     def __init__(self, keys: Sequence[str] = (), file: Path | None = None) -> None:
         self._file = file
@@ -94,7 +94,7 @@ class Keyring:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> "Keyring":
-        """Raises `NoKey` for keys that are none; a file that is missing is told by the first use."""
+        """Raise `NoKey` for invalid keys. A missing file is reported on first use."""
         file = environment.get(KEY_FILE, "").strip()
         if file:
             return cls(file=Path(file))
@@ -102,7 +102,7 @@ class Keyring:
 
     @property
     def keys(self) -> list[Key]:
-        """The newest first. Raises `NoKey` where there is none."""
+        """Return the keys, the newest first. Raises `NoKey` if there are none."""
         if self._file is not None:
             self._read(self._file)
         if not self._keys:
@@ -121,17 +121,19 @@ class Keyring:
                 self._stamp = stamp
         except (OSError, UnicodeDecodeError) as error:
             if self._keys:
-                return  # what was read once goes on serving
+                return  # the keys that were read before stay in use
             raise NoKey(f"The encryption key file {file} cannot be read ({type(error).__name__}): {REMEDY}") from error
 
     def encrypt(self, purpose: Purpose, clear: bytes, about: str = "") -> str:
-        """Under the first key. about: what it belongs to; it can be decrypted as that only."""
+        """Encrypt with the first key. about: the context, which must be the same for decryption."""
         key, nonce = self.keys[0], secrets.token_bytes(_NONCE)
         sealed = nonce + key.ciphers[purpose].encrypt(nonce, clear, about.encode("utf-8", "surrogatepass"))
         return f"{_PREFIX}{key.id}:{base64.b64encode(sealed).decode()}"
 
     def decrypt(self, purpose: Purpose, text: str, about: str = "") -> bytes:
-        """Raises `NoKey` where this process lacks the key, ValueError for what no key of ours has encrypted as this."""
+        """Decrypt. Raises `NoKey` if this process lacks the key, and ValueError if none of our keys encrypted it in
+        this context.
+        """
         parts = text.split(":", 2)
         if len(parts) != 3 or not text.startswith(_PREFIX):
             raise ValueError("This is not encrypted")
@@ -153,22 +155,24 @@ class Keyring:
 
 @cache
 def keyring() -> Keyring:
-    """This process's, from its environment."""
+    """Return the keyring of this process, from its environment."""
     return Keyring.from_environment(os.environ)
 
 
 def require_key() -> None:
-    """Read the keys while the environment names them. Raises `NoKey` where there are none."""
+    """Read the keys while they are in the environment. Raises `NoKey` if there are none."""
     _ = keyring().keys
 
 
 def encrypt_text(clear: str, about: str) -> str:
-    """For a column of the database. about: table and row."""
+    """Encrypt the value of a database column. about: table and row."""
     return keyring().encrypt(Purpose.DATABASE, clear.encode("utf-8", "surrogatepass"), about)
 
 
 def decrypt_text(text: str, about: str) -> str:
-    """The clear text; one that was never encrypted as it is. Raises `NoKey` also where the text was tampered with."""
+    """Decrypt a text; return one that was never encrypted unchanged. Also raises `NoKey` if the text was
+    tampered with.
+    """
     if not text.startswith(_PREFIX):
         return text
     try:
@@ -178,14 +182,14 @@ def decrypt_text(text: str, about: str) -> str:
 
 
 class StampSeal:
-    """Signs and checks the stamps of the config topic (`fencing.topics.stamps`), under a subkey of their own."""
+    """Signs and checks the stamps of the config topic (`fencing.topics.stamps`), with their own subkey."""
 
     def sign(self, data: str) -> str:
-        """An authentication tag over the data. Raises `NoKey`."""
+        """Return an authentication tag over the data. Raises `NoKey`."""
         return keyring().encrypt(Purpose.STAMPS, b"", data)
 
     def is_valid(self, data: str, signature: str) -> bool:
-        """False also where the key is not known any more."""
+        """Return whether the signature is valid; False also for an unknown key."""
         try:
             return keyring().decrypt(Purpose.STAMPS, signature, data) == b""
         except (NoKey, ValueError):
@@ -196,23 +200,23 @@ class ConfigVault:
     """Encrypts and decrypts configurations of the config topic (`fencing.topics.sealing`)."""
 
     def __init__(self, *, encrypts: bool = False) -> None:
-        """encrypts: whether what is written is encrypted; what is read is decrypted in any case."""
+        """encrypts: whether written configurations are encrypted. Reading decrypts in any case."""
         self._encrypts = encrypts
 
     @property
     def key(self) -> str:
-        """Raises `NoKey`."""
+        """The id of the current key. Raises `NoKey`."""
         return keyring().keys[0].id if self._encrypts else ""
 
     def key_of(self, sealed: str) -> str:
         return key_id(sealed)
 
     def seal(self, clear: str, about: str) -> str:
-        """Raises `NoKey`."""
+        """Encrypt. Raises `NoKey`."""
         return keyring().encrypt(Purpose.CONFIG_TOPIC, clear.encode("utf-8", "surrogatepass"), about)
 
     def open(self, sealed: str, about: str) -> str:
-        """Raises ValueError."""
+        """Decrypt. Raises ValueError."""
         try:
             return keyring().decrypt(Purpose.CONFIG_TOPIC, sealed, about).decode("utf-8", "surrogatepass")
         except NoKey as error:

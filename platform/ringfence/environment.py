@@ -1,4 +1,4 @@
-"""What the settings are made from: addresses and database URLs, as pure functions."""
+"""Parses the environment for the settings: addresses and database URLs, as pure functions."""
 
 import ipaddress
 from collections.abc import Mapping
@@ -12,30 +12,31 @@ from django.core.exceptions import ImproperlyConfigured
 
 SQLITE_BUSY_SECONDS = 20
 REQUEST_BUSY_SECONDS = 4
-"""What a request waits for a lock on SQLite's file: a process that is frozen in the middle of a write holds it."""
+"""Seconds that a request waits for a lock on SQLite's file, which a process frozen during a write holds."""
 SHORTEST_TOKEN = 24
 PROXY_SETTINGS = ("RINGFENCE_BEHIND_PROXY", "RINGFENCE_SECURE_COOKIES", "RINGFENCE_ALLOWED_HOSTS")
 
-# WAL lets pages read while the projection writes; NORMAL is enough, since the rows can be made again from Kafka.
+# WAL lets pages read while the projection writes; NORMAL is enough, since the rows can be rebuilt from Kafka.
 _SQLITE_PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-16000;"
 
-# A connection serves the next requests of its thread, too; one that has died in the meantime is made again. Not to
-# SQLite: a
-# connection there does not notice that its file was taken away or replaced, and a new one costs next to nothing.
+# A connection also serves the next requests of its thread; a dead one is replaced. This does not apply to SQLite, where
+# a connection does not notice that its file was removed or replaced, and a new one costs next to nothing.
 _KEPT = {"CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}
 
 
 class NoLogin(StrEnum):
-    """Who on this machine comes in without a login. An empty string in the settings: nobody."""
+    """Who on this machine needs no login. An empty string in the settings: no one."""
 
     SAME_USER = "same-user"
-    """Only processes of the user whose process this is."""
+    """Only processes of this process's user."""
     MACHINE = "machine"
     """Every user of this machine."""
 
 
 def proxy_setting(environment: Mapping[str, str]) -> str:
-    """The first setting that says a proxy stands before the server, so that everybody has to log in; "" for none."""
+    """Return the first setting that indicates a proxy in front of the server, so that a login is
+    required; "" for none.
+    """
     return next((name for name in PROXY_SETTINGS if environment.get(name, "").strip()), "")
 
 
@@ -46,7 +47,7 @@ def host_of(address: str) -> str:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether only this machine can reach `host:port`. An empty host means every interface."""
+    """Return whether only this machine can reach `host:port`. An empty host means every interface."""
     host = host_of(address).strip("[]")
     if host.lower() == "localhost":
         return True
@@ -57,17 +58,19 @@ def is_loopback(address: str) -> bool:
 
 
 def server_token(given: str) -> str:
-    """RINGFENCE_TOKEN. Raises ImproperlyConfigured for one that can be guessed: it may do everything, for ever."""
+    """Return RINGFENCE_TOKEN. Raises ImproperlyConfigured if it is easy to guess, because it may do
+    everything, for ever.
+    """
     if given and len(given) < SHORTEST_TOKEN:
         raise ImproperlyConfigured(
-            f"RINGFENCE_TOKEN has {len(given)} characters, and at least {SHORTEST_TOKEN} are needed, since it may do "
-            "everything. Make one with: openssl rand -hex 24"
+            f"RINGFENCE_TOKEN has {len(given)} characters, and at least {SHORTEST_TOKEN} are required, because it may "
+            "do everything. Create one with: openssl rand -hex 24"
         )
     return given
 
 
 def idle_minutes(given: str) -> int:
-    """RINGFENCE_SESSION_IDLE_MINUTES, 0 for no limit. Raises ImproperlyConfigured."""
+    """Parse RINGFENCE_SESSION_IDLE_MINUTES; 0 for no limit. Raises ImproperlyConfigured."""
     if not given:
         return 12 * 60
     if not given.isdecimal():
@@ -78,7 +81,7 @@ def idle_minutes(given: str) -> int:
 
 
 def session_hours(given: str) -> int:
-    """RINGFENCE_SESSION_HOURS. Raises ImproperlyConfigured."""
+    """Parse RINGFENCE_SESSION_HOURS. Raises ImproperlyConfigured."""
     if not given:
         return 14 * 24
     if not given.isdecimal() or not 0 < int(given) <= 10_000:
@@ -90,7 +93,7 @@ def session_hours(given: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """What accounts may have under way at the workers, for each web process; see `ringfence.quotas`."""
+    """Limits on the concurrent requests of accounts to the workers, for each web process; see `ringfence.quotas`."""
 
     queries_per_account: int = 12
     queries_total: int = 24
@@ -101,17 +104,19 @@ class RequestLimits:
 
 
 MOST_UNDER_WAY = 48
-"""Queries and commands together: they hold threads of the web process, and the other 16 are for pages and health."""
+"""The most queries and commands together: they occupy threads of the web process, and 16 are left for
+pages and health.
+"""
 
 
 def request_limits(environment: Mapping[str, str]) -> RequestLimits:
-    """RINGFENCE_QUERIES_PER_ACCOUNT and so on, by the names of the fields. Raises ImproperlyConfigured."""
+    """Parse RINGFENCE_QUERIES_PER_ACCOUNT and so on, named like the fields. Raises ImproperlyConfigured."""
     given = {}
     for field in fields(RequestLimits):
         name = f"RINGFENCE_{field.name.upper()}"
         text = environment.get(name, "").strip()
         if text and not (text.isdecimal() and 0 < int(text) < 1_000_000):
-            raise ImproperlyConfigured(f"{name}={text}: an integer from 1 on is expected")
+            raise ImproperlyConfigured(f"{name}={text}: an integer of at least 1 is expected")
         if text:
             given[field.name] = int(text)
     limits = RequestLimits(**given)
@@ -121,7 +126,7 @@ def request_limits(environment: Mapping[str, str]) -> RequestLimits:
     ):
         if each > total:
             raise ImproperlyConfigured(
-                f"RINGFENCE_{kind}_PER_ACCOUNT={each} is more than RINGFENCE_{kind}_TOTAL={total}: lower the one or "
+                f"RINGFENCE_{kind}_PER_ACCOUNT={each} is more than RINGFENCE_{kind}_TOTAL={total}: lower one or "
                 "raise the other"
             )
     if (total := limits.queries_total + limits.commands_total) > MOST_UNDER_WAY:
@@ -133,7 +138,7 @@ def request_limits(environment: Mapping[str, str]) -> RequestLimits:
 
 
 def database(url: str) -> dict[str, object]:
-    """Django's database settings for a URL. Raises ImproperlyConfigured with what is expected."""
+    """Return Django's database settings for a URL. Raises ImproperlyConfigured with the expected format."""
     parts = urlsplit(url)
     if parts.scheme == "sqlite":
         path = unquote(parts.path.removeprefix("/")) if not parts.path.startswith("//") else unquote(parts.path[1:])
@@ -142,14 +147,14 @@ def database(url: str) -> dict[str, object]:
             "NAME": str(Path(path or "ringfence.sqlite3").absolute()),
             "OPTIONS": {
                 "timeout": SQLITE_BUSY_SECONDS,
-                # A transaction that begins to write in the middle cannot wait for another writer: it fails at once.
+                # A transaction that starts reading and then writes cannot wait for another writer: it fails at once.
                 "transaction_mode": "IMMEDIATE",
                 "init_command": _SQLITE_PRAGMAS,
             },
         }
     if parts.scheme in ("postgres", "postgresql"):
         hosts, ports = _servers(parts.netloc.rpartition("@")[2])
-        # Of several servers, the one that takes writes: after a fail-over the others are standbys, or away.
+        # Of several servers, use the primary: after a fail-over, the others are standbys, or away.
         several = {"target_session_attrs": "read-write"} if "," in hosts else {}
         return {
             "ENGINE": "django.db.backends.postgresql",
@@ -168,13 +173,13 @@ def database(url: str) -> dict[str, object]:
 
 
 def wait_briefly(given: dict[str, Any]) -> None:
-    """Of Django's database settings: wait for a lock only as long as somebody waits for an answer."""
+    """Change Django's database settings, so that a lock is awaited no longer than a client waits for its answer."""
     if given["ENGINE"].endswith("sqlite3"):
         given["OPTIONS"]["timeout"] = REQUEST_BUSY_SECONDS
 
 
 def _servers(given: str) -> tuple[str, str]:
-    """`a:5432,b` as libpq wants it: `a,b` and `5432,`. Raises ImproperlyConfigured."""
+    """Convert `a:5432,b` to libpq's format: `a,b` and `5432,`. Raises ImproperlyConfigured."""
     hosts, ports = [], []
     for server in given.split(","):
         host, colon, port = server.rpartition(":")

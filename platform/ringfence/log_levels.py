@@ -1,7 +1,7 @@
-"""Log levels of a web process: those set for the whole cluster come out of the database (KIP-976).
+"""Log levels of a web process: levels set for the whole cluster come from the database (KIP-976).
 
-Looked at before requests, at most every two seconds: a web process that nobody calls has nothing to log. What was set
-before this process started ended with the process before it.
+They are read before requests, at most every two seconds: an idle web process has nothing to log. Levels set before this
+process started do not apply to it.
 """
 
 import threading
@@ -24,7 +24,7 @@ class _Follower:
         self._due = 0.0
 
     def look(self, *, now: bool = False) -> None:
-        """Apply what is new. `now`: whatever the time of the last look. The database away: the next look tells."""
+        """Apply new levels. now: read regardless of the last time. While the database is away, nothing happens."""
         if not now and time.monotonic() < self._due:
             return
         with self._lock:
@@ -41,7 +41,7 @@ follower = _Follower()
 
 
 class LogLevelMiddleware(MiddlewareMixin):
-    """Keeps this process's log levels as the cluster wants them."""
+    """Keeps this process's log levels in line with the cluster's."""
 
     def process_request(self, request: HttpRequest) -> None:
         follower.look()

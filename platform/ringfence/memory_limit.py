@@ -1,4 +1,4 @@
-"""How much memory a task may take: one that takes more fails, and the machine and its neighbours go on."""
+"""Limits the memory of a task: one that exceeds it fails, and the machine and other tasks continue."""
 
 import contextlib
 import logging
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 MEMORY_LIMIT: Final = "task.memory.limit"
 LEAST: Final = 256 * 1024 * 1024
-"""A task's clients reserve some 100 MiB for the stacks of their threads, whether they use them or not."""
+"""A task's clients reserve some 100 MiB for the stacks of their threads, whether used or not."""
 
 _SIZE: Final = re.compile(r"(\d+)([kmg]?)", re.IGNORECASE)
 _UNITS: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
@@ -22,7 +22,7 @@ _STATUS: Final = Path("/proc/self/status")
 
 
 def memory_limit(settings: Mapping[str, str]) -> int | None:
-    """Bytes, of `512m` and the like; None where nothing is set. Raises `ConfigException`."""
+    """Return the bytes of `512m` and the like; None if it is not set. Raises `ConfigException`."""
     text = settings.get(MEMORY_LIMIT, "").strip()
     if not text:
         return None
@@ -37,11 +37,11 @@ def memory_limit(settings: Mapping[str, str]) -> int | None:
 
 @contextlib.contextmanager
 def limit_memory(size: int | None) -> Iterator[None]:
-    """Let this process have `size` bytes more than it has now; Python raises MemoryError beyond."""
+    """Let this process use `size` bytes more than now. Beyond that, Python raises MemoryError."""
     before = None if size is None else _data()
     if size is None or before is None:
         if size is not None:
-            log.warning("%s does nothing here: it takes Linux", MEMORY_LIMIT)
+            log.warning("%s has no effect here: it requires Linux", MEMORY_LIMIT)
         yield
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
@@ -54,17 +54,17 @@ def limit_memory(size: int | None) -> Iterator[None]:
 
 
 def explain(trace: str, size: int | None) -> str:
-    """A trace with the remedy, where the limit may have made it."""
+    """Append the remedy to a trace, if the limit may have caused it."""
     if size is None or not ("MemoryError" in trace or "Fatal Python error: Aborted" in trace):
         return trace
     return (
-        f"{trace.rstrip()}\nThe task may take {size // 1024**2} MiB ({MEMORY_LIMIT}). Raise that worker setting, or "
-        "let the connector read less at once"
+        f"{trace.rstrip()}\nThe task may use {size // 1024**2} MiB ({MEMORY_LIMIT}). Raise that worker setting, or "
+        "have the connector read less at once"
     )
 
 
 def _data() -> int | None:
-    """What this process has reserved for data, in bytes."""
+    """Return the data memory that this process has reserved, in bytes."""
     try:
         found = re.search(r"^VmData:\s+(\d+) kB", _STATUS.read_text(), re.MULTILINE)
     except OSError:

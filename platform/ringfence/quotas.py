@@ -1,7 +1,8 @@
-"""How much one account may have under way at the workers: questions (validation, previews …) and commands, apart.
+"""Limits the concurrent requests of one account to the workers: questions (validation, previews …) and commands,
+separately.
 
-Each request that waits for a worker holds one of the web process's threads. The lanes together leave some of those free
-for pages and health, whatever is asked; and no account fills a lane alone. Counted in each web process by itself.
+Each request that waits for a worker occupies a thread of the web process. The lanes together always leave some of them
+free for pages and health, and no account can fill a lane alone. Each web process counts for itself.
 """
 
 import threading
@@ -17,14 +18,14 @@ from django.conf import settings
 NOBODY = "(without a login)"
 
 asking: ContextVar[str | None] = ContextVar("asking", default=None)
-"""The account whose request this thread answers, "" where no login is asked; None outside of requests: unlimited."""
+"""The account whose request this thread answers, "" if no login is required; None outside requests: unlimited."""
 
 _MOST_KNOWN = 10_000
 _WAITING = 4
 
 
 class TooMany(Exception):
-    """More than the account may have under way, or ask in so short a time. `message` is for people."""
+    """More than the account may have in progress, or send in so short a time. message: for the user."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -33,9 +34,9 @@ class TooMany(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`each`: under way for one account; `together`: for all. `waiting`: how many requests may wait for their turn.
+    """each: concurrent requests of one account; together: of all. waiting: how many requests may wait for their turn.
 
-    `burst` and `per_second`: how many one account may begin at once, and how fast that is filled up again.
+    burst, per_second: how many requests an account may start at once, and the rate at which this is replenished.
     """
 
     each: int
@@ -47,7 +48,7 @@ class Limits:
 
 
 class Lane:
-    """What is under way of one kind. Any thread may use it."""
+    """The requests in progress of one kind. Thread-safe."""
 
     def __init__(self, kind: str, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
         self._kind = kind
@@ -60,7 +61,7 @@ class Lane:
 
     @contextmanager
     def take(self) -> Iterator[None]:
-        """Under way within the block. Waits a moment for its turn; raises TooMany where it does not come."""
+        """Occupy a place within the block. Waits a moment for one; raises `TooMany` if none becomes free."""
         who = asking.get()
         if who is None:
             yield
@@ -83,7 +84,7 @@ class Lane:
                 self._waiting += 1
                 try:
                     while refused and (left := until - self._clock()) > 0:
-                        self._changed.wait(min(left, 0.1))  # the rate's share comes without anybody's notice
+                        self._changed.wait(min(left, 0.1))  # the rate is replenished without a notification
                         refused = self._refusal(who)
                 finally:
                     self._waiting -= 1
@@ -94,14 +95,14 @@ class Lane:
             self._left[who] = left_over - 1, self._clock()
 
     def _refusal(self, who: str) -> str:
-        """Why it is not its turn, "" where it is."""
+        """Return why it must wait, "" if it need not."""
         limits = self._limits
         if self._held[who] >= limits.each:
-            return f"{limits.each} {self._kind} of yours are under way: wait for their answers. Nothing was changed."
+            return f"{limits.each} {self._kind} of yours are in progress: wait for their answers. Nothing was changed."
         if self._held.total() >= limits.together:
-            return f"The server is busy with {self._kind} of others: send it again. Nothing was changed."
+            return f"The server is busy with {self._kind} of others: try again. Nothing was changed."
         if self._tokens(who)[0] < 1:
-            return f"More than {limits.per_second:g} {self._kind} a second: send them slower. Nothing was changed."
+            return f"More than {limits.per_second:g} {self._kind} per second: send them slower. Nothing was changed."
         return ""
 
     def _tokens(self, who: str) -> tuple[float, float]:
@@ -117,7 +118,7 @@ def _limits(each: int, together: int) -> Limits:
     return Limits(each, together, _WAITING, burst=given.requests_burst, per_second=given.requests_per_second)
 
 
-# By default together 56 of the web process's 64 threads (web/asgi_handler.py), and never more.
+# By default, together 56 of the web process's 64 threads (web/asgi_handler.py), and never more.
 _given = settings.REQUEST_LIMITS
 QUESTIONS = Lane("questions", _limits(_given.queries_per_account, _given.queries_total))
 COMMANDS = Lane("commands", _limits(_given.commands_per_account, _given.commands_total))

@@ -1,4 +1,4 @@
-"""Read your writes: a command is answered once the database shows what it wrote."""
+"""Read-your-writes: a command is answered once the database shows what it wrote."""
 
 import time
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from ringfence.requests.refused import Refused
 def wait_for_rows(answer: Mapping[str, object], deadline: Deadline) -> None:
     """Wait until the database shows what was written: `offset` of the config topic, `offsets_end` and `status_end`.
 
-    The latter: {partition: next offset} of the offsets or status topic, for commands that write there.
+    The latter two: {partition: next offset} of the offsets or status topic, for commands that write there.
     """
     waits: list[tuple[str, int, int]] = []
     offset = answer.get("offset")
@@ -32,7 +32,7 @@ def _wait_for(role: str, partition: int, end: int, deadline: Deadline) -> None:
             raise Refused(
                 500,
                 f"Request timed out. It was written to Kafka, and the database does not show it yet: waited for offset "
-                f"{end - 1} of the {role} topic. It holds; look again.",
+                f"{end - 1} of the {role} topic. It is in effect; read it again.",
             )
         time.sleep(deadline.slice(pause))
         pause = min(pause * 1.5, 0.1)

@@ -1,7 +1,7 @@
-"""Redis' clock, the one that web processes and workers share, and how far a process's own is from it.
+"""Redis' clock, which web processes and workers share, and how far a process's own clock is from it.
 
-A deadline that travels is a time on this clock, so that it does not matter how far two machines' clocks are apart. How
-far they are is measured and shown: people read times, and tokens expire, by each machine's own.
+A transmitted deadline is a time on this clock, so that differences between machines' clocks do not matter. The
+differences are measured and displayed, because users see times, and tokens expire, by each machine's own clock.
 """
 
 import json
@@ -20,7 +20,7 @@ _KEY = "ringfence:clocks"
 
 
 def connect(url: str) -> redis.Redis:
-    """One retry at once: a pooled connection may be dead since Redis was started again."""
+    """Connect, with one immediate retry: a pooled connection may be dead after a restart of Redis."""
     return redis.Redis.from_url(url, socket_timeout=2, socket_connect_timeout=2, retry=Retry(NoBackoff(), 1))
 
 
@@ -30,27 +30,27 @@ def _own() -> redis.Redis:
 
 
 def now(client: redis.Redis | None = None) -> float:
-    """Seconds since the epoch, as Redis sees it. Raises RedisError."""
+    """Return seconds since the epoch, by Redis' clock. Raises RedisError."""
     seconds, microseconds = (client or _own()).time()
     return int(seconds) + int(microseconds) / 1e6
 
 
 def offset(client: redis.Redis | None = None) -> float:
-    """How many seconds this process's clock is ahead of Redis', to half a round trip. Raises RedisError."""
+    """Return how many seconds this process's clock is ahead of Redis', to half a round trip. Raises RedisError."""
     before = time.time()
     there = now(client)
     return (before + time.time()) / 2 - there
 
 
 def tell(process: str, client: redis.Redis | None = None) -> None:
-    """Leave this process's offset where all can read it. Raises RedisError."""
+    """Publish this process's offset. Raises RedisError."""
     client = client or _own()
     client.hset(_KEY, process, json.dumps([offset(client), now(client)]))
     client.expire(_KEY, int(_FORGOTTEN_SECONDS * 2))
 
 
 def offsets(client: redis.Redis) -> dict[str, float]:
-    """Of each process that told it within the last minute. Raises RedisError."""
+    """Return the offsets of the processes that published one in the last minute. Raises RedisError."""
     there = now(client)
     found: dict[str, float] = {}
     for process, told in client.hgetall(_KEY).items():

@@ -1,25 +1,25 @@
-"""Django's settings, all of them from the environment: `RINGFENCE_*`; Kafka's own come as `CONNECT_*` worker keys.
+"""Django's settings, all from `RINGFENCE_*` variables. Kafka's settings are `CONNECT_*` worker keys.
 
 RINGFENCE_DATABASE_URL   sqlite:///path (default ./ringfence.sqlite3) or postgres://user:password@host:port/name
 RINGFENCE_REDIS_URL      redis://host:port/db
 RINGFENCE_ENCRYPTION_KEY_FILE, RINGFENCE_ENCRYPTION_KEYS   see ringfence/encryption.py; web and workers need one of them
 RINGFENCE_HTTP           host:port that the web process is bound to
 RINGFENCE_TOKEN          a token that may do everything, to begin with; at least 24 characters
-RINGFENCE_BEHIND_PROXY   1 where a proxy stands before it: its X-Forwarded-For and X-Forwarded-Proto are believed
-RINGFENCE_SECURE_COOKIES 1 where browsers come over TLS only: cookies are never sent in clear then
-RINGFENCE_ALLOWED_HOSTS  comma separated host names to answer to; needed only behind a name of its own
-RINGFENCE_SESSION_IDLE_MINUTES  a session that nobody has used for so long ends; 720 by default, 0: no such limit
-RINGFENCE_SESSION_HOURS  a session ends so long after its login, however much it is used; 336 by default
+RINGFENCE_BEHIND_PROXY   1 behind a proxy: its X-Forwarded-For and X-Forwarded-Proto are trusted
+RINGFENCE_SECURE_COOKIES 1 if browsers use TLS only: cookies are then never sent in clear text
+RINGFENCE_ALLOWED_HOSTS  comma-separated host names to answer to; only needed for a name of its own
+RINGFENCE_SESSION_IDLE_MINUTES  unused sessions end after this time; 720 by default, 0: no limit
+RINGFENCE_SESSION_HOURS  all sessions end this long after their login; 336 by default
 RINGFENCE_OIDC_ISSUER, RINGFENCE_OIDC_…  single sign-on; see docs/access.md
-RINGFENCE_PASSWORD_LOGIN 0 where accounts log in by single sign-on only
+RINGFENCE_PASSWORD_LOGIN 0 if accounts log in by single sign-on only
 RINGFENCE_QUERIES_PER_ACCOUNT, RINGFENCE_QUERIES_TOTAL, RINGFENCE_COMMANDS_PER_ACCOUNT, RINGFENCE_COMMANDS_TOTAL,
-RINGFENCE_REQUESTS_PER_SECOND, RINGFENCE_REQUESTS_BURST   how much may be under way; see ringfence/environment.py
-RINGFENCE_SECRET_KEY     signs sessions; without it a random one, so that sessions end with the process
-RINGFENCE_PUBLIC_URL     where people reach these pages, for links in alerts: https://ringfence.example.org
-RINGFENCE_SMTP_URL       smtp://user:password@host:port, or smtps://; where alerts by mail go through
+RINGFENCE_REQUESTS_PER_SECOND, RINGFENCE_REQUESTS_BURST   limits on concurrent requests; see ringfence/environment.py
+RINGFENCE_SECRET_KEY     signs sessions; random by default, so that sessions end with the process
+RINGFENCE_PUBLIC_URL     the address of these pages, for links in alerts: https://ringfence.example.org
+RINGFENCE_SMTP_URL       smtp://user:password@host:port, or smtps://; the server for alerts by mail
 RINGFENCE_MAIL_FROM      their sender
-RINGFENCE_ALERTS_PRIVATE, RINGFENCE_ALERTS_LOOPBACK  1 lets webhooks go to private networks, to this machine
-RINGFENCE_DEMO_RUN_FOLDER  set by `ringfence demo` alone: the pid files of the workers that its button may kill
+RINGFENCE_ALERTS_PRIVATE, RINGFENCE_ALERTS_LOOPBACK  1 allows webhooks to private networks, or to this machine
+RINGFENCE_DEMO_RUN_FOLDER  set only by `ringfence demo`: the pid files of the workers that its button may kill
 RINGFENCE_DEBUG          1 shows Django's own error pages; for developers only
 """
 
@@ -39,7 +39,7 @@ from ringfence.environment import (
     session_hours,
 )
 
-PACKAGE = Path(__file__).resolve().parent  # holds templates/ and static/: in a checkout as links to the top folders
+PACKAGE = Path(__file__).resolve().parent  # contains templates/ and static/: in a checkout as links to the top folders
 
 DEBUG = os.environ.get("RINGFENCE_DEBUG") == "1"
 SECRET_KEY = os.environ.get("RINGFENCE_SECRET_KEY") or secrets.token_urlsafe(48)
@@ -47,14 +47,14 @@ SECRET_KEY = os.environ.get("RINGFENCE_SECRET_KEY") or secrets.token_urlsafe(48)
 HTTP_ADDRESS = os.environ.get("RINGFENCE_HTTP", "127.0.0.1:8083")
 ACCESS_TOKEN = server_token(os.environ.get("RINGFENCE_TOKEN", ""))
 
-# Who needs no login, and where the link that logs in once is kept. From no variable: `ringfence up` alone says so, on
-# the command line of its web process (commands/web.py).
+# Who needs no login, and the file of the one-time login link. No variable sets these: only `ringfence up` does, on the
+# command line of its web process (commands/web.py).
 NO_LOGIN = ""
 LOGIN_LINK: Path | None = None
 REDIS_URL = os.environ.get("RINGFENCE_REDIS_URL", "redis://127.0.0.1:6379/0")
 
-# Whoever needs no login has a browser, and a foreign page that points its own name at 127.0.0.1 (DNS rebinding) must
-# not get in.
+# A user without a login has a browser, and a foreign page that points its own name at 127.0.0.1 (DNS rebinding) must
+# not get access through it.
 _NAMES = [name.strip() for name in os.environ.get("RINGFENCE_ALLOWED_HOSTS", "").split(",") if name.strip()]
 ALLOWED_HOSTS = [*_NAMES, "localhost", "127.0.0.1", "[::1]", host_of(HTTP_ADDRESS)]
 if not is_loopback(HTTP_ADDRESS):
@@ -167,7 +167,7 @@ _SMTP = urlsplit(os.environ.get("RINGFENCE_SMTP_URL", ""))
 EMAIL_HOST, EMAIL_PORT = _SMTP.hostname or "", _SMTP.port or (465 if _SMTP.scheme == "smtps" else 25)
 EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = unquote(_SMTP.username or ""), unquote(_SMTP.password or "")
 EMAIL_USE_SSL = _SMTP.scheme == "smtps"
-EMAIL_USE_TLS = _SMTP.scheme == "smtp" and bool(_SMTP.username)  # a password never goes in clear
+EMAIL_USE_TLS = _SMTP.scheme == "smtp" and bool(_SMTP.username)  # a password is never sent in clear text
 EMAIL_TIMEOUT = 10
 DEFAULT_FROM_EMAIL = os.environ.get("RINGFENCE_MAIL_FROM", "ringfence@localhost")
 
@@ -184,7 +184,7 @@ REST_FRAMEWORK = {
 
 SPECTACULAR_SETTINGS = {
     "TITLE": "Ringfence",
-    "DESCRIPTION": "What Kafka Connect's REST API has no words for. That API itself is at the root of this port.",
+    "DESCRIPTION": "Everything that Kafka Connect's REST API does not cover. That API is at the root of this port.",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
     "ENABLE_DJANGO_DEPLOY_CHECK": False,
@@ -198,7 +198,7 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
-    # Django logs each 5xx answer; ours say in their bodies what is wrong, and only a trace adds something.
+    # Django logs each 5xx answer; our answers contain the reason, so that only a trace adds information.
     "filters": {"traces": {"()": "django.utils.log.CallbackFilter", "callback": lambda record: bool(record.exc_info)}},
     "handlers": {
         "console": {"class": "logging.StreamHandler", "formatter": "line"},

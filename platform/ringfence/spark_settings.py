@@ -1,4 +1,4 @@
-"""Which Spark the tasks run on: this machine's cores by default, or a cluster by the worker's `spark.*` settings."""
+"""The Spark settings for tasks: this machine's cores by default, or a cluster by the worker's `spark.*` settings."""
 
 import math
 import sys
@@ -15,31 +15,32 @@ _PREFIX: Final = "spark."
 _DEFAULTS: Final = {
     "spark.app.name": "ringfence",
     "spark.ui.enabled": "false",
-    "spark.ui.killEnabled": "false",  # where somebody turns it on
-    # Who reaches a driver or a master without them runs programs there. Spark makes the secret where it can.
+    "spark.ui.killEnabled": "false",  # only if the user turns it on
+    # Without these, anyone who can reach a driver or master could run programs there. Spark generates the secret if it
+    # can.
     AUTHENTICATE: "true",
     "spark.network.crypto.enabled": "true",
     DRIVER_MEMORY: "512m",
     "spark.log.level": "ERROR",
     DRIVER_OPTIONS: "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss512k",
-    # A task has a dozen threads, nearly all of them librdkafka's; an arena for each keeps what none of them uses.
+    # A task has a dozen threads, mostly librdkafka's; an arena for each would waste memory.
     "spark.executorEnv.MALLOC_ARENA_MAX": "2",
-    # A task whose process dies of a signal says where: `spark_host` makes a failure of it.
+    # A process that dies of a signal reports its stacks, from which `spark_host` makes the task's failure.
     "spark.python.worker.faulthandler.enabled": "true",
 }
-# A JVM that has run out of memory loses whichever thread asked for some and lives on without it: no job starts any
-# more, and nobody knows. It ends instead, with this code, and the worker starts again.
+# A JVM that runs out of memory loses one of its threads and continues without it: no job starts any more, unnoticed.
+# With this option it exits with this code instead, and the worker restarts.
 _EXIT_WITHOUT_MEMORY: Final = "-XX:+ExitOnOutOfMemoryError"
 OUT_OF_MEMORY: Final = 3
 
 _ON_THIS_MACHINE: Final = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 _ON_A_CLUSTER: Final = {
-    # A few tasks for each executor: they spread, and one that is lost takes few along.
+    # Few tasks per executor: they spread, and the loss of an executor affects only a few.
     "spark.executor.cores": "2",
     "spark.executor.memory": "512m",
     "spark.executorEnv.PYTHONUNBUFFERED": "1",
     "spark.deploy.spreadOut": "true",
-    # Else an application that lives for months is ended after a handful of lost executors (Kubernetes, YARN).
+    # Otherwise, an application that runs for months is ended after a few lost executors (Kubernetes, YARN).
     "spark.executor.failuresValidityInterval": "1h",
 }
 
@@ -51,19 +52,19 @@ FIXED: Final = {
     "spark.speculation": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-"""Not to be changed: the leader places attempts, and Spark runs each of them once."""
+"""Fixed: the leader places attempts, and Spark runs each of them once."""
 
 
 def spark_settings(worker: Mapping[str, str], slots: int) -> dict[str, str]:
-    """For a SparkConf. Raises ValueError for a setting that cannot be used, with the reason."""
+    """Return settings for a SparkConf. Raises ValueError with the reason for an unusable setting."""
     given = {name: value.strip() for name, value in worker.items() if name.startswith(_PREFIX)}
     options = given.get(DRIVER_OPTIONS, _DEFAULTS[DRIVER_OPTIONS])
-    if _EXIT_WITHOUT_MEMORY.partition("+")[2] not in options:  # else somebody has said what should be done
+    if _EXIT_WITHOUT_MEMORY.partition("+")[2] not in options:  # otherwise the user has chosen the action
         given[DRIVER_OPTIONS] = f"{options} {_EXIT_WITHOUT_MEMORY}".strip()
     for name, value in FIXED.items():
         if given.get(name, value) != value:
             raise ValueError(f"{name}={given[name]} cannot be used: it is {value}, since every attempt runs once only")
-    # Old attempts may still hold a core each while new ones start, so there are twice as many.
+    # Old attempts may still occupy a core each while new ones start, so there are twice as many.
     cores = slots * 2 + 2
     master = given.get(MASTER) or f"local[{cores}]"
     if master.startswith("local"):
@@ -73,16 +74,17 @@ def spark_settings(worker: Mapping[str, str], slots: int) -> dict[str, str]:
     elif master.startswith("spark://") and not given.get(SECRET):
         raise ValueError(
             f"{MASTER}={master} needs {SECRET}: the secret that its master and workers have (_SPARK_AUTH_SECRET, "
-            f"beside -D{AUTHENTICATE}=true), or {AUTHENTICATE}=false where nobody else reaches them"
+            f"beside -D{AUTHENTICATE}=true), or {AUTHENTICATE}=false if no one else can reach them"
         )
     there = {**_ON_A_CLUSTER, "spark.pyspark.python": sys.executable, **given}
     return {**_DEFAULTS, **_share(master, cores, there["spark.executor.cores"]), **there, **FIXED, MASTER: master}
 
 
 def _share(master: str, cores: int, of_each: str) -> dict[str, str]:
-    """How much of a cluster one worker takes. By Spark's own defaults the first worker has all of a standalone
-    cluster, so that a second one waits for ever, and on Kubernetes and YARN each has two executors, however many tasks
-    it is to run. of_each: an executor's cores. Raises ValueError."""
+    """Return the share of a cluster that one worker takes. By Spark's defaults the first worker would take all of a
+    standalone cluster, so that a second one would wait for ever; and on Kubernetes and YARN each would have two
+    executors, however many tasks it runs. of_each: an executor's cores. Raises ValueError.
+    """
     if not of_each.isdecimal() or int(of_each) < 1:
         raise ValueError(f"spark.executor.cores={of_each} cannot be used: an integer of at least 1 is expected")
     if master.startswith("spark://"):
@@ -91,5 +93,5 @@ def _share(master: str, cores: int, of_each: str) -> dict[str, str]:
 
 
 def is_local(settings: Mapping[str, str]) -> bool:
-    """Whether the tasks' processes are this worker's own."""
+    """Return whether the tasks' processes are this worker's own."""
     return settings[MASTER].startswith("local")

@@ -1,4 +1,4 @@
-"""Subcommands whose own `--help` begins with what the list of commands says of them."""
+"""Subcommands whose own `--help` begins with their description in the list of commands."""
 
 import argparse
 from typing import TYPE_CHECKING
@@ -8,10 +8,10 @@ if TYPE_CHECKING:
 
 
 def add_command(parsers: "Subparsers", name: str, about: str) -> argparse.ArgumentParser:
-    """One more subcommand; `about` without a capital letter and a full stop."""
+    """Add a subcommand. about: without an initial capital letter and a full stop."""
     return parsers.add_parser(name, help=about, description=sentence(about))
 
 
 def sentence(about: str) -> str:
-    """With a capital letter and a full stop. Percent signs and names in it stay as they are."""
+    """Add an initial capital letter and a full stop. Percent signs and names stay as they are."""
     return f"{about[:1].upper()}{about[1:]}."

@@ -1,6 +1,6 @@
-"""A request's way to a worker and its answer's way back: Celery over Redis.
+"""Sends a request to a worker and receives its answer: Celery over Redis.
 
-A deadline travels as a time on Redis' clock. An answer is read from where the worker stores it.
+A deadline is transmitted as a time on Redis' clock. An answer is read from the key where the worker stores it.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ _REDIS_AWAY = (
 
 _RESULT_LOST = (
     "Request timed out. Redis went away while it waited for {awaited}. Whether the request was carried out is unknown: "
-    "look again before sending it once more."
+    "check before you send it again."
 )
 _RESULT_KEY = "celery-task-meta-"
 _AWAY_SECONDS = 5.0
@@ -34,10 +34,10 @@ _ONCE_MORE = {"max_retries": 1, "interval_start": 0, "interval_step": 0}
 
 
 def client(url: str) -> Celery:
-    """A Celery application that sends, and stores no results.
+    """Return a Celery application that sends, and stores no results.
 
-    Celery's own waiting shares one subscription in a process, and that does not survive a restart of Redis. Here
-    results are read from where the worker stores them.
+    Celery's own waiting shares one subscription per process, which does not survive a restart of Redis. Here results
+    are read from where the worker stores them.
     """
     made = Celery("ringfence-web", broker=url, set_as_current=False)
     messages.use(made)
@@ -50,7 +50,7 @@ app = client(REDIS_URL)
 
 
 store = redis_clock.connect
-"""Where workers put results."""
+"""Connects to the Redis where workers store results."""
 
 results = store(REDIS_URL)
 
@@ -59,14 +59,14 @@ def ask(
     task: str, queue: str, arguments: Mapping[str, Any], deadline: Deadline, awaited: str, early: float = 0.0
 ) -> dict[str, Any]:
     try:
-        # Before anything is sent: what a Redis that hangs has taken is carried out when it wakes up.
+        # Check before anything is sent: requests that a hanging Redis has accepted are carried out when it wakes up.
         there = redis_clock.now(results)
     except redis.RedisError as error:
         raise Refused(503, _REDIS_AWAY.format(error=type(error).__name__), retry=True) from error
     try:
         sent = app.send_task(
             task,
-            # No `expires` of Celery's, which compares clocks of two machines: the worker looks at the deadline.
+            # Not Celery's `expires`, which compares the clocks of two machines: the worker checks the deadline.
             kwargs={**arguments, "deadline": there + deadline.remaining - early},
             queue=queue,
             retry=True,
@@ -88,7 +88,7 @@ def ask(
 
 
 def _result(task_id: str, deadline: Deadline, awaited: str) -> dict[str, Any]:
-    """The task's stored result, asked for in short, growing pauses; Redis may be away for a moment in the meantime."""
+    """Return the task's stored result, polled with short, growing pauses. Redis may be away for a moment."""
     key, pause, seen = _RESULT_KEY + task_id, 0.002, time.monotonic()
     while not deadline.expired:
         try:
@@ -106,21 +106,21 @@ def _result(task_id: str, deadline: Deadline, awaited: str) -> dict[str, Any]:
 
 
 def _read(key: str, task_id: str, raw: bytes) -> dict[str, Any]:
-    """An answer leaves Redis once it is read. One that is not a worker's is none."""
-    with contextlib.suppress(redis.RedisError):  # then it goes when its time is over
+    """Read an answer and delete it from Redis. An answer that is not a worker's is refused."""
+    with contextlib.suppress(redis.RedisError):  # otherwise it expires
         results.delete(key)
     try:
         stored = messages.decode(raw)
     except ValueError as error:
-        raise Refused(500, f"The answer in Redis cannot be read: {error}. Look again before another try.") from error
+        raise Refused(500, f"The answer in Redis cannot be read: {error}. Check before you try again.") from error
     if not isinstance(stored, dict) or stored.get("task_id") != task_id:
-        raise Refused(500, "The answer in Redis belongs to another request. Look again before another try.")
+        raise Refused(500, "The answer in Redis belongs to another request. Check before you try again.")
     return stored
 
 
 def timeout_message(awaited: str) -> str:
-    """The message of an unknown outcome; it begins as Kafka Connect's does."""
+    """Return the message for an unknown outcome, which begins like Kafka Connect's."""
     return (
         f"Request timed out. It waited for {awaited}. Whether the request was carried out is unknown: "
-        "look again before sending it once more."
+        "check before you send it again."
     )

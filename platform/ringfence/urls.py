@@ -1,4 +1,4 @@
-"""All routes of the one HTTP port; those of the demo only where `ringfence demo` has started this process."""
+"""All routes of the HTTP port. Those of the demo exist only if `ringfence demo` has started this process."""
 
 from django.conf import settings
 from django.urls import URLPattern, include, path

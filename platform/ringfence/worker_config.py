@@ -27,7 +27,7 @@ from ringfence.spark_settings import spark_settings
 log = logging.getLogger(__name__)
 
 LONGEST_TRANSACTION = "connector.transaction.timeout.max.ms"
-"""How long a connector may let its transactions be open at most. The default is the brokers' own limit's."""
+"""The longest that a connector may let its transactions stay open. The default is the default limit of brokers."""
 
 ENCRYPTION = "config.storage.encryption.enable"
 """Whether the leader encrypts configurations in the config topic."""
@@ -75,14 +75,15 @@ def _from_file(path: Path) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class WorkerConfig:
-    """`settings`: the worker's keys as Kafka Connect names them, defaults filled in."""
+    """settings: the worker's keys as in Kafka Connect, with defaults filled in."""
 
     settings: Mapping[str, str] = field(repr=False)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> "WorkerConfig":
-        """The file that `RINGFENCE_WORKER_CONFIG` names, if any, overlaid by `CONNECT_*` (`CONNECT_GROUP_ID` for
-        `group.id`). Raises `Invalid`, naming the key, for a value that cannot be meant."""
+        """Read the file that `RINGFENCE_WORKER_CONFIG` names, if any, overridden by `CONNECT_*` (`CONNECT_GROUP_ID` for
+        `group.id`). Raises `Invalid`, naming the key, for an invalid value.
+        """
         env = os.environ if environment is None else environment
         settings = dict(_DEFAULTS)
         if env.get("RINGFENCE_WORKER_CONFIG"):
@@ -91,7 +92,7 @@ class WorkerConfig:
             if name.startswith("CONNECT_"):
                 settings[name.removeprefix("CONNECT_").lower().replace("_", ".")] = value
         for what in ("replication.factor", "partitions"):
-            # Kafka Connect's settings name no events topic: one broker's worth of them must be enough.
+            # Kafka Connect has no setting for the events topic, so its replication must suit a single broker.
             settings.setdefault(f"events.storage.{what}", settings[f"status.storage.{what}"])
         config = cls(settings)
         config._check()
@@ -127,16 +128,16 @@ class WorkerConfig:
     def _check_install_path(self) -> None:
         wanted = self.settings.get(INSTALL_PATH, "").strip()
         if wanted and wanted not in self.plugin_folders:
-            raise Invalid(f"{INSTALL_PATH}={wanted}: {PLUGIN_PATH} has to name this folder, too. Add it there")
+            raise Invalid(f"{INSTALL_PATH}={wanted}: {PLUGIN_PATH} must contain this folder, too. Add it there")
 
     def _check_restarts(self) -> None:
-        """The defaults of connectors that do not set these keys themselves."""
+        """Check the restart defaults of connectors that do not set these keys themselves."""
         enabled = self.settings.get(AUTO_RESTART_ENABLED, "true")
         if enabled.strip().lower() not in ("true", "false"):
             raise Invalid(f"{AUTO_RESTART_ENABLED}={enabled}: use true or false")
         attempts = self.settings.get(AUTO_RESTART_MAX_ATTEMPTS, "0").strip()
         if not (attempts.isascii() and attempts.isdigit()):
-            raise Invalid(f"{AUTO_RESTART_MAX_ATTEMPTS}={attempts}: an integer from 0 on is expected")
+            raise Invalid(f"{AUTO_RESTART_MAX_ATTEMPTS}={attempts}: a non-negative integer is expected")
         if REBALANCE_DELAY in self.settings and self.number(REBALANCE_DELAY) < 0:
             raise Invalid(f"{REBALANCE_DELAY}={self.settings[REBALANCE_DELAY]}: 0 or more milliseconds are expected")
 
@@ -161,14 +162,14 @@ class WorkerConfig:
         _ = self.override_policy, self.session_keys
 
     def flag(self, key: str) -> bool:
-        """A boolean setting. Raises `Invalid` for anything but true and false, in any case."""
+        """Return a boolean setting. Raises `Invalid` for anything but true and false, in any case."""
         text = self.settings[key].strip().lower()
         if text not in ("true", "false"):
             raise Invalid(f"{key}={self.settings[key]}: use true or false")
         return text == "true"
 
     def number(self, key: str) -> int:
-        """A whole-number setting."""
+        """Return an integer setting. Raises `Invalid`."""
         try:
             return int(self.settings[key])
         except ValueError:
@@ -200,7 +201,7 @@ class WorkerConfig:
 
     @property
     def session_keys(self) -> SessionKeys:
-        """Raises `Invalid`."""
+        """Return the session key settings. Raises `Invalid`."""
         return SessionKeys.of(self.settings)
 
     @property
@@ -210,12 +211,12 @@ class WorkerConfig:
 
     @property
     def vault(self) -> ConfigVault:
-        """What the config topic's configurations are written and read with."""
+        """Return the vault that encrypts and decrypts the config topic's configurations."""
         return ConfigVault(encrypts=self.flag(ENCRYPTION))
 
     @property
     def override_policy(self) -> str:
-        """All, Principal or None: which client settings a connector may override (KIP-458). Raises `Invalid`."""
+        """Return All, Principal or None: which client settings a connector may override (KIP-458). Raises `Invalid`."""
         given = self.settings["connector.client.config.override.policy"]
         for name in _POLICIES:
             if given in (name, _POLICY_CLASS.format(name)):
@@ -224,11 +225,11 @@ class WorkerConfig:
 
     @property
     def mode(self) -> str:
-        """disabled, preparing or enabled (KIP-618, "Worker configuration")."""
+        """Return disabled, preparing or enabled (KIP-618, "Worker configuration")."""
         return self.settings[MODE_KEY].strip().lower()
 
     def connection(self, client_id: str = "ringfence") -> Connection:
-        """The worker's own cluster, with the worker's credentials."""
+        """Return the worker's own cluster, with the worker's credentials."""
         return Connection(self.bootstrap, translate(Role.ADMIN, self._security).settings, client_id)
 
     @property

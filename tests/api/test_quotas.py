@@ -56,7 +56,7 @@ def begin(one: Lane, who: str | None) -> Callable[[], None]:
 def test_one_account_fills_its_share_and_no_more() -> None:
     one = lane(Clock())
     ends = [begin(one, "ann"), begin(one, "ann")]
-    with pytest.raises(TooMany, match="2 questions of yours are under way"):
+    with pytest.raises(TooMany, match="2 questions of yours are in progress"):
         begin(one, "ann")
     begin(one, "bob")
     with pytest.raises(TooMany, match="busy with questions of others"):
@@ -151,7 +151,7 @@ def test_the_numbers_are_settings() -> None:
     "given,word",
     [
         ({"QUERIES_TOTAL": "many"}, "RINGFENCE_QUERIES_TOTAL=many: an integer"),
-        ({"REQUESTS_BURST": "0"}, "from 1 on"),
+        ({"REQUESTS_BURST": "0"}, "at least 1"),
         ({"QUERIES_PER_ACCOUNT": "25"}, "more than RINGFENCE_QUERIES_TOTAL=24"),
         ({"COMMANDS_TOTAL": "25"}, "at most 48"),
     ],

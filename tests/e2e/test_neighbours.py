@@ -86,7 +86,7 @@ def test_pause_fence_and_health_do_not_wait_for_other_peoples_questions(
     assert statuses[429], statuses
     refused = next(answer for answer in answers if answer.status_code == 429)
     assert refused.headers["retry-after"]
-    assert "are under way" in refused.text
+    assert "are in progress" in refused.text
     assert slow_seconds > 5, "the questions were not slow: this has shown nothing"
     for word in alone:
         assert beside[word] < LATE, (alone, rounds)

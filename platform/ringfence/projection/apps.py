@@ -1,4 +1,4 @@
-"""Django's registration of the projection."""
+"""The Django application of the projection."""
 
 from django.apps import AppConfig
 

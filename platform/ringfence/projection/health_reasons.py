@@ -18,12 +18,12 @@ def bad_records(dead_letters: int, skipped: int) -> str:
 
 
 def reason(connector: Connector, known: KnownHealth, waits: str = "") -> str:
-    """ "" where the word says it all. `waits`: for a slot, in words."""
+    """Return the reason, "" if the health's name is clear enough. waits: the message about slots."""
     return known.doubt(connector) or waits or reason_of_health(connector)
 
 
 def reason_of_health(connector: Connector) -> str:
-    """ "" where the word says it all."""
+    """Return the reason, "" if the health's name is clear enough."""
     count, running, failed = connector.task_count, connector.tasks_running, connector.tasks_failed
     match connector.health:
         case Health.UNHEALTHY:
@@ -36,13 +36,13 @@ def reason_of_health(connector: Connector) -> str:
             usual = f" (until now {connector.usual_pause} min at most)" if connector.usual_pause else ""
             return f"No records for longer than usual{usual}"
         case Health.UNKNOWN:
-            return "It reports a state that is not known"
+            return "It reports an unknown state"
         case Health.STARTING if connector.stale:
             return "Its tasks wait for their new configuration"
         case Health.STARTING | Health.RESTARTING:
             return f"{running} of {_tasks(count)} running"
         case Health.FENCING:
-            return "Older tasks are shut out first"
+            return "Older tasks are fenced first"
         case Health.PAUSING | Health.STOPPING:
             return "Tasks commit what they have"
     return ""

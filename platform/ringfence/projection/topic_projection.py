@@ -46,7 +46,7 @@ class Projection:
             replaced = role in PRECIOUS and stand.topic == topic
             if replaced and not topic_memory.accepts(ids, role, Topic(topic, topic_id)):
                 raise TopicLost(explanation([Loss(role, topic, stand.topic_id, topic_id)]))
-            log.warning("The %s topic is another one than before (%s, id %s): made again", role, topic, topic_id)
+            log.warning("The %s topic has been replaced (%s, id %s): its rows are made again", role, topic, topic_id)
             with transaction.atomic():
                 positions.begin(role, topic, topic_id)
                 (config_rows.begin if role == "config" else _ROWS[role].forget)()

@@ -18,7 +18,7 @@ _DOUBT_SECONDS: Final = 20.0
 NOT_LEADING: Final = "Cannot complete request because this worker does not lead (any more). Send the request again"
 _IN_DOUBT: Final = (
     "Request timed out. The config topic was being written when this worker lost it ({error}). Whether the request was "
-    "carried out is unknown: look again before sending it once more."
+    "carried out is unknown: check before you send it again."
 )
 
 
