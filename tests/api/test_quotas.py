@@ -137,7 +137,7 @@ def test_too_many_are_told_so_with_429(client: Client, monkeypatch: pytest.Monke
     answer = client.put("/api/v1/preflight", config, content_type="application/json")
     assert answer.status_code == 429
     assert int(answer["retry-after"]) >= 1
-    assert b"under way" in answer.content
+    assert b"in progress" in answer.content
 
 
 def test_the_numbers_are_settings() -> None:
