@@ -59,7 +59,7 @@ def test_a_group_shows_the_ledger_beside_what_the_broker_tells(queue: FakeLeader
     assert "Only our tasks know theirs, and they hold none" in shown
     other = text(client.get("/ui/share-groups/payments"))
     assert "Ledger" not in other
-    assert "The ledger has them" not in other
+    assert "done in the ledger" not in other
 
 
 def test_what_tasks_hold_is_shown_as_what_only_they_know(queue: FakeLeader, client: Client) -> None:
