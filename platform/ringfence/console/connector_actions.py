@@ -119,8 +119,8 @@ def fence_id(request: HttpRequest, name: str, task: int) -> HttpResponse:
     says = [
         f"{one['id']} is {one['state'] or 'not known to its coordinator'}; producer {one['producer_id']}, "
         f"epoch {one['epoch']}.",
-        "Ending a transaction manually means to fence its id: Kafka aborts what is open, and whoever held it, a zombie "
-        "too, can commit nothing more. What was in it is read again from the source.",
+        "Ending a transaction manually fences its id: Kafka aborts what is open, and its holder, even a zombie, "
+        "can commit nothing more. What was in it is read again from the source.",
     ]
     sheet = ConfirmPage(
         f"End the transaction of {one['id']}",

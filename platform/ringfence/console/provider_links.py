@@ -26,7 +26,7 @@ class LinkForm(ReasonForm):
 
     subject = forms.CharField(
         max_length=255, label="Subject",
-        help_text="The provider's `sub`. After a refused login it stands in the audit trail.",
+        help_text="The provider's `sub`. The audit entry of a refused login contains it.",
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
     )  # fmt: skip
     field_order = ("subject", "reason")

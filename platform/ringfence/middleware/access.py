@@ -131,7 +131,7 @@ def _refuse_undeclared(request: HttpRequest, view: Callable[..., Any]) -> HttpRe
         response = answer(request, 405, "Method not allowed", "HTTP 405 Method Not Allowed")
         response["Allow"] = ", ".join(declarations(view))
         return response
-    return render_refused(request, "This route declares no verb, so nobody may use it: report this as a bug.")
+    return render_refused(request, "This route declares no permission, so it is closed: report this as a bug.")
 
 
 def _unknown(request: HttpRequest, nobody: Nobody) -> HttpResponse:

@@ -47,7 +47,7 @@ class V1View(ConnectView):
     route = ""
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """Carry out a POST with an Idempotency-Key only once; see `history.repeats`."""
+        """Carry out a POST with an Idempotency-Key only once; see `history.idempotency_keys`."""
         if request.method != "POST" or idempotency_keys.HEADER not in request.headers:
             return super().dispatch(request, *args, **kwargs)
         repeat = idempotency_keys.IdempotentRequest(request, principal_of(request))

@@ -132,7 +132,7 @@ def _is_audited(event: Event, entries: Iterable[AuditEntry]) -> bool:
 
 
 def _of_entry(entry: AuditEntry, masker: Masker, config: dict[str, str]) -> Line:
-    who = entry.user or "somebody on this machine"
+    who = entry.user or "a user of this machine"
     message = f". {entry.message}" if entry.message else ""
     text = f"{who} ({entry.via}): {_action(entry)}, {_OUTCOMES.get(Outcome(entry.outcome), entry.outcome)}{message}"
     changed = ", ".join(json.loads(entry.changed))
