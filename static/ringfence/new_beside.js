@@ -46,7 +46,7 @@
   });
   document.body.addEventListener("ringfence-step", () => { dirty = true; ask(); });
 
-  // The server has read the text into the form: the form counts, unless the text was edited meanwhile.
+  // The server has read the text into the form: the form counts, unless the text was edited in the meantime.
   document.body.addEventListener("ringfence-mode", (event) => {
     const mode = event.detail.value || event.detail.mode;
     if (mode !== "form" || byId("json").value !== applied) return;
@@ -130,7 +130,7 @@
     const draft = stored();
     byId("draft").hidden = true;
     if (!draft) return;
-    if (byId("version") && draft.version) byId("version").value = draft.version;  // a version saved meanwhile is not overwritten
+    if (byId("version") && draft.version) byId("version").value = draft.version;  // a version saved in the meantime is not overwritten
     const now = parse(byId("json").value)?.config || {};
     for (const name of draft.left_out) if (name in now) draft.config[name] = now[name];
     const shown = byId("version") ? draft.config : { name: draft.name, config: draft.config };

@@ -36,7 +36,7 @@
     times();
   });
 
-  // Dialogs. The browser returns the focus to the opener; if that was swapped meanwhile, this script does.
+  // Dialogs. The browser returns the focus to the opener; if that was swapped in the meantime, this script does.
   let openedBy = "";
   document.addEventListener("close", (event) => {
     const focused = document.activeElement;

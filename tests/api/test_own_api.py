@@ -94,7 +94,7 @@ def test_a_list_is_paged_and_refuses_what_it_does_not_know(client: Client, two: 
         ("logs?since=yesterday", "since must be milliseconds since the epoch or a time like"),
         ("logs?until=99999999999999999999", "until must be milliseconds"),
         ("logs?level=loud", "level must be one of"),
-        ("logs?order=-id,secret", "order must be some of id, time_ms, with commas between"),
+        ("logs?order=-id,secret", "order must be some of id, time_ms, separated by commas"),
         ("logs?order=id%0A", "order must be some of"),
         ("logs?search=%00", "search must be a string."),
         ("logs?level=INFO&loud=1", "Unknown query parameter loud: use some of limit, offset, order, level, task"),

@@ -99,7 +99,7 @@ def alter(request: HttpRequest, name: str) -> HttpResponse:
     }
     where = f" in {topic}" if topic else ""
     place = to if wish.place else f"{to} {at}"
-    says = [f"The group starts at {place}{where}. It must have no members meanwhile."]
+    says = [f"The group starts at {place}{where}. It must have no members in the meantime."]
     return _act_page(request, name, act, f"Move share group {name}", "Move it", says)
 
 

@@ -25,7 +25,7 @@ from ringfence.web.hooks.links import Links, look_up
 from ringfence.web.hooks.receiver import Receiver, hook_name
 
 THREADS = 64
-"""The most requests at once. A request that waits for the leader or a plugin occupies its thread meanwhile."""
+"""The most requests at once. A request that waits for the leader or a plugin occupies its thread until the answer."""
 
 T = TypeVar("T")
 Scope = MutableMapping[str, Any]

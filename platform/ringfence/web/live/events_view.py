@@ -21,7 +21,7 @@ def _renew(request: HttpRequest, name: str | None, verb: Verb) -> Principal | No
     except DatabaseError:
         return principal_of(
             request
-        )  # keep the stream: nothing new can be shown meanwhile, and afterwards all pages would reconnect at once
+        )  # keep the stream: nothing new can be shown now, and afterwards all pages would reconnect at once
     finally:
         close_old_connections()
     if isinstance(who, Nobody):
