@@ -87,7 +87,7 @@ def test_a_burst_is_followed_by_the_rate() -> None:
     for _ in range(3):
         with one.take():
             pass
-    with pytest.raises(TooMany, match="More than 10 questions a second"), one.take():
+    with pytest.raises(TooMany, match="More than 10 questions per second"), one.take():
         pass
     clock.now += 0.15
     with one.take():

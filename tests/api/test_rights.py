@@ -275,7 +275,7 @@ def test_an_undeclared_view_is_closed_to_everybody(client: Client, monkeypatch: 
     monkeypatch.setattr(Status, "access", {})
     response = client.get("/connectors/x/status", headers=MASTER)
     assert response.status_code == 403
-    assert "declares no verb" in json.loads(response.content)["message"]
+    assert "declares no permission" in json.loads(response.content)["message"]
 
 
 def test_roles_are_names_for_verbs() -> None:
