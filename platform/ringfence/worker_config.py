@@ -137,7 +137,7 @@ class WorkerConfig:
             raise Invalid(f"{AUTO_RESTART_ENABLED}={enabled}: use true or false")
         attempts = self.settings.get(AUTO_RESTART_MAX_ATTEMPTS, "0").strip()
         if not (attempts.isascii() and attempts.isdigit()):
-            raise Invalid(f"{AUTO_RESTART_MAX_ATTEMPTS}={attempts}: a non-negative integer is expected")
+            raise Invalid(f"{AUTO_RESTART_MAX_ATTEMPTS}={attempts}: an integer of at least 0 is expected")
         if REBALANCE_DELAY in self.settings and self.number(REBALANCE_DELAY) < 0:
             raise Invalid(f"{REBALANCE_DELAY}={self.settings[REBALANCE_DELAY]}: 0 or more milliseconds are expected")
 
