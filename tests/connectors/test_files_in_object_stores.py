@@ -157,7 +157,7 @@ def test_a_service_account_signs_in(gcs: GcsServer) -> None:
         assert issuer.granted == ["https://www.googleapis.com/auth/devstorage.read_write"]
         issuer.refuses = True
         refused = validate(config)["url"][0]
-        assert "the key of the service account is refused" in refused
+        assert "the service account's key is refused" in refused
         assert "PRIVATE KEY" not in refused
         # The address of the token server is in the key: it is reached as the worker allows, too.
         worker_limits.declare(WorkerLimits(egress=f"127.0.0.1:{gcs.port}"))
@@ -188,9 +188,9 @@ def test_a_shared_access_signature_signs_in(azure: Azurite) -> None:
     del config["azure.account.key"]
     reading = {**config, "azure.sas.token": azure.sas("rl")}
     assert Committed().run(reading).values == ["a"]
-    with pytest.raises(ConnectorError, match="refuses to answer") as error:
+    with pytest.raises(ConnectorError, match="denies access") as error:
         Committed().run({**reading, "after": "delete"})
     assert "sig=" not in str(error.value)
     assert Committed().run({**config, "azure.sas.token": azure.sas("rwdl"), "after": "delete"}).values == ["a"]
     assert azure.files() == []
-    assert "refuses to answer" in validate({**config, "azure.sas.token": azure.sas("w")})["url"][0]
+    assert "denies access" in validate({**config, "azure.sas.token": azure.sas("w")})["url"][0]

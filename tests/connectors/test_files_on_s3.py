@@ -70,7 +70,7 @@ def test_what_cannot_work_is_said(s3: S3Server) -> None:
     config = config_of_s3(s3)
     assert "There is no bucket" in validate({**config, "url": "s3://nobodys-bucket"})["url"][0]
     wrong = validate({**config, "s3.secret.key": "wrong-secret"})
-    assert "refuses to answer with these keys" in wrong["url"][0]
+    assert "denies access with these keys" in wrong["url"][0]
     assert "wrong-secret" not in str(wrong)
     worker_limits.declare(WorkerLimits(egress="public"))
     assert "not allowed" in validate(config)["url"][0]

@@ -167,7 +167,7 @@ def test_a_plan_by_another_column_is_not_gone_on_with(server: Postgres, name: st
     reader.offsets = FakeOffsets()
     reader.live(2)
     reader.config["partitionColumn"] = "d"
-    with pytest.raises(ConnectorError, match="orders rows by id, and now they would be by d, id"):
+    with pytest.raises(ConnectorError, match="orders rows by id, but the order would now be by d, id"):
         reader.live(1)
 
 
@@ -176,11 +176,11 @@ def test_a_plan_by_another_column_is_not_gone_on_with(server: Postgres, name: st
     [
         ("id int", {}, "no primary key"),
         ("id int UNIQUE", {}, "no primary key"),
-        ("id text PRIMARY KEY", {}, "ranges of the column id cannot be the parts"),
-        ("id int PRIMARY KEY, d date", {"partitionColumn": "d"}, "ranges of the column d cannot be the parts"),
+        ("id text PRIMARY KEY", {}, "ranges of the column id cannot be parts"),
+        ("id int PRIMARY KEY, d date", {"partitionColumn": "d"}, "ranges of the column d cannot be parts"),
         ("id int PRIMARY KEY", {"partitionColumn": "x"}, "has no column x"),
         ("id float PRIMARY KEY, d int NOT NULL", {"partitionColumn": "d"}, "rows cannot be read in its order"),
-        ("id int PRIMARY KEY", {"lowerBound": "x"}, "lowerBound 'x' is no value of id"),
+        ("id int PRIMARY KEY", {"lowerBound": "x"}, "lowerBound 'x' is not a value of id"),
         ("id int PRIMARY KEY", {"dbtable": "nowhere"}, "there is no table nowhere"),
         ("id int PRIMARY KEY", {"dbtable": "(SELECT 1) t"}, "must be the name of a table"),
         ("id int PRIMARY KEY", {"dbtable": ""}, "dbtable: set it"),

@@ -1,7 +1,7 @@
-"""What is new in a resource that is read as a whole each time (`changes.only`). Pure.
+"""Finds what is new in a resource that is read as a whole each time (`changes.only`). Pure.
 
-Of each row, a digest of its key and one of its content are kept, in source offsets of their own: some hundred buckets
-by the key's digest. Those that a reading changes are written in the transaction of its rows, so a row is known if and
+For each row, a digest of its key and one of its content are stored, in source offsets of their own: in some hundred
+buckets by the key's digest. Buckets that change are written in the transaction of the rows, so a row is known if and
 only if it is in Kafka.
 """
 
@@ -16,28 +16,28 @@ from ringfence.connectors.builtin.dlt_source.settings import BUCKET, CHANGES, RO
 
 BUCKETS: Final = 256
 _MAX_ROWS: Final = 20_000
-"""In a bucket: a source offset must stay below what brokers accept as one record."""
+"""The maximum of rows in a bucket: a source offset must fit into a record that brokers accept."""
 
 Buckets = dict[int, dict[str, str]]
 """By bucket: the digest of each row's key, and that of its content."""
 
 
 class KnownRows:
-    """The rows of one resource as they were delivered last."""
+    """The rows of one resource that were delivered so far."""
 
     def __init__(self, partition: Mapping[str, object], columns: Sequence[str], reader: OffsetReader) -> None:
-        """partition: of the resource; columns: of its primary key. Raises `ConnectorError`."""
+        """partition: the resource's. columns: those of its primary key. Raises `ConnectorError`."""
         self._partition = dict(partition)
         self._columns = columns
         found = reader.offsets([self._bucket(number) for number in range(BUCKETS)])
         self._rows: Buckets = {number: check_rows(offset) for number, offset in enumerate(found) if offset}
 
     def compare(self) -> "Comparison":
-        """With a reading that begins."""
+        """Return a comparison for a new reading."""
         return Comparison(self._rows, self._columns)
 
     def take_over(self, comparison: "Comparison") -> list[OffsetRecord]:
-        """All rows of the reading are about to be committed; these belong in their transaction."""
+        """Take over all rows of a reading. Returns the offsets for the transaction with its rows."""
         changed = {
             number: comparison.rows.get(number, {})
             for number in self._rows.keys() | comparison.rows.keys()
@@ -51,18 +51,16 @@ class KnownRows:
 
 
 class Comparison:
-    """One reading beside the one before."""
+    """Compares one reading with the previous one."""
 
     def __init__(self, before: Buckets, columns: Sequence[str]) -> None:
         self._before = before
         self._columns = columns
         self.rows: Buckets = {}
-        """Of this reading. Rows that are gone are not among them: should they return, they are new."""
+        """The rows of this reading. Deleted rows are not in it: if they return, they are new."""
 
     def choose_new(self, items: Sequence[Any]) -> list[Any]:
-        """The rows that were not there before with this content. Raises `ConnectorError` for rows without a key of
-        their own.
-        """
+        """Return the rows that are new or have changed. Raises `ConnectorError` for rows without a unique key."""
         return [item for item in items if self._is_new(item)]
 
     def _is_new(self, item: Any) -> bool:
@@ -74,24 +72,24 @@ class Comparison:
         if name in bucket:
             values = ", ".join(repr(item[column]) for column in self._columns)
             raise ConnectorError(
-                f"{CHANGES}: two rows of one reading have the primary key {values}. Name columns that tell rows apart."
+                f"{CHANGES}: two rows of one reading have the primary key {values}. Set a primary_key that is unique."
             )
         if len(bucket) >= _MAX_ROWS:
             raise ConnectorError(
-                f"{CHANGES}: the resource has more rows than can be kept, which are about {BUCKETS * _MAX_ROWS:,}. "
-                "Give it an incremental, or divide it."
+                f"{CHANGES}: the resource has more than about {BUCKETS * _MAX_ROWS:,} rows, the most that can be "
+                "compared. Give it an incremental, or divide it."
             )
         content = bucket[name] = _text(hashlib.blake2b(_encode(item), digest_size=12).digest())
         return self._before.get(number, {}).get(name) != content
 
 
 def check_rows(offset: SourceOffset) -> dict[str, str]:
-    """The rows of a bucket. Raises `ConnectorError`."""
+    """Return the rows of a bucket. Raises `ConnectorError`."""
     rows = offset.get(ROWS)
     if not isinstance(rows, dict) or not all(isinstance(each, str) for each in rows.values()):
         raise ConnectorError(
-            f"The offset {dict(offset)} must have the digests of rows under {ROWS!r}. Stop the connector and reset its "
-            "offsets, after which all rows come again."
+            f"The offset {dict(offset)} must have the digests of rows under {ROWS!r}. Stop the connector and reset "
+            "its offsets; then all rows are read again."
         )
     return {str(key): str(content) for key, content in rows.items()}
 

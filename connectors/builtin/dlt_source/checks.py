@@ -1,4 +1,4 @@
-"""What is wrong with the resources that a configuration names."""
+"""Validates the resources that a configuration names."""
 
 from ringfence.connectors.api import ParsedConfig
 from ringfence.connectors.builtin.dlt_source import settings as names
@@ -7,7 +7,7 @@ from ringfence.connectors.builtin.dlt_source.resources import Opened
 
 
 def find_problem(parsed: ParsedConfig, opened: Opened, *, exactly_once: bool) -> tuple[str, str] | None:
-    """A setting, and what is wrong with it. exactly_once: nothing less is accepted."""
+    """Return a setting and its error, or None. exactly_once: whether exactly once is required."""
     if not opened.wanted:
         return names.RESOURCES, "The source selects no resource: name those to read."
     by_page, changes_only = parsed.string(names.CHECKPOINT) == names.PAGE, parsed.boolean(names.CHANGES)
@@ -19,11 +19,11 @@ def find_problem(parsed: ParsedConfig, opened: Opened, *, exactly_once: bool) ->
                 "row_order=asc if the API sorts by the cursor.",
             )
         if changes_only and (why := why_no_changes(one, opened.known)):
-            return names.CHANGES, f"Rows of {name} cannot be compared: {why}. Give it one, or leave it out."
+            return names.CHANGES, f"Rows of {name} cannot be compared: {why}. Add one, or leave the resource out."
         if exactly_once and (why := find_doubt(one, opened.known, changes_only=changes_only)):
             return (
                 names.RESOURCES,
-                f"{name} cannot be read exactly once: {why}. Give it an incremental without that, leave it out of "
+                f"{name} cannot be read exactly once: {why}. Change its incremental, leave the resource out of "
                 "dlt.resources, or set exactly.once.support=requested.",
             )
     return None

@@ -1,4 +1,4 @@
-"""DltSource: whatever dlt reads is a connector, as far as it can be read exactly once."""
+"""DltSource: reads dlt sources, exactly once where their incrementals allow it."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -27,18 +27,18 @@ _EXTRA: Final = "DltSource needs dlt, which is not installed here: pip install '
 
 
 class DltSourceConnector(SourceConnector):
-    """Resources are dealt to up to `tasks.max` tasks; each task reads its resources in turns."""
+    """Resources are distributed to up to `tasks.max` tasks; each task reads its resources in turn."""
 
     version: ClassVar[str] = "1.0.0"
     preview_while_running = True
     catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
         title="REST APIs and dlt sources",
-        summary="Any REST API, described as JSON, and any source of dlt in an installed package.",
+        summary="Any REST API, described as JSON, and any dlt source in an installed package.",
         category=Category.APPLICATIONS,
         guarantee=Guarantee.EXACTLY_ONCE,
         needs=(
-            "An incremental for each resource: a cursor such as the time of the last change. "
-            "Without one it is at least once.",
+            "An incremental for each resource: a cursor such as the time of the last change. Without one, delivery "
+            "is at least once.",
             "pip install 'ringfence[dlt]' where the tasks run.",
         ),
         sample={
@@ -78,12 +78,12 @@ class DltSourceConnector(SourceConnector):
         try:
             parsed = CONFIG_DEF.parse(config)
         except ConfigException:
-            return {}  # the definition has said so already
+            return {}  # the definition has already reported it
         if parsed.string(names.CHECKPOINT) == names.PASS and transaction_boundary(config) != "connector":
             return {
                 "transaction.boundary": [
-                    f"Set transaction.boundary=connector: with {names.CHECKPOINT}={names.PASS} all that one reading "
-                    "gives is one transaction."
+                    f"Set transaction.boundary=connector: with {names.CHECKPOINT}={names.PASS}, a whole reading is "
+                    "one transaction."
                 ]
             }
         try:
@@ -101,7 +101,7 @@ class DltSourceConnector(SourceConnector):
         return {problem[0]: [problem[1]]} if problem else {}
 
     def list_choices(self, config: Mapping[str, str]) -> Mapping[str, Sequence[Choice]]:
-        """The resources, and what each of them promises."""
+        """Return the resources, and what each of them promises."""
         from ringfence.connectors.builtin.dlt_source.promises import find_doubt
         from ringfence.connectors.builtin.dlt_source.resources import open_resources
 
@@ -115,7 +115,7 @@ class DltSourceConnector(SourceConnector):
         }
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
-        """Not where a resource's incremental gives rows again, or misses some."""
+        """Unsupported if the incremental of a resource repeats or misses rows."""
         try:
             from ringfence.connectors.builtin.dlt_source.promises import find_doubt
             from ringfence.connectors.builtin.dlt_source.resources import open_resources
@@ -123,7 +123,7 @@ class DltSourceConnector(SourceConnector):
             parsed = CONFIG_DEF.parse(config)
             opened = open_resources(parsed)
         except (ModuleNotFoundError, ConfigException, ConnectorError):
-            return ExactlyOnceSupport.SUPPORTED  # it cannot run: `validate` says why, and this must not hide it
+            return ExactlyOnceSupport.SUPPORTED  # it cannot run; `validate` reports why, and must not be preempted
         changes_only = parsed.boolean(names.CHANGES)
         doubtful = any(find_doubt(one, opened.known, changes_only=changes_only) for one in opened.wanted.values())
         return ExactlyOnceSupport.UNSUPPORTED if doubtful else ExactlyOnceSupport.SUPPORTED
@@ -134,7 +134,7 @@ class DltSourceConnector(SourceConnector):
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
     ) -> bool:
-        """Any offset may be deleted; a new one has dlt's own state, as GET shows it."""
+        """Accept the deletion of any offset; a new one contains dlt's own state, as GET shows it."""
         for partition, offset in offsets:
             if not isinstance(partition.get(names.SOURCE_KEY), str) or not isinstance(
                 partition.get(names.RESOURCE_KEY), str

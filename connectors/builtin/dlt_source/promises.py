@@ -1,4 +1,4 @@
-"""What the incremental loading of a resource promises: each row once, or less."""
+"""What the incremental loading of a resource guarantees: each row once, or less."""
 
 import inspect
 from collections.abc import Mapping
@@ -10,22 +10,22 @@ from ringfence.connectors.builtin.dlt_source.settings import CHANGES
 
 
 def find_doubt(resource: DltResource, known: Mapping[str, DltResource], *, changes_only: bool) -> str:
-    """Why a resource cannot be read exactly once; "" where it can. changes_only: see the setting."""
+    """Return why a resource cannot be read exactly once; "" if it can. changes_only: see the setting."""
     incrementals = _find_incrementals(resource, known)
     if not incrementals and changes_only:
         return why_no_changes(resource, known)
     if not incrementals:
-        return f"it has no incremental, so it is read as a whole each time ({CHANGES}=true gives what is new)"
+        return f"it has no incremental, so it is read as a whole each time ({CHANGES}=true delivers only what is new)"
     return next((doubt for each in incrementals if (doubt := _judge(each))), "")
 
 
 def is_read_whole(resource: DltResource, known: Mapping[str, DltResource]) -> bool:
-    """Neither it nor what it depends on has an incremental."""
+    """Return whether neither the resource nor its parents have an incremental."""
     return not _find_incrementals(resource, known)
 
 
 def why_no_changes(resource: DltResource, known: Mapping[str, DltResource]) -> str:
-    """Why rows that have changed cannot be told from others; "" where they can, or where none are compared."""
+    """Return why changed rows cannot be found; "" if they can, or if rows are not compared."""
     return "it has no primary_key" if is_read_whole(resource, known) and not primary_key(resource) else ""
 
 
@@ -35,15 +35,15 @@ def _find_incrementals(resource: DltResource, known: Mapping[str, DltResource]) 
 
 def _judge(incremental: Incremental[Any]) -> str:
     doubts = {
-        "its incremental has a lag, which gives rows again": bool(incremental.lag),
+        "its incremental has a lag, which repeats rows": bool(incremental.lag),
         "its incremental has an end_value, so it keeps no state": incremental.end_value is not None,
-        "its incremental has an empty primary_key: rows of the last cursor value come again": (
+        "its incremental has an empty primary_key: rows with the last cursor value are repeated": (
             incremental.primary_key is not None and not incremental.primary_key
         ),
-        "its incremental has range_start=open: rows that come later with the last cursor value are missed": (
+        "its incremental has range_start=open: rows that appear later with the last cursor value are missed": (
             incremental.range_start == "open"
         ),
-        "its incremental has on_cursor_value_missing=include: rows without a cursor come each time": (
+        "its incremental has on_cursor_value_missing=include: rows without a cursor are repeated each time": (
             incremental.on_cursor_value_missing == "include"
         ),
         "its incremental has a last_value_func other than min and max": incremental.last_value_func not in (min, max),
@@ -53,7 +53,7 @@ def _judge(incremental: Incremental[Any]) -> str:
 
 def _with_parents(resource: DltResource, known: Mapping[str, DltResource]) -> list[DltResource]:
     found = [resource]
-    pipe: Any = resource._pipe.parent  # dlt's types deny that there may be none
+    pipe: Any = resource._pipe.parent  # it may be None, which dlt's types deny
     while pipe is not None:
         if pipe.name in known:
             found.append(known[pipe.name])
@@ -62,19 +62,19 @@ def _with_parents(resource: DltResource, known: Mapping[str, DltResource]) -> li
 
 
 def why_no_pages(resource: DltResource) -> str:
-    """Why a page cannot be committed by itself; "" where it can."""
+    """Return why pages cannot be committed one by one; "" if they can."""
     incremental = find_incremental(resource)
     if incremental is None:
         return "it has no incremental"
     if resource._pipe.has_parent:
-        return "its rows come parent by parent"
+        return "its rows are read parent by parent"
     if incremental.row_order != "asc" or incremental.last_value_func is not max:
         return "its incremental does not say row_order=asc"
     return ""
 
 
 def find_incremental(resource: DltResource) -> Incremental[Any] | None:
-    """The one that a resource was given, or that its function has by itself."""
+    """Return the incremental that the resource was given, or its function's default."""
     wrapper = resource.incremental
     given = [wrapper.incremental] if wrapper is not None and hasattr(wrapper, "incremental") else [wrapper]
     given += list(resource.explicit_args.values()) if resource.args_bound else []
@@ -84,7 +84,7 @@ def find_incremental(resource: DltResource) -> Incremental[Any] | None:
 
 
 def primary_key(resource: DltResource) -> tuple[str, ...]:
-    """The columns that tell rows apart, as far as the resource says so."""
+    """Return the columns of the primary key; () if the resource names none."""
     found: Any = (resource._hints or {}).get("primary_key")
     if isinstance(found, str):
         return (found,)

@@ -1,4 +1,4 @@
-"""One reading of a resource: its pages, each with dlt's state behind it."""
+"""One reading of a resource: its pages, each with dlt's state after it."""
 
 import json
 import queue
@@ -15,24 +15,24 @@ from dlt.extract.pipe_iterator import ManagedPipeIterator
 from dlt.extract.source import SourceInjectableContext, SourceSchemaInjectableContext, _DltSingleSource
 
 State = dict[str, Any]
-"""dlt's state as JSON has it."""
+"""dlt's state as JSON."""
 
 STATE_NAME: Final = "source"
-"""The source's name in dlt's state. dlt would take a function's or module's, or a random one."""
+"""The source's name in dlt's state. dlt would use a function's or module's name, or a random one."""
 
 _AHEAD: Final = 2
-"""So many pages are read before they are asked for."""
+"""The maximum number of pages to read ahead."""
 
 
 class Page(NamedTuple):
-    """rows: a JSON list in bytes; state: behind this page."""
+    """rows: a JSON list in bytes. state: dlt's state after this page."""
 
     rows: bytes
     state: State
 
 
 class Reading:
-    """Reads on a thread of its own: an API may take minutes for a page, a task's `poll` must not."""
+    """Reads on a thread of its own: an API may take minutes per page, which a task's `poll` must not."""
 
     def __init__(self, resource: DltResource, state: State | None) -> None:
         self._resource = resource
@@ -42,7 +42,7 @@ class Reading:
         threading.Thread(target=self._run, name=f"dlt-{resource.name}", daemon=True).start()
 
     def take(self, seconds: float) -> Page | None:
-        """The next page. Raises `queue.Empty` after so many seconds, and what the resource raised; None: the end."""
+        """Return the next page; None at the end. Raises `queue.Empty` after `seconds`, and what the resource raised."""
         found = self._pages.get(timeout=seconds)
         if isinstance(found, BaseException):
             raise found
@@ -56,7 +56,7 @@ class Reading:
             for items in _open_pages(self._resource, self._state):
                 if not self._put(Page(dlt_json.dumpb(_rows_of(items)), self._freeze())):
                     return
-            # Rows may have been read and filtered out behind the last page: the state knows them.
+            # Rows after the last page may have been read and filtered out; the state includes them.
             if self._put(Page(b"[]", self._freeze())):
                 self._put(None)
         except BaseException as error:  # noqa: BLE001 - raised again in the task's thread
@@ -77,7 +77,7 @@ class Reading:
 
 
 def _open_pages(resource: DltResource, state: State) -> Any:
-    """As `DltResource.__iter__` does, with a state that is kept, and with pages as they come."""
+    """Do what `DltResource.__iter__` does, with our state, and page by page."""
     section = resource._get_config_section_context()
     section.source_state_key = STATE_NAME
     source = _DltSingleSource(Schema(STATE_NAME), resource.section, [resource])
@@ -98,6 +98,6 @@ def _open_pages(resource: DltResource, state: State) -> Any:
 
 
 def _rows_of(items: Any) -> list[Any]:
-    if hasattr(items, "to_pylist"):  # Arrow's
+    if hasattr(items, "to_pylist"):  # an Arrow table
         items = items.to_pylist()
     return items if isinstance(items, list) else [items]

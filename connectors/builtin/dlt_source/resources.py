@@ -22,27 +22,29 @@ from ringfence.connectors.builtin.dlt_source.sessions import open_session
 
 
 class Opened(NamedTuple):
-    """wanted: the resources to read, by name, in the source's order; known: all of the source, parents among them."""
+    """wanted: the resources to read, by name, in the source's order. known: all of the source, including parents."""
 
     wanted: dict[str, DltResource]
     known: dict[str, DltResource]
 
 
 def open_resources(config: ParsedConfig) -> Opened:
-    """Asks no API. Raises `ConnectorError`."""
-    # dlt would fill what a configuration leaves out from the worker's environment and files: another's secrets.
+    """Open the resources. Makes no request to the API. Raises `ConnectorError`."""
+    # dlt would complete a configuration from the worker's environment and files, with other users' secrets.
     Container()[PluggableRunContext].providers = ConfigProvidersContainer([])
     name = config.string(names.SOURCE)
     try:
         found = _open_rest_api(config) if name == names.REST_API else _open_installed(name, config)
     except ConnectorError:
         raise
-    except Exception as error:  # noqa: BLE001 - dlt's, or the source's own
+    except Exception as error:  # noqa: BLE001 - from dlt, or from the source
         setting = names.REST if name == names.REST_API else names.ARGUMENTS
-        raise ConnectorError(f"{setting}: dlt refuses this: {redact(config, error)}") from None
+        raise ConnectorError(f"{setting}: dlt refuses the configuration: {redact(config, error)}") from None
     wanted = config.strings(names.RESOURCES)
     if missing := [each for each in wanted if each not in found]:
-        raise ConnectorError(f"{names.RESOURCES}: there is no resource {missing[0]}. There are: {', '.join(found)}.")
+        raise ConnectorError(
+            f"{names.RESOURCES}: there is no resource {missing[0]}. Existing resources: {', '.join(found)}."
+        )
     chosen = {each: found[each] for each in wanted} or {each: one for each, one in found.items() if one.selected}
     return Opened(chosen, found)
 
@@ -64,8 +66,8 @@ def _open_installed(name: str, config: ParsedConfig) -> dict[str, DltResource]:
     if name not in points:
         known = ", ".join([names.REST_API, *sorted(points)])
         raise ConnectorError(
-            f"{names.SOURCE}: no installed package has an entry point {name!r} in the group {names.GROUP}. There are: "
-            f"{known}."
+            f"{names.SOURCE}: no installed package has an entry point {name!r} in the group {names.GROUP}. Existing "
+            f"ones: {known}."
         )
     arguments = parse_object(names.ARGUMENTS, config.get(names.ARGUMENTS))  # type: ignore[arg-type]
     made = points[name].load()(**arguments, **parse_object(names.SECRETS, secret_text(config, names.SECRETS)))
@@ -73,4 +75,4 @@ def _open_installed(name: str, config: ParsedConfig) -> dict[str, DltResource]:
         return {made.name: made}
     if isinstance(made, DltSource):
         return dict(made.resources)
-    raise ConnectorError(f"{names.SOURCE}: the entry point {name!r} gives neither a source nor a resource of dlt.")
+    raise ConnectorError(f"{names.SOURCE}: the entry point {name!r} returns neither a dlt source nor a dlt resource.")

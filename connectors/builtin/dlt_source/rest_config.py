@@ -1,4 +1,4 @@
-"""The JSON that describes a REST API: what dlt would do with it on behalf of whoever may edit a connector."""
+"""Parses the JSON that describes a REST API, and refuses what editors of connectors must not make dlt do."""
 
 import json
 import re
@@ -11,11 +11,11 @@ from ringfence.connectors.api import ConnectorError, ParsedConfig
 from ringfence.connectors.builtin.dlt_source import settings as names
 
 _FORBIDDEN: Final = {
-    "auth": f"Put it into {names.AUTH}, which nobody is shown.",
-    "session": "Leave it out: the connector makes the session.",
-    "convert": "Leave it out: JSON holds no functions.",
-    "processing_steps": "Leave it out, and use the connector's transforms.",
-    "parallelized": "Leave it out: pages are read one after another.",
+    "auth": f"Move it to {names.AUTH}, which is never shown.",
+    "session": "Remove it: the connector creates the session.",
+    "convert": "Remove it: JSON cannot contain functions.",
+    "processing_steps": "Remove it, and use the connector's transforms.",
+    "parallelized": "Remove it: pages are read one after another.",
 }
 _SECRET_HEADER: Final = re.compile(r"auth|cookie|token|secret|key|password", re.IGNORECASE)
 _PLACEHOLDER: Final = re.compile(
@@ -25,26 +25,26 @@ _SIGN_INS: Final = ("bearer", "api_key", "http_basic", "oauth2_client_credential
 
 
 def parse_object(name: str, text: str | None) -> dict[str, Any]:
-    """A JSON object; empty for None. Raises `ConnectorError`, which does not quote the text."""
+    """Parse a JSON object; {} for None. Raises `ConnectorError`, which does not quote the text."""
     if not text:
         return {}
     try:
         found = json.loads(text)
     except ValueError as error:
         where = f"line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else "somewhere"
-        raise ConnectorError(f"{name}: this is not JSON ({where}).") from None
+        raise ConnectorError(f"{name}: not valid JSON ({where}).") from None
     if not isinstance(found, dict):
-        raise ConnectorError(f"{name}: this must be a JSON object, in braces.")
+        raise ConnectorError(f"{name}: must be a JSON object, in braces.")
     return found
 
 
 def parse_rest_config(text: str | None) -> dict[str, Any]:
-    """Checked as far as it goes without dlt. Raises `ConnectorError`."""
+    """Parse the configuration, and check what can be checked without dlt. Raises `ConnectorError`."""
     config = parse_object(names.REST, text)
     client = config.get("client")
     if not isinstance(client, dict) or not isinstance(client.get("base_url"), str) or not config.get("resources"):
         raise ConnectorError(
-            f'{names.REST}: give at least {{"client": {{"base_url": "https://…"}}, "resources": ["…"]}}.'
+            f'{names.REST}: set at least {{"client": {{"base_url": "https://…"}}, "resources": ["…"]}}.'
         )
     _check(config)
     _check_address(client["base_url"])
@@ -52,24 +52,24 @@ def parse_rest_config(text: str | None) -> dict[str, Any]:
 
 
 def parse_auth(text: str | None) -> dict[str, Any] | None:
-    """Raises `ConnectorError`."""
+    """Parse the credentials; None if there are none. Raises `ConnectorError`."""
     auth = parse_object(names.AUTH, text)
     if not auth:
         return None
     if auth.get("type") not in _SIGN_INS or "session" in auth:
-        raise ConnectorError(f'{names.AUTH}: give "type", one of {", ".join(_SIGN_INS)}, and what belongs to it.')
+        raise ConnectorError(f'{names.AUTH}: set "type", one of {", ".join(_SIGN_INS)}, and the fields of that type.')
     if auth["type"] == "oauth2_client_credentials":
         _check_address(str(auth.get("access_token_url", "")))
     return auth
 
 
 def find_secrets(value: object) -> list[str]:
-    """The strings in a JSON value that must not be shown, long ones first."""
+    """Return the strings in a JSON value that must not be shown, longest first."""
     return sorted({text for text in _strings(value) if len(text) > 3}, key=len, reverse=True)
 
 
 def redact(config: ParsedConfig, error: BaseException) -> str:
-    """An error in words, without what signs in and without the queries of addresses."""
+    """Return the error's message, without credentials and without the query strings of URLs."""
     text = re.sub(r"(https?://[^\s?'\"]*)\?[^\s'\"]*", r"\1?…", f"{type(error).__name__}: {error}")
     for name in (names.AUTH, names.SECRETS):
         for secret in find_secrets(parse_object(name, secret_text(config, name))):
@@ -78,7 +78,7 @@ def redact(config: ParsedConfig, error: BaseException) -> str:
 
 
 def secret_text(config: ParsedConfig, name: str) -> str | None:
-    """A setting that is shown to nobody, in the clear; None where it is not set."""
+    """Return a secret setting in clear text; None if it is not set."""
     found: Any = config.get(name)
     return None if found is None else str(getattr(found, "value", found))
 
@@ -90,8 +90,8 @@ def _check(value: object, key: str = "") -> None:
                 raise ConnectorError(f"{names.REST}: {name} is not allowed. {_FORBIDDEN[name]}")
             if key == "headers" and _SECRET_HEADER.search(str(name)):
                 raise ConnectorError(
-                    f"{names.REST}: the header {name} would be shown to all who see the connector. Use {names.AUTH} "
-                    'with "type": "api_key" and "name" for it.'
+                    f"{names.REST}: the header {name} would be visible to all who may view the connector. Use "
+                    f'{names.AUTH} with "type": "api_key" and "name" for it.'
                 )
             _check_text(str(name))
             _check(inner, name)
@@ -103,31 +103,35 @@ def _check(value: object, key: str = "") -> None:
 
 
 def _check_text(text: str) -> None:
-    """dlt formats texts with its own objects, whose attributes lead to everything in the process."""
+    """Refuse unknown placeholders: dlt formats strings with its own objects, whose attributes give access to the
+    process.
+    """
     plain = text.replace("{{", "").replace("}}", "")
     for found in re.findall(r"\{([^{}]*)\}?", plain):
         if not _PLACEHOLDER.fullmatch(found):
             raise ConnectorError(
-                f"{names.REST}: the placeholder {{{found[:60]}}} is not allowed. There are "
+                f"{names.REST}: the placeholder {{{found[:60]}}} is not allowed. Allowed are "
                 "{incremental.start_value}, {incremental.initial_value}, "
                 "{incremental.last_value}, {incremental.end_value} and {resources.NAME.FIELD}; "
-                "a brace by itself is written twice."
+                "double a literal brace."
             )
 
 
 def _check_address(url: str) -> None:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConnectorError("Addresses must begin with https:// or http:// and name a host.")
+        raise ConnectorError("Addresses must begin with https:// or http:// and contain a host.")
     if parts.username or parts.password:
-        raise ConnectorError(f"{names.REST}: the address holds a password, which would be shown. Use {names.AUTH}.")
+        raise ConnectorError(
+            f"{names.REST}: the address contains a password, which would be visible. Use {names.AUTH}."
+        )
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
         egress.Policy(worker_limits.current().egress).addresses(parts.hostname, port)
     except egress.Refused as error:
         raise ConnectorError(f"{error}.") from error
     except (OSError, UnicodeError) as error:
-        raise ConnectorError(f"There is no host {parts.hostname}: check the address.") from error
+        raise ConnectorError(f"The host {parts.hostname} cannot be resolved: check the address.") from error
 
 
 def _strings(value: object) -> Iterator[str]:

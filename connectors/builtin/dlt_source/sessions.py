@@ -1,4 +1,4 @@
-"""HTTP sessions that connect to allowed addresses only, also after a redirect or to a next page elsewhere."""
+"""HTTP sessions that connect only to allowed addresses, including redirects and next pages on other hosts."""
 
 from dlt.sources.helpers.requests import Client
 from requests import Session
@@ -9,7 +9,7 @@ _TIMEOUT = 60.0
 
 
 def open_session() -> Session:
-    """dlt's own, with its repetitions; no proxy and no password of the environment."""
+    """Return a session of dlt, with its retries, but without proxies and passwords from the environment."""
     session: Session = Client(request_timeout=_TIMEOUT, raise_for_status=False).session
     guard(session)
     return session

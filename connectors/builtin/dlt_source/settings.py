@@ -17,19 +17,19 @@ POLL_INTERVAL: Final = "poll.interval.ms"
 
 REST_API: Final = "rest_api"
 GROUP: Final = "ringfence.dlt_sources"
-"""The entry points that name dlt sources: only those can be run."""
+"""The group of entry points that name dlt sources: only these can be run."""
 
 PASS: Final = "pass"  # noqa: S105 - the name of a checkpoint
 PAGE: Final = "page"
 
 TASK_RESOURCES: Final = "resources"
-"""In the configuration of a task: a JSON list of the resources that it reads."""
+"""In a task's configuration: a JSON list of the resources that it reads."""
 
 SOURCE_KEY: Final = "source"
 RESOURCE_KEY: Final = "resource"
 STATE: Final = "state"
 BUCKET: Final = "bucket"
-"""Beside source and resource in a partition with digests of rows."""
+"""In a partition with digests of rows, beside source and resource."""
 ROWS: Final = "rows"
 
 _SOURCE: Final = "Source"
@@ -44,8 +44,8 @@ CONFIG_DEF: Final = (
         validator=NonEmpty(),
         importance=Importance.HIGH,
         group=_SOURCE,
-        documentation=f"{REST_API}: the API that {REST} describes. Else a dlt source: the name of an entry point of "
-        f"the group {GROUP} in an installed package.",
+        documentation=f"{REST_API}: the API that {REST} describes. Otherwise a dlt source: the name of an entry point "
+        f"of the group {GROUP} in an installed package.",
         display_name="Source",
     )
     .define(
@@ -54,8 +54,8 @@ CONFIG_DEF: Final = (
         None,
         importance=Importance.HIGH,
         group=_SOURCE,
-        documentation="The API, as the JSON object that dlt's rest_api takes: client, resource_defaults, resources. "
-        f"It is shown to all who see the connector: what signs in belongs in {AUTH}.",
+        documentation="The API, as the JSON object that dlt's rest_api expects: client, resource_defaults, "
+        f"resources. It is visible to all who may view the connector: credentials belong in {AUTH}.",
         width=Width.LONG,
         display_name="REST API",
     )
@@ -65,8 +65,8 @@ CONFIG_DEF: Final = (
         None,
         importance=Importance.HIGH,
         group=_SOURCE,
-        documentation='How to sign in, as the JSON object that rest_api takes: {"type": "bearer", "token": "…"}; also '
-        "api_key, http_basic, oauth2_client_credentials.",
+        documentation='The credentials, as the JSON object that rest_api expects: {"type": "bearer", "token": "…"}; '
+        "also api_key, http_basic, oauth2_client_credentials.",
         width=Width.LONG,
         display_name="Sign-in",
     )
@@ -83,7 +83,7 @@ CONFIG_DEF: Final = (
         ConfigType.PASSWORD,
         None,
         group=_SOURCE,
-        documentation="Further arguments, as a JSON object that is shown to nobody.",
+        documentation="Further arguments, as a JSON object that is never shown.",
         width=Width.LONG,
     )
     .define(
@@ -99,7 +99,7 @@ CONFIG_DEF: Final = (
         ConfigType.STRING,
         importance=Importance.HIGH,
         group=_SOURCE,
-        documentation="The topic of a resource is this prefix and the resource's name.",
+        documentation="A resource's topic is this prefix and the resource's name.",
         display_name="Topic prefix",
     )
     .define(
@@ -108,17 +108,18 @@ CONFIG_DEF: Final = (
         PASS,
         validator=OneOf(PASS, PAGE),
         group=_READING,
-        documentation="pass: all that one reading of a resource gives is one transaction, kept on disk until it is "
-        "whole. page: each page is committed by itself; the API must give rows in the order of their cursor, and the "
-        "incremental must say so with row_order=asc.",
+        documentation="pass: a whole reading of a resource is one transaction, kept on disk until it is complete. "
+        "page: each page is committed by itself; the API must return rows in the order of their "
+        "cursor, and the incremental must declare it with row_order=asc.",
     )
     .define(
         CHANGES,
         ConfigType.BOOLEAN,
         False,
         group=_READING,
-        documentation="Of resources without an incremental, which are read as a whole each time, give only rows that "
-        "are new or have changed since the last reading. They need a primary_key. Rows that are gone are not told.",
+        documentation="From resources without an incremental, which are read as a whole each time, deliver only rows "
+        "that are new or have changed since the last reading. The resources need a primary_key. "
+        "Deletions are not reported.",
         display_name="Changes only",
     )
     .define(

@@ -1,4 +1,4 @@
-"""Reads the resources of a task in turns, each from dlt's committed state on."""
+"""Reads the resources of a task in turn, each from dlt's committed state."""
 
 import json
 import logging
@@ -25,12 +25,12 @@ logger = logging.getLogger(__name__)
 _WAIT: Final = 0.5
 """Seconds that a poll waits for a page."""
 _MAX_STATE: Final = 900_000
-"""Bytes: a source offset must stay below what brokers accept as one record."""
+"""The maximum size of dlt's state in bytes: a source offset must fit into a record that brokers accept."""
 _BUSY: Final = (408, 425, 429)
 
 
 class DltSourceTask(SourceTask):
-    """Rows and the state behind them are one transaction: those of a page, or those of a whole reading."""
+    """Rows and the state after them are one transaction: those of a page, or those of a whole reading."""
 
     version: ClassVar[str | None] = "1.0.0"
     _reading: Reading | None = None  # so that stop() can follow a failed start
@@ -66,7 +66,7 @@ class DltSourceTask(SourceTask):
             page = self._reading.take(_WAIT)
         except queue.Empty:
             return None
-        except Exception as error:  # noqa: BLE001 - the source's own; it fails the task or is tried again
+        except Exception as error:  # noqa: BLE001 - from the source; it fails the task or is tried again
             self._drop()
             raise self._explain(error) from None
         if page is None:
@@ -80,7 +80,7 @@ class DltSourceTask(SourceTask):
         self._drop()
 
     def _begin(self) -> bool:
-        """Starts the reading that is due first; waits where none is."""
+        """Start the reading that is due first; wait if none is due. Returns whether one was started."""
         name = min(self._due, key=lambda each: self._due[each])
         rest = self._due[name] - time.monotonic()
         if rest > 0:
@@ -92,7 +92,7 @@ class DltSourceTask(SourceTask):
         self._last_cursor: Any = None
         known = self._known_rows.get(name)
         self._comparison = known.compare() if known else None
-        # A reading changes what dlt's objects remember: each begins with new ones.
+        # A reading changes dlt's objects, so each starts with new ones.
         self._reading = Reading(open_resources(self._parsed).known[name], self._states[name])
         if not self._by_page:
             self._spool = tempfile.TemporaryFile()  # noqa: SIM115 - closed by _drop
@@ -119,7 +119,7 @@ class DltSourceTask(SourceTask):
         return self._give_spooled()
 
     def _give_spooled(self) -> Sequence[SourceRecord]:
-        """One page of the reading; the transaction ends with the last."""
+        """Return one page of the reading; the transaction ends with the last."""
         assert self._whole is not None
         offset: dict[str, object] = {names.STATE: self._latest}
         records = self._records(json.loads(next(self._whole, b"[]")), offset)
@@ -132,8 +132,8 @@ class DltSourceTask(SourceTask):
         return records
 
     def _take_over(self) -> Sequence[OffsetRecord]:
-        """What says which rows are known from now on. Only a transaction holds it together with the rows: without one
-        they come again after a start.
+        """Return the offsets with the digests of known rows. They are only valid in one transaction with the rows:
+        without transactions, rows are delivered again after a start.
         """
         if self._comparison is None:
             return []
@@ -163,15 +163,17 @@ class DltSourceTask(SourceTask):
             self.context.transaction_context.commit_transaction()
 
     def _check_order(self, items: list[Any]) -> None:
-        """A page that begins before the end of the one before: what dlt's state says would be missed on a restart."""
+        """Raise for a page that begins before the end of the previous one: dlt's state would miss its rows after a
+        restart.
+        """
         incremental = find_incremental(self._resources[self._at])
         if incremental is None or not items:
             return
-        path = compile_path(incremental.cursor_path)  # takes longer than a record
+        path = compile_path(incremental.cursor_path)  # slower than processing a record
         cursors = [value for item in items for value in find_values(path, item) if value is not None]
         if cursors and self._last_cursor is not None and min(cursors) < self._last_cursor:
             raise ConnectorError(
-                f"The API does not give {self._at} in the order of {incremental.cursor_path}: {min(cursors)!r} came "
+                f"The API does not return {self._at} in the order of {incremental.cursor_path}: {min(cursors)!r} came "
                 f"after {self._last_cursor!r}. Set {names.CHECKPOINT}={names.PASS} and transaction.boundary=connector."
             )
         if cursors:
@@ -181,8 +183,8 @@ class DltSourceTask(SourceTask):
         size = len(json.dumps(state))
         if size > _MAX_STATE:
             raise ConnectorError(
-                f"The state of {self._at} has {size} bytes, more than {_MAX_STATE}: too many rows have the last cursor "
-                "value. Choose a cursor with finer values, such as a time with milliseconds."
+                f"The state of {self._at} has {size} bytes, more than {_MAX_STATE}: too many rows have the last "
+                "cursor value. Choose a cursor with a finer resolution, such as a time with milliseconds."
             )
 
     def _finish(self) -> None:
@@ -199,7 +201,7 @@ class DltSourceTask(SourceTask):
         self._whole = None
 
     def _explain(self, error: BaseException) -> Exception:
-        """Worth another try, or not; in words without secrets."""
+        """Return the error to raise: retriable or not, and without secrets."""
         text = f"{self._at} cannot be read: {redact(self._parsed, error)}"
         cause: BaseException | None = error
         while cause is not None:
@@ -222,14 +224,14 @@ class DltSourceTask(SourceTask):
         state = committed.get(names.STATE)
         if not isinstance(state, dict):
             raise ConnectorError(
-                f"The committed source offset {dict(committed)} is not one of dlt's. Stop the connector and alter or "
-                "reset its offsets."
+                f"The committed source offset {dict(committed)} is not a state of dlt. Stop the connector and alter "
+                "or reset its offsets."
             )
         return state
 
 
 def _key_of(item: Any, columns: tuple[str, ...]) -> object:
-    """The value of the primary key; a mapping where it has several columns."""
+    """Return the value of the primary key; a mapping if it has several columns."""
     if not columns or not isinstance(item, dict) or any(column not in item for column in columns):
         return None
     return item[columns[0]] if len(columns) == 1 else {column: item[column] for column in columns}

@@ -1,4 +1,4 @@
-"""Which file a task reads next: pure rules, without any file."""
+"""Which file a task reads next. Pure rules, without file access."""
 
 import re
 import zlib
@@ -10,12 +10,12 @@ from ringfence.connectors.builtin.files.places import FileInfo
 from ringfence.connectors.builtin.files.settings import MODIFIED
 
 BUCKETS: Final = 256
-"""Files are dealt to tasks by bucket, so that what a bucket remembers holds for any number of tasks."""
+"""Files are distributed to tasks by bucket, so that the state of a bucket is valid for any number of tasks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Which of the buckets are a task's own."""
+    """The buckets of one task."""
 
     index: int
     count: int
@@ -29,12 +29,12 @@ class Share:
 
 
 def bucket_of(name: str) -> int:
-    """The same for a name for ever: marks are kept by bucket."""
+    """Return a file's bucket. It must never change: marks are stored by bucket."""
     return zlib.crc32(name.encode("utf-8", "surrogateescape")) % BUCKETS
 
 
 class Backlog:
-    """The files that wait to be read, of those that were listed last."""
+    """The files of the last listing that are still to be read."""
 
     def __init__(self, share: Share, pattern: str, order: str, settle_seconds: float) -> None:
         self._share = share
@@ -42,13 +42,16 @@ class Backlog:
         self._order: Callable[[FileInfo], tuple[object, ...]] = _by_time if order == MODIFIED else _by_name
         self._settle = settle_seconds
         self._since: dict[str, tuple[str, float]] = {}
-        """By name: the content that was seen, and since when."""
+        """By name: the ETag that was seen last, and since when."""
         self._closed: dict[str, str] = {}
-        """By name: the content that needs no reading any more."""
+        """By name: the ETag of the content that needs no more reading."""
         self._listed: list[FileInfo] = []
 
     def update(self, files: Iterable[FileInfo], now: float) -> list[FileInfo]:
-        """Take a listing; `now` in seconds of any clock that only grows. The files to read, in their order."""
+        """Process a listing. Returns the files that are ready, in reading order.
+
+        now: seconds of any monotonic clock.
+        """
         listed = [file for file in files if self._share.owns(file.name) and self._matches(file.name)]
         since = {}
         for file in listed:
@@ -60,11 +63,11 @@ class Backlog:
         return sorted(filter(self._ready_at(now), listed), key=self._order)
 
     def close(self, file: FileInfo) -> None:
-        """This content needs no reading any more."""
+        """Record that this content needs no more reading."""
         self._closed[file.name] = file.etag
 
     def names(self, *, closed: bool) -> list[str]:
-        """The files of the last listing that need no reading any more, or those that do."""
+        """Return the files of the last listing that need no more reading (closed), or those that do."""
         return [file.name for file in self._listed if (self._closed.get(file.name) == file.etag) is closed]
 
     def _ready_at(self, now: float) -> Callable[[FileInfo], bool]:
@@ -75,9 +78,9 @@ class Backlog:
 
 
 class Marks:
-    """Up to which name each bucket has been read, so that the files before it can be forgotten.
+    """For each bucket, the name up to which all files have been read, so that older files can be forgotten.
 
-    A mark stays `lookback` files that were read behind the last one, and before every file that is still to be read.
+    A mark stays `lookback` read files behind the last one, and before every file that is still to be read.
     """
 
     def __init__(self, lookback: int, through: Mapping[int, str]) -> None:
@@ -85,12 +88,12 @@ class Marks:
         self._through = dict(through)
 
     def covers(self, name: str) -> bool:
-        """Whether the file counts as read whatever is known of it."""
+        """Return whether the file counts as read, even if nothing else is known about it."""
         through = self._through.get(bucket_of(name))
         return through is not None and name <= through
 
     def advance(self, read: Iterable[str], waiting: Iterable[str]) -> dict[int, list[str]]:
-        """Move the marks, given the names of what was listed: by bucket the names that its mark has passed now."""
+        """Move the marks, given names from the listing. Returns, by bucket, the names that its mark has passed now."""
         first_waiting: dict[int, str] = {}
         for name in (name for name in waiting if not self.covers(name)):
             bucket = bucket_of(name)

@@ -31,7 +31,7 @@ for _place in PLACES.values():
 
 
 class FilesSourceConnector(SourceConnector):
-    """Files are dealt to up to `tasks.max` tasks by their names. Each task reads one file after another."""
+    """Files are distributed to up to `tasks.max` tasks by their names. Each task reads one file after another."""
 
     version: ClassVar[str] = "1.0.0"
     preview_while_running = True
@@ -65,14 +65,14 @@ class FilesSourceConnector(SourceConnector):
         count = min(max_tasks, BUCKETS)
         config = dict(self._config)
         if self.context.trial:
-            config |= {names.SETTLE: "0", names.AFTER: names.KEEP}  # a preview shows what is there, and moves nothing
+            config |= {names.SETTLE: "0", names.AFTER: names.KEEP}  # a preview shows what exists, and moves nothing
         return [{**config, names.SHARE: f"{index}/{count}"} for index in range(count)]
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
         try:
             parsed = CONFIG_DEF.parse(config)
         except ConfigException:
-            return {}  # the definition has said so already
+            return {}  # the definition has already reported it
         errors: dict[str, list[str]] = {}
         name = parsed.string(names.FORMAT)
         try:
@@ -84,17 +84,17 @@ class FilesSourceConnector(SourceConnector):
         return errors
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
-        """Supported: the content of a file does not change while it is read, or the task sees it."""
+        """Supported: a file's content does not change while it is read, or the task notices."""
         return ExactlyOnceSupport.SUPPORTED
 
     def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> ConnectorTransactionBoundaries:
-        """A transaction a file."""
+        """Each file can be a transaction."""
         return ConnectorTransactionBoundaries.SUPPORTED
 
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
     ) -> bool:
-        """Any offset may be deleted; a new one needs a file's address, an ETag and a position."""
+        """Accept the deletion of any offset; a new one needs a file's URL, an ETag and a position."""
         for partition, offset in offsets:
             if not isinstance(partition.get(names.URL_KEY), str):
                 raise ConnectorError(f"The partition {dict(partition)} must name a file under {names.URL_KEY!r}.")
@@ -104,16 +104,21 @@ class FilesSourceConnector(SourceConnector):
 
 
 def _find_problems(parsed: ParsedConfig) -> list[tuple[str, str]]:
-    """By setting: what is wrong with the places, and with settings that contradict each other."""
+    """Find what is wrong with the folders, and settings that contradict each other. Returns (setting, error) pairs."""
     found: list[tuple[str, str]] = []
     after, target = parsed.string(names.AFTER), str(parsed.get(names.MOVE_TO) or "").strip()
     if after == names.MOVE and not target:
-        found.append((names.MOVE_TO, f"Set the folder that files are moved to, or another {names.AFTER}."))
+        found.append((names.MOVE_TO, f"Set the folder to move files to, or choose another {names.AFTER}."))
     if parsed.integer(names.LOOKBACK):
         if parsed.string(names.ORDER) != names.NAME:
-            found.append((names.LOOKBACK, f"Needs {names.ORDER}={names.NAME}: names say which files were before."))
+            found.append(
+                (
+                    names.LOOKBACK,
+                    f"Needs {names.ORDER}={names.NAME}: only then does a name show which files came before.",
+                )
+            )
         if after != names.KEEP:
-            found.append((names.LOOKBACK, f"Not needed with {names.AFTER}={after}, which forgets files by itself."))
+            found.append((names.LOOKBACK, f"Not needed with {names.AFTER}={after}, which forgets files anyway."))
     for kind in PLACES.values():
         found += kind.find_problems(parsed)
     try:
@@ -126,12 +131,12 @@ def _find_problems(parsed: ParsedConfig) -> list[tuple[str, str]]:
 
 
 def _find_problems_of(place: Place, parsed: ParsedConfig, target: str) -> Iterator[tuple[str, str]]:
-    """What does not fit this place. Raises `ConnectorError` where files may not be deleted from it."""
+    """Find what does not fit this place. Raises `ConnectorError` if files must not be deleted from it."""
     after = parsed.string(names.AFTER)
     if parsed.integer(names.SETTLE) < place.least_settle_ms:
         yield (
             names.SETTLE,
-            (f"Must be at least {place.least_settle_ms} for {place.scheme}:// addresses: times are coarse there."),
+            (f"Must be at least {place.least_settle_ms} for {place.scheme}:// addresses: their file times are coarse."),
         )
     if after != names.KEEP:
         place.check_writable()
@@ -139,9 +144,9 @@ def _find_problems_of(place: Place, parsed: ParsedConfig, target: str) -> Iterat
         try:
             with closing(open_place(target, parsed)) as moved:
                 if type(moved) is not type(place):
-                    yield names.MOVE_TO, f"Must begin with {place.scheme}:// as {names.URL} does."
+                    yield names.MOVE_TO, f"Must begin with {place.scheme}://, like {names.URL}."
                 elif f"{moved.address}/".startswith(f"{place.address}/"):
-                    yield names.MOVE_TO, f"Must not be inside of {place.address}: files would be read again."
+                    yield names.MOVE_TO, f"Must not be inside {place.address}: files would be read again."
                 else:
                     place.check_target(target)
                     moved.check_writable()

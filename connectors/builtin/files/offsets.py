@@ -9,7 +9,7 @@ UNITS: Final = ("byte", "row")
 
 
 class FileOffset(NamedTuple):
-    """Where reading stands in one file. `unit`: what the position counts."""
+    """The position in one file. unit: what the position counts."""
 
     etag: str
     unit: str
@@ -17,7 +17,7 @@ class FileOffset(NamedTuple):
     done: bool
 
     def as_json(self) -> dict[str, object]:
-        """The form in the offsets topic: `{"etag": "…", "byte": 4096}`, with `"done": true` at the end."""
+        """Return the form in the offsets topic: `{"etag": "…", "byte": 4096}`, with `"done": true` at the end."""
         found: dict[str, object] = {ETAG: self.etag, self.unit: self.position}
         if self.done:
             found[DONE] = True
@@ -25,7 +25,7 @@ class FileOffset(NamedTuple):
 
 
 def parse(offset: SourceOffset) -> FileOffset:
-    """Raises `ConnectorError` for an offset that is not FilesSource's."""
+    """Parse an offset. Raises `ConnectorError` if it is not FilesSource's."""
     etag, done = offset.get(ETAG), offset.get(DONE, False)
     units = [unit for unit in UNITS if unit in offset]
     position = offset.get(units[0]) if units else None
@@ -39,6 +39,6 @@ def parse(offset: SourceOffset) -> FileOffset:
     ):
         return FileOffset(etag, units[0], position, done)
     raise ConnectorError(
-        f"The offset {dict(offset)} must have a string under {ETAG!r}, one number that is not negative under 'byte' or "
+        f"The offset {dict(offset)} must have a string under {ETAG!r} and one non-negative number under 'byte' or "
         f"'row', and may have true under {DONE!r}. Stop the connector and alter or reset its offsets."
     )

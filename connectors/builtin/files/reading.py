@@ -1,4 +1,4 @@
-"""One file while it is read: its content at the place, opened, decompressed and parsed."""
+"""One file while it is read: opened, decompressed and parsed."""
 
 import bz2
 import gzip
@@ -16,7 +16,9 @@ _BROKEN: Final = (FormatError, EOFError, gzip.BadGzipFile, lzma.LZMAError)
 
 
 class FileReading:
-    """Raises `FileChanged` where the content is not the listed one any more, OSError where it cannot be read now."""
+    """Reads one file. Methods raise `FileChanged` if the content is not the listed one, OSError if it cannot be read
+    now.
+    """
 
     def __init__(
         self,
@@ -26,11 +28,13 @@ class FileReading:
         settings: ParsedConfig,
         committed: FileOffset | None,
     ) -> None:
-        """committed: where to go on, None for the beginning. Raises `ConnectorError` for a file of another format."""
+        """committed: where to continue; None: at the beginning. Raises `ConnectorError` for a file of
+        another format.
+        """
         if committed is not None and committed.position and committed.unit != format.unit:
             raise ConnectorError(
-                f"File {file.name} was read up to {committed.unit} {committed.position}, and positions of this format "
-                f"count {format.unit}s. Set the former format, or stop the connector and reset its offsets."
+                f"File {file.name} was read up to {committed.unit} {committed.position}, but positions of this format "
+                f"count {format.unit}s. Set the former format again, or stop the connector and reset its offsets."
             )
         self.file = file
         self.position = committed.position if committed else 0
@@ -53,11 +57,11 @@ class FileReading:
 
     @property
     def offset(self) -> FileOffset:
-        """After what was read last."""
+        """The offset after the last record that was read."""
         return FileOffset(self.file.etag, self.unit, self.position, self.at_end)
 
     def read(self, limit: int) -> Rows:
-        """The next records; none at the end of the file only."""
+        """Return the next records; none only at the end of the file."""
         with self._errors():
             rows = self._reader.read(limit)
         self._opened.check()
@@ -66,7 +70,7 @@ class FileReading:
         return rows
 
     def read_columns(self, limit: int) -> Columns | None:
-        """The same by column; None where the format has none, and at the end of the file."""
+        """Return the next records by column; None at the end of the file, and if the format cannot."""
         with self._errors():
             found = self._reader.read_columns(limit)
         if found is None:
@@ -76,7 +80,7 @@ class FileReading:
         return found
 
     def read_lines(self, limit: int) -> list[bytes] | None:
-        """The same as ready bytes; None where the format has none."""
+        """Return the next records as encoded bytes; None if the format cannot."""
         with self._errors():
             found = self._reader.read_lines(limit)
         if found is None:
@@ -93,7 +97,7 @@ class FileReading:
 
 
 class _Errors:
-    """What is wrong with the content becomes an error for people, unless the content has changed."""
+    """Adds the file's name, position and a remedy to format errors, unless the content has changed."""
 
     def __init__(self, reading: FileReading) -> None:
         self._reading = reading
@@ -106,7 +110,7 @@ class _Errors:
             self._reading._opened.check()
             reading = self._reading
             raise ConnectorError(
-                f"File {reading.file.name} cannot be read on from {reading.unit} {reading.position}: {error}. "
-                "All records before were delivered. Mend the file, or leave it out with input.file.pattern; "
-                "on.change=read reads a mended file from its beginning."
+                f"File {reading.file.name} cannot be read on from {reading.unit} {reading.position}: {error}. All "
+                "records before were delivered. Repair the file, or exclude it with input.file.pattern; "
+                "on.change=read reads a repaired file from its beginning."
             ) from error

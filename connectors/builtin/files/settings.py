@@ -34,7 +34,7 @@ CSV_NULL: Final = "csv.null"
 ENCODING: Final = "encoding"
 
 SHARE: Final = "files.share"
-"""In the configuration of a task: `index/count`, which of the files are its own."""
+"""In a task's configuration: `index/count`, its share of the files."""
 
 NAME: Final = "name"
 MODIFIED: Final = "modified"
@@ -46,21 +46,21 @@ DELETE: Final = "delete"
 MOVE: Final = "move"
 
 URL_KEY: Final = "url"
-"""The key of a file's source partition: `{"url": "s3://bucket/in/0007.parquet"}`."""
+"""The key in a file's source partition: `{"url": "s3://bucket/in/0007.parquet"}`."""
 BUCKET_KEY: Final = "bucket"
-"""Beside `url` in the partition that holds a bucket's mark: all names up to `through` have been read."""
+"""Beside `url` in the partition of a bucket's mark: all names up to `through` have been read."""
 THROUGH: Final = "through"
 ETAG: Final = "etag"
 """In a file's source offset: which content of the file was read."""
 DONE: Final = "done"
-"""In a file's source offset: true where the whole file was read."""
+"""In a file's source offset: true if the whole file was read."""
 
 _FILES: Final = "Files"
 _CSV: Final = "CSV"
 
 
 def check_pattern(name: str, value: object) -> None:
-    """A regular expression."""
+    """Require a regular expression."""
     try:
         re.compile(str(value))
     except re.error as error:
@@ -68,18 +68,18 @@ def check_pattern(name: str, value: object) -> None:
 
 
 def check_character(name: str, value: object) -> None:
-    r"""One character, or `\t`."""
+    r"""Require one character, or `\\t`."""
     if len(as_character(str(value))) != 1:
         raise ConfigException.invalid(name, value, r"Must be one character; write \t for a tab")
 
 
 def as_character(text: str) -> str:
-    r"""What the setting stands for: `\t` is a tab."""
+    r"""Return the character that the setting means: `\\t` is a tab."""
     return "\t" if text == r"\t" else text
 
 
 def check_encoding(name: str, value: object) -> None:
-    """One in which the bytes of ASCII stand for nothing else, so that lines can be found without decoding."""
+    """Require an encoding that contains ASCII unchanged, so that lines can be found without decoding."""
     try:
         plain = "\n\r,;\"'{}".encode(str(value)) == b"\n\r,;\"'{}"
     except (LookupError, UnicodeError) as error:
@@ -89,7 +89,7 @@ def check_encoding(name: str, value: object) -> None:
 
 
 def define(formats: tuple[str, ...]) -> ConfigDef:
-    """The definition, for the formats that there are."""
+    """Return the definition, for these file formats."""
     return (
         ConfigDef()
         .define(
@@ -99,7 +99,8 @@ def define(formats: tuple[str, ...]) -> ConfigDef:
             importance=Importance.HIGH,
             group=_FILES,
             documentation="The folder to read: file:///data/in, s3://bucket/prefix, gs://bucket/prefix, "
-            "abfs://container@account.dfs.core.windows.net/prefix or sftp://host/folder. Folders in it are read, too.",
+            "abfs://container@account.dfs.core.windows.net/prefix or sftp://host/folder. Subfolders "
+            "are read, too.",
             width=Width.LONG,
             display_name="Folder",
         )
@@ -109,7 +110,7 @@ def define(formats: tuple[str, ...]) -> ConfigDef:
             validator=NonEmpty(),
             importance=Importance.HIGH,
             group=_FILES,
-            documentation="The topic to write to: one record a line or row.",
+            documentation="The topic to write to: one record per line or row.",
             display_name="Topic",
         )
         .define(
@@ -118,8 +119,8 @@ def define(formats: tuple[str, ...]) -> ConfigDef:
             validator=OneOf(*formats),
             importance=Importance.HIGH,
             group=_FILES,
-            documentation="What the files hold. Files that end with .gz, .bz2 or .xz are decompressed "
-            "(not Parquet and Avro, which compress their blocks themselves).",
+            documentation="The format of the files. Files that end with .gz, .bz2 or .xz are decompressed (not "
+            "Parquet and Avro, which compress their blocks themselves).",
             display_name="Format",
         )
         .define(
@@ -129,8 +130,8 @@ def define(formats: tuple[str, ...]) -> ConfigDef:
             validator=check_pattern,
             importance=Importance.HIGH,
             group=_FILES,
-            documentation="Which files to read: a regular expression for the whole path below the folder. "
-            "Files and folders whose names begin with a dot are never read.",
+            documentation="Which files to read: a regular expression for the whole path below the folder. Files and "
+            "folders whose names begin with a dot are never read.",
             width=Width.LONG,
             display_name="Pattern",
         )
@@ -148,7 +149,7 @@ def define(formats: tuple[str, ...]) -> ConfigDef:
             5000,
             validator=Range(100),
             group=_FILES,
-            documentation="Milliseconds between two looks for new files.",
+            documentation="Milliseconds between two listings for new files.",
         )
         .define(
             SETTLE,
@@ -156,8 +157,8 @@ def define(formats: tuple[str, ...]) -> ConfigDef:
             1000,
             validator=Range(0),
             group=_FILES,
-            documentation="A file is read once its size and time have stayed the same for so many milliseconds. "
-            "Where writers take longer, let them write under a name with a dot in front and rename the file.",
+            documentation="A file is read once its size and time have not changed for this many milliseconds. If "
+            "writers take longer, let them write under a name with a leading dot and rename the file.",
         )
         .define(
             ON_CHANGE,
@@ -166,7 +167,7 @@ def define(formats: tuple[str, ...]) -> ConfigDef:
             validator=OneOf(FAIL, READ, IGNORE),
             group=_FILES,
             documentation="What to do with a file whose content changes after its first record was read: fail the "
-            "task, read it from its beginning as a new file, or leave out the rest.",
+            "task, read the file from its beginning as a new one, or skip the rest.",
         )
         .define(
             AFTER,
@@ -174,7 +175,7 @@ def define(formats: tuple[str, ...]) -> ConfigDef:
             KEEP,
             validator=OneOf(KEEP, DELETE, MOVE),
             group=_FILES,
-            documentation="What becomes of a file after its last record was committed.",
+            documentation="What to do with a file after its last record was committed.",
         )
         .define(
             MOVE_TO,
@@ -191,9 +192,9 @@ def define(formats: tuple[str, ...]) -> ConfigDef:
             validator=Range(0),
             importance=Importance.LOW,
             group=_FILES,
-            documentation="With order=name and after=keep: forget files that sort more than so many places before the "
-            "last one that was read, to keep the offsets topic small. A file that comes later with such a name is not "
-            "read. 0: forget none.",
+            documentation="With order=name and after=keep: forget files that sort more than this many places before "
+            "the last one that was read, to keep the offsets topic small. A file that appears later "
+            "with such a name is not read. 0: forget none.",
         )
         .define(
             BATCH_SIZE,
@@ -202,8 +203,8 @@ def define(formats: tuple[str, ...]) -> ConfigDef:
             validator=Range(1),
             importance=Importance.LOW,
             group=_FILES,
-            documentation="The most records handed over at a time: with transaction.boundary=poll, those of one "
-            "transaction. With transaction.boundary=connector each file is one transaction.",
+            documentation="The maximum number of records in a batch; with transaction.boundary=poll, a batch is a "
+            "transaction. With transaction.boundary=connector, each file is one transaction.",
         )
         .define(
             FILE_HEADERS,
@@ -211,7 +212,7 @@ def define(formats: tuple[str, ...]) -> ConfigDef:
             False,
             importance=Importance.LOW,
             group=_FILES,
-            documentation="Give each record two headers: file, its address, and the position after the record.",
+            documentation="Give each record two headers: file, the file's address, and the position after the record.",
         )
         .define(
             ENCODING,
@@ -228,7 +229,7 @@ def define(formats: tuple[str, ...]) -> ConfigDef:
             ",",
             validator=check_character,
             group=_CSV,
-            documentation=r"Between two fields. \t is a tab.",
+            documentation="The character between two fields. \\t is a tab.",
         )
         .define(
             CSV_QUOTE,
@@ -237,7 +238,9 @@ def define(formats: tuple[str, ...]) -> ConfigDef:
             validator=check_character,
             importance=Importance.LOW,
             group=_CSV,
-            documentation="Around a field with delimiters or line ends in it; doubled, it stands for itself.",
+            documentation=(
+                "The character around a field with delimiters or line ends in it; doubled, it stands for itself."
+            ),
         )
         .define(
             CSV_HEADER,
@@ -252,6 +255,6 @@ def define(formats: tuple[str, ...]) -> ConfigDef:
             None,
             importance=Importance.LOW,
             group=_CSV,
-            documentation="A field with this text is null. Not set: no field is.",
+            documentation="A field with this text is null. If it is not set, no field is null.",
         )
     )

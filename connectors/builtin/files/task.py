@@ -1,4 +1,4 @@
-"""Reads the files of one share, one after another, each from its committed offset on."""
+"""Reads the files of one share, one after another, each from its committed offset."""
 
 import logging
 import time
@@ -28,7 +28,7 @@ IDLE_SECONDS = 0.5
 
 
 class FilesSourceTask(SourceTask):
-    """Each content of a file is delivered once: its source offset holds how far it was read, and its ETag."""
+    """Delivers each content of a file once: its source offset contains its ETag and the position."""
 
     version: ClassVar[str | None] = "1.0.0"
     _reading: FileReading | None = None  # so that stop() can follow a failed start
@@ -56,15 +56,15 @@ class FilesSourceTask(SourceTask):
         lookback = parsed.integer(names.LOOKBACK) if self._after == names.KEEP else 0
         self._marks = Marks(lookback, self._read_marks(share)) if lookback else None
         self._offsets: dict[str, FileOffset | None] = {}
-        """By name, of files that were listed: how far they were read, None: not at all."""
+        """By name, of files that were listed: how far they were read; None: not at all."""
         self._waiting: list[FileInfo] = []
         self._listed_at = float("-inf")
         self._ended: list[FileInfo] = []
-        """Read to their ends, as far as was returned by `poll`."""
+        """Files whose last record was returned by `poll`."""
         self._finished: list[FileInfo] = []
-        """The same, and committed."""
+        """Files whose last record is committed."""
         self._obsolete: list[OffsetRecord] = []
-        """What is to become of offsets that are of no use any more."""
+        """Tombstones for offsets that are not needed any more."""
 
     def poll(self) -> Sequence[SourceRecord] | RecordBatch | None:
         try:
@@ -82,7 +82,7 @@ class FilesSourceTask(SourceTask):
             raise RetriableError(f"{self._place.address} cannot be read: {error}.") from error
 
     def commit(self) -> None:
-        """All that was returned is in Kafka: files that were read to their ends may go."""
+        """All returned records are committed: files that were read to their ends may be deleted or moved."""
         self._finished += self._ended
         self._ended.clear()
         self._clear_finished()
@@ -93,7 +93,7 @@ class FilesSourceTask(SourceTask):
             self._place.close()
 
     def _clear_finished(self) -> None:
-        """Delete or move them. What fails is tried again with the next listing."""
+        """Delete or move finished files. A failure is tried again with the next listing."""
         finished, self._finished = self._finished, []
         if self._after == names.KEEP:
             return
@@ -104,7 +104,7 @@ class FilesSourceTask(SourceTask):
                 else:
                     self._place.move(file, self._target)
             except OSError as error:
-                logger.warning("File %s cannot be cleared away now: %s", self._address(file.name), error)
+                logger.warning("File %s cannot be deleted or moved now: %s", self._address(file.name), error)
                 self._finished.append(file)
             else:
                 self._forget(file.name)
@@ -119,24 +119,24 @@ class FilesSourceTask(SourceTask):
         return [*records]
 
     def _open_next(self) -> None:
-        """Open the next file that is to be read, if there is one."""
+        """Open the next file that is ready, if there is one."""
         while self._waiting or self._list():
             file = self._waiting.pop(0)
             committed = self._position_in(file)
             if committed is not None and committed.done:
                 self._backlog.close(file)
                 if committed == self._offsets[file.name]:
-                    self._finished.append(file)  # a crash may have come before it was cleared away
+                    self._finished.append(file)  # a crash may have prevented its deletion or move
                 continue
             try:
                 self._reading = FileReading(self._place, file, self._format, self._settings, committed)
             except FileChanged:
-                continue  # not read yet: the next listing says what it is now
+                continue  # not read yet: the next listing shows what it is now
             logger.info("Reading %s from %s %d on", self._address(file.name), self._format.unit, self._reading.position)
             return
 
     def _list(self) -> bool:
-        """Look for files, unless that was just done; false where there are none to read."""
+        """List the files, unless that was just done. Returns whether there are any to read."""
         now = time.monotonic()
         if now - self._listed_at < self._interval:
             return False
@@ -154,14 +154,14 @@ class FilesSourceTask(SourceTask):
         return bool(ready)
 
     def _position_in(self, file: FileInfo) -> FileOffset | None:
-        """Where to go on in this content: None for its beginning, `done` where it is not to be read."""
+        """Return where to continue in this content; None: at its beginning; `done`: it must not be read."""
         known = self._offsets.get(file.name)
         if known is None or known.etag == file.etag:
             return known
         if self._on_change == names.READ or (known.done and self._after != names.KEEP):
             return None
         if self._on_change == names.IGNORE:
-            logger.warning("File %s has changed since it was read, and is left as it is", self._address(file.name))
+            logger.warning("File %s has changed since it was read, and is skipped", self._address(file.name))
             return known._replace(etag=file.etag, done=True)
         raise self._change_error(file.name, known)
 
@@ -203,7 +203,7 @@ class FilesSourceTask(SourceTask):
         topic, schema, address, with_headers = self._topic, rows.schema, self._address(reading.file.name), self._headers
         etag, unit = reading.file.etag, reading.unit
         records = [
-            # By position: keywords cost a fifth more.
+            # Positional arguments: keywords cost a fifth more.
             SourceRecord(
                 partition,
                 {names.ETAG: etag, unit: position},
@@ -222,15 +222,17 @@ class FilesSourceTask(SourceTask):
         return records
 
     def _changed_while_read(self, reading: FileReading, error: FileChanged) -> list[SourceRecord]:
-        """Nothing of what was read last was returned, since it may be of another content."""
+        """Handle a change during a read. The records read last were not returned, since they may be of
+        another content.
+        """
         name = reading.file.name
         self._close()
         known = self._offsets.get(name) or FileOffset(reading.file.etag, reading.unit, 0, False)
         if self._on_change == names.FAIL:
             raise self._change_error(name, known) from error
         if self._on_change == names.READ:
-            return []  # the next listing has it as it is now
-        logger.warning("File %s has changed while it was read: the rest is left out", self._address(name))
+            return []  # the next listing has its current content
+        logger.warning("File %s has changed while it was read: the rest is skipped", self._address(name))
         left = known._replace(done=True)
         self._offsets[name] = left
         self._end_transaction()
@@ -238,14 +240,16 @@ class FilesSourceTask(SourceTask):
 
     def _change_error(self, name: str, known: FileOffset) -> ConnectorError:
         return ConnectorError(
-            f"File {self._address(name)} has changed or is gone since it was read"
-            f"{'' if known.done else f' up to {known.unit} {known.position}'}: its positions would mean other records. "
-            f"Put the former file back; or set {names.ON_CHANGE}={names.READ} to read changed files from their "
-            f"beginning, or {names.ON_CHANGE}={names.IGNORE} to leave them as they are, and restart the task."
+            f"File {self._address(name)} has changed or was deleted since it was "
+            f"read{'' if known.done else f' up to {known.unit} {known.position}'}: its positions would mean other "
+            f"records. Put the former file back; or set {names.ON_CHANGE}={names.READ} to read changed files from "
+            f"their beginning, or {names.ON_CHANGE}={names.IGNORE} to skip them, and restart the task."
         )
 
     def _advance(self, marks: Marks) -> None:
-        """Forget what the marks pass. The mark stands before the offsets that it makes needless."""
+        """Delete the offsets that the marks pass. The mark is written before the tombstones of the offsets that it
+        replaces.
+        """
         for bucket, passed in marks.advance(
             self._backlog.names(closed=True), self._backlog.names(closed=False)
         ).items():
@@ -262,12 +266,12 @@ class FilesSourceTask(SourceTask):
         }
 
     def _end_transaction(self) -> None:
-        """With transaction.boundary=connector: what is returned next ends a transaction, so that a file is one."""
+        """With transaction.boundary=connector, end the transaction after the next records, so that a file is one."""
         if self.context.transaction_context is not None:
             self.context.transaction_context.commit_transaction()
 
     def _close(self) -> None:
-        """Whatever was not returned is read again."""
+        """Close the file. Records that were not returned are read again."""
         if self._reading is not None:
             self._reading.close()
             self._reading = None

@@ -1,1 +1,1 @@
-"""SparkTableSource: tables too big for one task, divided into parts."""
+"""SparkTableSource: reads tables that are too big for one task, in parts."""

@@ -1,4 +1,4 @@
-"""What a form offers for a table in a database: tables, and the columns that can divide one."""
+"""Choices for the form: the database's tables, and the columns that can divide a table."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -12,11 +12,11 @@ from ringfence.connectors.builtin.spark_table.jdbc_table import DIVISIBLE, LOGIN
 from ringfence.connectors.builtin.sql.database import Database
 
 MOST: Final = 500
-"""Tables that are offered: those of the user's own schema."""
+"""The maximum number of tables to offer, from the user's own schema."""
 
 
 def list_choices(parsed: ParsedConfig) -> Mapping[str, Sequence[Choice]]:
-    """For `dbtable`, and for `partitionColumn` where that names a table."""
+    """Return choices for `dbtable`, and for `partitionColumn` if that names a table."""
     with closing(Database(parsed, LOGIN).engine().connect()) as connection:
         found = {names.DBTABLE: [Choice(name) for name in sorted(sa.inspect(connection).get_table_names())[:MOST]]}
         if wanted := str(parsed.get(names.DBTABLE) or "").strip():

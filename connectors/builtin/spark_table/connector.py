@@ -1,4 +1,4 @@
-"""SparkTableSource: a table that is too big for one task, each row once."""
+"""SparkTableSource: reads a table that is too big for one task, each row once."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -30,17 +30,17 @@ for _place in PLACES.values():
 
 
 class SparkTableSourceConnector(SourceConnector):
-    """The parts of a plan are dealt to `tasks.max` tasks, each of them a Spark job on an executor."""
+    """The parts of a plan are distributed to `tasks.max` tasks, each of them a Spark job on an executor."""
 
     version: ClassVar[str] = "1.0.0"
     preview_while_running = True
     catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
         title="A big table, once",
-        summary="All rows of a table in a database, a Delta or Iceberg table, or a folder of Parquet files.",
+        summary="All rows of a database table, a Delta or Iceberg table, or a folder of Parquet files.",
         category=Category.FILES,
         guarantee=Guarantee.EXACTLY_ONCE,
         needs=(
-            "A table that stays as it is while it is read, or that has versions.",
+            "A table that does not change while it is read, or that has versions.",
             "pip install 'ringfence[files]' where the tasks run; 'ringfence[gcs]' for Google Cloud, 'ringfence[azure]' "
             "for Azure, 'ringfence[sql]' for databases.",
         ),
@@ -68,7 +68,7 @@ class SparkTableSourceConnector(SourceConnector):
         return [{**self._config, names.SHARE: f"{index}/{max_tasks}"} for index in range(max_tasks)]
 
     def _is_read(self) -> bool:
-        """Whether all parts of the plan are read to their ends."""
+        """Return whether all parts of the plan are read to their ends."""
         with closing(open_table(CONFIG_DEF.parse(self._config))) as table:
             partition = {**table.partition}
         found = self.context.offset_reader.offset(partition)
@@ -81,7 +81,7 @@ class SparkTableSourceConnector(SourceConnector):
         try:
             parsed = CONFIG_DEF.parse(config)
         except ConfigException:
-            return {}  # the definition has said so already
+            return {}  # the definition has already reported it
         errors: dict[str, list[str]] = {}
         for kind in PLACES.values():
             for setting, problem in kind.find_problems(parsed):
@@ -91,13 +91,13 @@ class SparkTableSourceConnector(SourceConnector):
                 table.check()
         except (ConnectorError, OSError) as error:
             told = str(error)
-            # Messages begin with the setting that they are about; others are about the place.
+            # A message begins with its setting; a message without one is about the place.
             setting = next((name for name in names.OF_DATABASE if told.replace(":", " ").split()[:1] == [name]), URL)
             errors.setdefault(setting, []).append(told)
         return errors
 
     def list_choices(self, config: Mapping[str, str]) -> Mapping[str, Sequence[Choice]]:
-        """Of a database: its tables, and columns to divide one by."""
+        """Return a database's tables, and the columns that can divide a table."""
         parsed = CONFIG_DEF.parse(config)
         if not parsed.string(URL).strip().startswith(names.JDBC):
             return {}
@@ -106,13 +106,13 @@ class SparkTableSourceConnector(SourceConnector):
         return list_choices(parsed)
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
-        """Supported: parts name rows of a content that is checked each time, and are committed before their rows."""
+        """Supported: parts name rows of a content that is checked on each read, and are committed before their rows."""
         return ExactlyOnceSupport.SUPPORTED
 
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
     ) -> bool:
-        """Any offset may be deleted; a new one has the form of a plan's or of a part's."""
+        """Accept the deletion of any offset; a new one must have the form of a plan's or of a part's."""
         for partition, offset in offsets:
             if not isinstance(partition.get(names.URL_KEY), str):
                 raise ConnectorError(f"The partition {dict(partition)} must name the table under {names.URL_KEY!r}.")

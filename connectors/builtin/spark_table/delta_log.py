@@ -1,7 +1,7 @@
 """A version of a Delta table, read from its log (https://github.com/delta-io/delta/blob/master/PROTOCOL.md).
 
-Delta's own readers open files with credentials and addresses of their own finding. Here the log is read like the rows:
-through the places, so that the worker's rules hold for both.
+Delta's own readers open files with credentials and addresses that they find themselves. Here the log is read through
+the places, as the rows are, so that the worker's rules apply to both.
 """
 
 import io
@@ -22,13 +22,13 @@ FOLDER: Final = "_delta_log/"
 _COMMIT: Final = re.compile(re.escape(FOLDER) + r"(\d{20})\.json")
 _CHECKPOINT: Final = re.compile(re.escape(FOLDER) + r"(\d{20})\.checkpoint(?:\.\d{10}\.(\d{10}))?\.parquet")
 _FEATURES: Final = {"columnMapping", "deletionVectors", "timestampNtz", "vacuumProtocolCheck"}
-"""Those that change nothing where they are not used; their use is refused."""
+"""Features that change nothing unless they are used; their use is refused."""
 
 Action = Mapping[str, Any]
 
 
 class DeltaSnapshot(Snapshot):
-    """Raises `ConnectorError` for tables with features that are not read here, `RetriableError`, OSError."""
+    """One version. Raises `ConnectorError` for tables with unsupported features, `RetriableError`, OSError."""
 
     def __init__(self, place: Place, listed: Sequence[FileInfo], wanted: str | None) -> None:
         """wanted: a version; None: the newest."""
@@ -38,7 +38,7 @@ class DeltaSnapshot(Snapshot):
         protocol: Action = {}
         adds: dict[str, Action] = {}
         for commit in log.read():
-            # A file may be removed and come back with other deletion vectors, in any order.
+            # A file may be removed and added again with other deletion vectors, in any order.
             for action in sorted(commit, key=lambda action: bool(action.get("add"))):
                 protocol = action.get("protocol") or protocol
                 self._metadata = action.get("metaData") or self._metadata
@@ -51,17 +51,19 @@ class DeltaSnapshot(Snapshot):
         known = {file.name: file for file in listed}
         for name, add in adds.items():
             if add.get("deletionVector"):
-                raise _refusal("deletion vectors, which leave out rows of files", "REORG TABLE … APPLY (PURGE)")
+                raise _refusal("deletion vectors, which exclude rows of files", "REORG TABLE … APPLY (PURGE)")
             if name not in known:
                 raise ConnectorError(
-                    f"File {name} of version {self.version} of the Delta table is not there, perhaps since VACUUM was "
-                    "run. Take a newer version, or none, and restart the task."
+                    f"File {name} of version {self.version} of the Delta table is missing, perhaps because of VACUUM. "
+                    "Set a newer version, or none, and restart the task."
                 )
         self._adds = adds
         self.files = [known[name] for name in sorted(adds)]
 
     def tell_columns(self, file: FileInfo, schema: "pyarrow.Schema") -> Told:
-        """Partition columns, and columns that were added to the table after the file was written: null."""
+        """Return the partition columns, and columns that were added to the table after the file was written: these are
+        null.
+        """
         values = dict(self._adds[file.name].get("partitionValues") or {})
         inside = set(schema.names)
         told: dict[str, Sequence[str | None]] = {}
@@ -72,7 +74,7 @@ class DeltaSnapshot(Snapshot):
             if not isinstance(type, str) or find_type(type) is None:
                 raise ConnectorError(
                     f"File {file.name} of the Delta table lacks the column {name}, whose type is not a simple one. "
-                    "Have Spark write the table again (INSERT OVERWRITE), or read an older version."
+                    "Rewrite the table with Spark (INSERT OVERWRITE), or read an older version."
                 )
             told[name] = [type, _check_value(name, type, values.get(name) or None)]
         return told
@@ -101,15 +103,17 @@ class _Log:
             raise ConnectorError(f"The Delta table has no version {self.version}: the newest is {newest}.")
 
     def read(self) -> Iterator[Sequence[Action]]:
-        """What makes this version, oldest first: the actions of a checkpoint's files, then those of each commit."""
+        """Yield the actions that make this version, oldest first: those of a checkpoint's files, then those of each
+        commit.
+        """
         start = max((version for version in self._checkpoints if version <= self.version), default=-1)
         for file in self._checkpoints.get(start, ()):
             yield [*self._read_checkpoint(file)]
         for version in range(start + 1, self.version + 1):
             if version not in self._commits:
                 raise ConnectorError(
-                    f"The log of the Delta table has no commit {version} and no checkpoint that holds it, so version "
-                    f"{self.version} cannot be read. Take a newer version, or none, and restart the task."
+                    f"The log of the Delta table has no commit {version} and no checkpoint that includes it, so "
+                    f"version {self.version} cannot be read. Set a newer version, or none, and restart the task."
                 )
             lines = read_whole(self._place, self._commits[version]).splitlines()
             yield [json.loads(line) for line in lines if line.strip()]
@@ -133,25 +137,25 @@ class _Log:
 def _name_of(action: Action) -> str:
     path = str(action["path"])
     if "://" in path or path.startswith("/"):
-        raise _refusal("files outside of its folder, as shallow clones have", "CREATE TABLE … DEEP CLONE")
+        raise _refusal("files outside its folder, as shallow clones have", "CREATE TABLE … DEEP CLONE")
     return unquote(path)
 
 
 def _check_protocol(protocol: Action) -> None:
     features = set(protocol.get("readerFeatures") or ())
     if not protocol:
-        raise ConnectorError("The log of the Delta table does not say which protocol it has: it is incomplete.")
+        raise ConnectorError("The log of the Delta table does not contain its protocol: it is incomplete.")
     if protocol["minReaderVersion"] > 3 or (unknown := sorted(features - _FEATURES)):
         what = ", ".join(unknown) if protocol["minReaderVersion"] <= 3 else "a later protocol"
-        raise _refusal(f"features that are not read here ({what})", "ALTER TABLE … DROP FEATURE")
+        raise _refusal(f"unsupported features ({what})", "ALTER TABLE … DROP FEATURE")
 
 
 def _check_metadata(metadata: Action) -> None:
     if not metadata:
-        raise ConnectorError("The log of the Delta table says nothing of its columns: it is incomplete.")
+        raise ConnectorError("The log of the Delta table does not contain its columns: it is incomplete.")
     if (metadata.get("configuration") or {}).get("delta.columnMapping.mode", "none") != "none":
         raise _refusal(
-            "mapped columns, whose files have other names",
+            "column mapping, with other column names in its files",
             "ALTER TABLE … SET TBLPROPERTIES ('delta.columnMapping.mode' = 'none')",
         )
 
@@ -159,7 +163,7 @@ def _check_metadata(metadata: Action) -> None:
 def _check_value(name: str, type: str, text: str | None) -> str | None:
     if type == "timestamp" and text is not None and not text.endswith("Z"):
         raise ConnectorError(
-            f"The partition column {name} of the Delta table has the time {text}, and its log does not say in which "
+            f"The partition column {name} of the Delta table has the time {text}, and its log does not contain the "
             "time zone. Write the table without that partition column."
         )
     return text
@@ -167,6 +171,6 @@ def _check_value(name: str, type: str, text: str | None) -> str | None:
 
 def _refusal(what: str, remedy: str) -> ConnectorError:
     return ConnectorError(
-        f"The Delta table has {what}. End that with {remedy}, or write what is to be read to a folder of its own with "
-        "Spark (df.write.parquet), and name that folder."
+        f"The Delta table has {what}. Remove that with {remedy}, or write the rows to a separate folder with Spark "
+        "(df.write.parquet), and name that folder."
     )

@@ -1,4 +1,4 @@
-"""Folders of Parquet files: what the names of files and folders tell, and what the files alone do not."""
+"""Folders of Parquet files: columns in the names of folders, and what makes a folder unreadable as plain files."""
 
 from collections.abc import Sequence
 from urllib.parse import unquote
@@ -7,11 +7,11 @@ from ringfence.connectors.api import ConnectorError
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 _HUDI_COLUMN = "_hoodie_commit_time"
-"""In every file of such a table."""
+"""A column in every file of such a table."""
 
 
 def folder_values(file: str) -> dict[str, str | None]:
-    """The columns that the names of folders tell, as Hive and Spark write them: `day=2026-01-31/part-0.parquet`."""
+    """Return the columns in the names of folders, as Hive and Spark write them: `day=2026-01-31/part-0.parquet`."""
     found: dict[str, str | None] = {}
     for folder in file.split("/")[:-1]:
         name, equals, value = folder.partition("=")
@@ -21,33 +21,35 @@ def folder_values(file: str) -> dict[str, str | None]:
 
 
 def check_names(files: Sequence[str]) -> None:
-    """Raises `ConnectorError` where the files alone do not say which rows the table has, at whatever depth."""
+    """Raise `ConnectorError` if the files alone do not determine the table's rows, at any depth."""
     for name in files:
         *folders, last = name.split("/")
         if "_delta_log" in folders:
-            raise _table_error("a Delta table", "its log says which of them count")
+            raise _table_error("a Delta table", "its log determines which of them are valid")
         if folders[-1:] == ["metadata"] and last.endswith(".metadata.json"):
-            raise _table_error("an Iceberg table", "its metadata say which of them count")
+            raise _table_error("an Iceberg table", "its metadata determine which of them are valid")
         if "_temporary" in folders:
             raise ConnectorError(
                 "A Spark job is writing this table, or was stopped while it did: there is a folder _temporary. Wait "
-                "until it ends, or delete that folder, and restart the task."
+                "until the job ends, or delete that folder, and restart the task."
             )
 
 
 def check_columns(columns: Sequence[str]) -> None:
-    """Raises `ConnectorError` for a file of a Hudi table, whose files keep older versions of rows."""
+    """Raise `ConnectorError` for a file of a Hudi table, whose files keep older versions of rows."""
     if _HUDI_COLUMN in columns:
-        raise _table_error("a Hudi table", "its time line says which of them count")
+        raise _table_error("a Hudi table", "its timeline determines which of them are valid")
 
 
 def is_data(name: str) -> bool:
-    """Whether Spark would read it: no part of its path begins with an underscore, unless it is a column's folder."""
+    """Return whether Spark would read the file: no part of its path begins with an underscore, except for a column's
+    folder.
+    """
     return not any(part.startswith("_") and "=" not in part for part in name.split("/"))
 
 
 def _table_error(what: str, why: str) -> ConnectorError:
     return ConnectorError(
-        f"This folder holds {what}. SparkTableSource reads all Parquet files of a folder, and {why}. Write what is to "
-        "be read to a folder of its own with Spark (df.write.parquet), and name that folder."
+        f"This folder contains {what}. SparkTableSource reads all Parquet files of a folder, but {why}. Write the "
+        "rows to a separate folder with Spark (df.write.parquet), and name that folder."
     )

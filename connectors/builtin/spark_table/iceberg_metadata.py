@@ -1,8 +1,8 @@
 """A snapshot of an Iceberg table, read from its metadata (https://iceberg.apache.org/spec/), through the places like
 its rows.
 
-Only files whose columns are the table's are accepted, apart from columns that were added later. No catalog is asked:
-which metadata file is the current one is known from the names of tables without a catalog, and else from a setting.
+Only files with the table's columns are accepted; columns that were added later may be missing. No catalog is used: the
+current metadata file follows from the file names of tables without a catalog, and otherwise from a setting.
 """
 
 import gzip
@@ -30,21 +30,21 @@ Json = Mapping[str, Any]
 
 
 def is_iceberg(listed: Sequence[FileInfo]) -> bool:
-    """Whether a folder holds such a table."""
+    """Return whether a folder contains an Iceberg table."""
     return any(_FILE.fullmatch(file.name) for file in listed)
 
 
 class IcebergSnapshot(Snapshot):
-    """Raises `ConnectorError` for tables with features that are not read here, `RetriableError`, OSError."""
+    """One snapshot. Raises `ConnectorError` for tables with unsupported features, `RetriableError`, OSError."""
 
     def __init__(self, place: Place, listed: Sequence[FileInfo], wanted: str | None, metadata: str | None) -> None:
-        """wanted: the id of a snapshot, None: the current one; metadata: the name of the current metadata file."""
+        """wanted: the id of a snapshot; None: the current one. metadata: the name of the current metadata file."""
         require("fastavro", "Iceberg tables")
         self._place = place
         self._known = {file.name: file for file in listed}
         table = self._read_metadata(listed, metadata)
         if table["format-version"] not in (1, 2):
-            raise _refusal(f"the format version {table['format-version']}, and 1 and 2 are read")
+            raise _refusal(f"the format version {table['format-version']}, but only 1 and 2 are supported")
         self._location = str(table["location"]).rstrip("/") + "/"
         snapshot = _find_snapshot(table, wanted)
         self.version = str(snapshot["snapshot-id"])
@@ -55,7 +55,7 @@ class IcebergSnapshot(Snapshot):
         self.files = sorted(self._read_files(snapshot["manifest-list"]))
 
     def tell_columns(self, file: FileInfo, schema: "pyarrow.Schema") -> Told:
-        """Columns that were added to the table after the file was written: null."""
+        """Return the columns that were added to the table after the file was written: these are null."""
         inside = {int(field.metadata[_ID]): field for field in schema if field.metadata and _ID in field.metadata}
         if len(inside) != len(schema):
             raise _old_file(file, "has columns without ids")
@@ -70,7 +70,7 @@ class IcebergSnapshot(Snapshot):
             elif found.name != field["name"] or not _is_same(found.type, field["type"]):
                 raise _old_file(file, f"has another name or type for the column {field['name']}")
         if inside:
-            raise _old_file(file, f"has a column {next(iter(inside.values())).name} that was dropped")
+            raise _old_file(file, f"has a column {next(iter(inside.values())).name} that was dropped from the table")
         return told
 
     def _read_metadata(self, listed: Sequence[FileInfo], wanted: str | None) -> Json:
@@ -82,8 +82,8 @@ class IcebergSnapshot(Snapshot):
                 raise ConnectorError(f"{names.METADATA}: the table has no file {name}.")
         elif any(number is None for number in numbers.values()):
             raise ConnectorError(
-                f"Which metadata file of this Iceberg table is the current one, only its catalog knows. Set "
-                f"{names.METADATA} to its name; Spark tells it in the table's metadata_log_entries."
+                f"Only its catalog knows the current metadata file of this Iceberg table. Set {names.METADATA} to its "
+                "name; Spark shows it in the table's metadata_log_entries."
             )
         else:
             name = max(numbers, key=lambda each: int(numbers[each]))
@@ -98,11 +98,11 @@ class IcebergSnapshot(Snapshot):
                 file = row["data_file"]
                 if manifest.get("content") or file.get("content"):
                     raise _refusal(
-                        "rows that delete files leave out",
+                        "rows that delete files exclude",
                         "CALL system.rewrite_data_files with delete-file-threshold=1",
                     )
                 if file["file_format"].upper() != "PARQUET":
-                    raise _refusal(f"{file['file_format']} files, and Parquet is read")
+                    raise _refusal(f"{file['file_format']} files, but only Parquet is supported")
                 yield self._find(file["file_path"])
 
     def _read_avro(self, path: str) -> Iterator[Json]:
@@ -112,12 +112,13 @@ class IcebergSnapshot(Snapshot):
 
     def _find(self, path: str) -> FileInfo:
         if not path.startswith(self._location):
-            raise _refusal("files outside of its folder")
+            raise _refusal("files outside its folder")
         name = path.removeprefix(self._location)
         if name not in self._known:
             raise ConnectorError(
-                f"File {name} of snapshot {self.version} of the Iceberg table is not there, perhaps since snapshots "
-                f"were expired. Take a newer one, or set {names.METADATA} to the current file, and restart the task."
+                f"File {name} of snapshot {self.version} of the Iceberg table is missing, perhaps because snapshots "
+                f"were expired. Set a newer snapshot, or set {names.METADATA} to the current file, and restart the "
+                "task."
             )
         return self._known[name]
 
@@ -140,7 +141,7 @@ def _find_fields(table: Json, schema: int | None) -> Sequence[Json]:
 
 
 def _is_same(arrow: "pyarrow.DataType", type: str | Json) -> bool:
-    """Whether a file's column has the table's type, and all inner fields the same ids and names."""
+    """Return whether a file's column has the table's type, with the same ids and names of all inner fields."""
     import pyarrow as pa
 
     if isinstance(type, str):
@@ -163,15 +164,15 @@ def _is_same(arrow: "pyarrow.DataType", type: str | Json) -> bool:
 
 
 def _refusal(what: str, remedy: str = "") -> ConnectorError:
-    end = f"End that with {remedy}, or write" if remedy else "Write"
+    end = f"Remove that with {remedy}, or write" if remedy else "Write"
     return ConnectorError(
-        f"The Iceberg table has {what}. {end} what is to be read to a folder of its own with Spark (df.write.parquet), "
-        "and name that folder."
+        f"The Iceberg table has {what}. {end} the rows to a separate folder with Spark (df.write.parquet), and name "
+        "that folder."
     )
 
 
 def _old_file(file: FileInfo, what: str) -> ConnectorError:
     return ConnectorError(
-        f"File {file.name} of the Iceberg table {what}: it was written before the table's columns changed. Have Spark "
-        "write it again (CALL system.rewrite_data_files with rewrite-all=true), and restart the task."
+        f"File {file.name} of the Iceberg table {what}: it was written before the table's columns changed. Rewrite it "
+        "with Spark (CALL system.rewrite_data_files with rewrite-all=true), and restart the task."
     )

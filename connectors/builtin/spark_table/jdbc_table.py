@@ -1,8 +1,8 @@
-"""A table in a database, divided as Spark's JDBC reader does it. Needs SQLAlchemy.
+"""A database table, divided as Spark's JDBC reader does it. Needs SQLAlchemy.
 
-Spark reads a part by one query without an order, so a part that was half written can only be written again as a
-whole. Here a part is read by the order of a unique key, some rows at a time, and its source offset is the last key:
-reading goes on behind it, and no row comes twice, however large the part is.
+Spark reads a part with one query without an order, so a part that was half written can only be written again as a
+whole. Here a part is read in the order of a unique key, some rows at a time, and its source offset is the last key:
+reading resumes after it, and no row is repeated, however large the part is.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ from ringfence.connectors.builtin.sql.columns import describe_all
 from ringfence.connectors.builtin.sql.database import Database, Login, explain
 
 _KINDS: Final[Sequence[tuple[type["sa.types.TypeEngine[Any]"], type]]] = (
-    (sa.Float, float),  # a kind of Numeric
+    (sa.Float, float),  # a subclass of Numeric
     (sa.Integer, int),
     (sa.Numeric, Decimal),
     (sa.DateTime, datetime),
@@ -35,7 +35,7 @@ _KINDS: Final[Sequence[tuple[type["sa.types.TypeEngine[Any]"], type]]] = (
     (sa.Uuid, UUID),
 )
 DIVISIBLE: Final = (int, date, datetime)
-"""What the values of a column are whose ranges can be parts."""
+"""The types of columns whose ranges can be parts."""
 LOGIN: Final = Login(URL, names.USER, names.PASSWORD)
 
 
@@ -46,14 +46,14 @@ class JdbcTable(Table[RangePart]):
         self._settings = settings
         self._name = str(settings.get(names.DBTABLE) or "").strip()
         if not self._name:
-            raise ConnectorError(f"{names.DBTABLE}: set it, since {URL} names a database.")
+            raise ConnectorError(f"{names.DBTABLE}: required, since {URL} names a database.")
         if "(" in self._name:
             raise ConnectorError(
-                f"{names.DBTABLE} must be the name of a table. A query has no key that its rows could be found again "
-                "by; SqlSource reads queries."
+                f"{names.DBTABLE} must be the name of a table. A query has no key to resume by; use SqlSource for "
+                "queries."
             )
         if settings.string(URL).strip().startswith(f"{names.JDBC}sqlite:"):
-            raise ConnectorError(f"{URL}: a file of SQLite is read by one task. Use SqlSource for it.")
+            raise ConnectorError(f"{URL}: a SQLite file is read by one task. Use SqlSource for it.")
         self._engine = Database(settings, LOGIN).engine()
         self._connection: Connection | None = None
         self._reflected: tuple[sa.Table, list[sa.Column[Any]]] | None = None
@@ -90,9 +90,9 @@ class JdbcTable(Table[RangePart]):
         table, key = self._reflect()
         if [str(one.name) for one in key] != [*part.key]:
             raise ConnectorError(
-                f"The plan for {self.address} orders rows by {', '.join(part.key)}, and now they would be by "
-                f"{', '.join(str(one.name) for one in key)}. Put {names.COLUMN} or the table's key back; or stop the "
-                "connector, reset its offsets and resume it: the whole table is written again."
+                f"The plan for {self.address} orders rows by {', '.join(part.key)}, but the order would now be by "
+                f"{', '.join(str(one.name) for one in key)}. Restore {names.COLUMN} or the table's key; or stop the "
+                "connector, reset its offsets and resume it: then the whole table is written again."
             )
         statement = sa.select(table).where(*self._conditions(part, key)).order_by(*key).limit(limit)
         with self._errors() as connection:
@@ -118,7 +118,7 @@ class JdbcTable(Table[RangePart]):
             connection.close()
 
     def _conditions(self, part: RangePart, key: Sequence["sa.Column[Any]"]) -> Iterator["sa.ColumnElement[bool]"]:
-        """The first column stands alone, too, so that an index on it alone serves."""
+        """The first column is compared separately, too, so that an index on it alone can be used."""
         column = key[0]
         try:
             if part.stop is not None:
@@ -133,7 +133,7 @@ class JdbcTable(Table[RangePart]):
         except ValueError as error:
             raise ConnectorError(
                 f"The source offset of a part of {self.address} does not fit the key {', '.join(part.key)}: {error}. "
-                "Stop the connector and put back the offset, or reset all."
+                "Stop the connector and restore the offset, or reset all."
             ) from error
 
     def _read_bound(self, column: "sa.Column[Any]", setting: str) -> Any:
@@ -143,12 +143,12 @@ class JdbcTable(Table[RangePart]):
         try:
             found = from_json(text, kind_of(column))
         except ValueError as error:
-            raise ConnectorError(f"{setting} {text!r} is no value of {column.name}: {error}.") from error
+            raise ConnectorError(f"{setting} {text!r} is not a value of {column.name}: {error}.") from error
         zoned = isinstance(found, datetime) and isinstance(column.type, sa.DateTime) and column.type.timezone
         return found.replace(tzinfo=UTC) if zoned and not found.tzinfo else found
 
     def _reflect(self) -> tuple[sa.Table, list["sa.Column[Any]"]]:
-        """The table, and the columns that its rows are ordered by: the one that divides it first."""
+        """Return the table, and the columns that order its rows: the dividing column first."""
         if self._reflected is None:
             schema, _, name = self._name.rpartition(".")
             with self._errors() as connection:
@@ -169,8 +169,8 @@ class JdbcTable(Table[RangePart]):
         key = next((each for each in candidates if each and not any(one.nullable for one in each)), None)
         if key is None:
             raise ConnectorError(
-                f"The table {self._name} has no primary key, and no unique key of columns that are never null. Nothing "
-                "would tell which rows of a part are written. Add a key; or read it with SqlSource."
+                f"The table {self._name} has no primary key, and no unique key of columns that are never null, so "
+                "nothing identifies the rows that are written. Add a key; or use SqlSource."
             )
         wanted = str(self._settings.get(names.COLUMN) or "").strip() or str(key[0].name)
         column = table.columns.get(wanted)
@@ -178,15 +178,15 @@ class JdbcTable(Table[RangePart]):
             raise ConnectorError(f"{names.COLUMN}: the table {self._name} has no column {wanted}.")
         if column.nullable or kind_of(column) not in DIVISIBLE:
             raise ConnectorError(
-                f"{names.COLUMN}: ranges of the column {wanted} cannot be the parts. It must hold whole numbers, dates "
-                "or times, and never null."
+                f"{names.COLUMN}: ranges of the column {wanted} cannot be parts. Choose a column with integers, dates "
+                "or times, and without nulls."
             )
         order = [column, *(one for one in key if one is not column)]
         for one in order:
             if kind_of(one) not in (*DIVISIBLE, Decimal, str, UUID):
                 raise ConnectorError(
-                    f"The table {self._name} has {one.name} ({one.type}) in its key: rows cannot be read in its order. "
-                    "Keys may have numbers without fractions, decimals, texts, dates, times and UUIDs."
+                    f"The table {self._name} has {one.name} ({one.type}) in its key: rows cannot be read in its "
+                    "order. Keys may contain integers, decimals, strings, dates, times and UUIDs."
                 )
         return order
 
@@ -202,7 +202,7 @@ class JdbcTable(Table[RangePart]):
 
 
 def kind_of(column: "sa.Column[Any]") -> type | None:
-    """What the column's values are in Python; None for what no key has."""
+    """Return the type of the column's values in Python; None if a key cannot have it."""
     if isinstance(column.type, sa.Enum):
-        return None  # MySQL orders by their numbers, and compares their texts
+        return None  # MySQL orders them by number, and compares them as strings
     return next((kind for type, kind in _KINDS if isinstance(column.type, type)), None)

@@ -1,4 +1,4 @@
-"""Parts of a table in a database: ranges of one column, each read in the order of a unique key."""
+"""Parts of a database table: ranges of one column, each read in the order of a unique key."""
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -11,14 +11,14 @@ from ringfence.connectors.builtin.spark_table import settings as names
 from ringfence.connectors.builtin.spark_table.plan import part_error
 
 Json = str | int | None
-_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - columns without a time zone have such values
+_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - for columns without a time zone
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 class RangePart(NamedTuple):
     """The rows whose first key column is at least `start` and below `stop`; null: no such bound.
 
-    key: the columns that they are read in the order of; after: their values in the last row that was read.
+    key: the columns that order the rows. after: their values in the last row that was read.
     """
 
     plan: str
@@ -33,7 +33,7 @@ class RangePart(NamedTuple):
 
 
 def parse_part(offset: SourceOffset) -> RangePart:
-    """Raises `ConnectorError`."""
+    """Parse a source offset. Raises `ConnectorError`."""
     plan, key, after, done = (offset.get(name) for name in (names.PLAN, names.KEY, names.AFTER, names.DONE))
     start, stop = offset.get(names.START), offset.get(names.STOP)
     right = (
@@ -56,14 +56,14 @@ def _is_value(value: object) -> bool:
 
 
 def to_json(value: Any) -> Json:
-    """A key column's value as source offsets hold it."""
+    """Return a key column's value in the form of source offsets."""
     if isinstance(value, int | str):
         return value
     return value.isoformat() if isinstance(value, date) else str(value)
 
 
 def from_json(value: Json, kind: type | None) -> Any:
-    """The inverse. kind: what the column's values are. Raises ValueError."""
+    """Do the inverse. kind: the type of the column's values. Raises ValueError."""
     if kind is int:
         return int(value or 0)
     if kind is str:
@@ -74,7 +74,7 @@ def from_json(value: Json, kind: type | None) -> Any:
 
 
 def cut(lower: Any, upper: Any, count: int) -> list[Any]:
-    """Where the parts meet, in order: at most `count` - 1 values of the column's type."""
+    """Return the bounds between the parts, in order: at most `count` - 1 values of the column's type."""
     low, high = _to_number(lower), _to_number(upper)
     places = sorted({low + (high - low) * number // count for number in range(1, count)} - {low})
     return [_of_number(place, lower) for place in places]

@@ -22,9 +22,9 @@ from ringfence.connectors.builtin.spark_table.snapshots import FolderSnapshot, S
 
 
 class FilePart(NamedTuple):
-    """Consecutive rows of one content of one file: from `first` up to `end`, which is not included.
+    """Consecutive rows of one content of one file: from `first` up to, but not including, `end`.
 
-    row: the next one that is to be read; columns: beside the file's own, None: those that its folders tell.
+    row: the next row to read. columns: those that are not in the file; None: those in the names of its folders.
     """
 
     plan: str
@@ -44,7 +44,7 @@ class FilePart(NamedTuple):
 
 
 def parse_part(offset: SourceOffset) -> FilePart:
-    """Raises `ConnectorError`."""
+    """Parse a source offset. Raises `ConnectorError`."""
     texts = [offset.get(name) for name in (names.PLAN, names.FILE, names.ETAG)]
     numbers = [offset.get(name) for name in (names.FIRST, names.END, names.ROW)]
     columns = offset.get(names.COLUMNS)
@@ -76,7 +76,7 @@ class ParquetTable(Table[FilePart]):
         self.version = snapshot.version
         if not snapshot.files and snapshot.version is None:
             raise ConnectorError(
-                f"{self.address} has no files. Write the table, then restart the task: its plan is made once."
+                f"{self.address} contains no files. Write the table, then restart the task: its plan is made only once."
             )
         for file in snapshot.files[:1] if preview else snapshot.files:
             groups, columns = self._read_footer(file, snapshot)
@@ -122,7 +122,7 @@ class ParquetTable(Table[FilePart]):
         self._place.close()
 
     def _read_footer(self, file: FileInfo, snapshot: Snapshot) -> tuple[list[int], Told | None]:
-        """How many rows each row group of a file has, and the columns that are not in it."""
+        """Return the number of rows in each row group of a file, and the columns that are not in it."""
         import pyarrow
         import pyarrow.parquet
 
@@ -134,27 +134,29 @@ class ParquetTable(Table[FilePart]):
                 except pyarrow.ArrowInvalid as error:
                     opened.check()
                     raise ConnectorError(
-                        f"File {file.name} is not a Parquet file: {error}. A table has no other files. Move it, or "
-                        "give its name an underscore in front, and restart the task."
+                        f"File {file.name} is not a Parquet file: {error}. A table must not contain other files. Move "
+                        "it, or rename it with a leading underscore, and restart the task."
                     ) from error
                 opened.check()
         except FileChanged as error:
-            raise RetriableError(f"File {file.name} was written or removed while the plan was made.") from error
+            raise RetriableError(f"File {file.name} was changed or deleted while the plan was made.") from error
         check_columns(schema.names)
         groups = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
         return groups, snapshot.tell_columns(file, schema)
 
     def _change_error(self, part: FilePart) -> ConnectorError:
         return ConnectorError(
-            f"File {part.file} of {self.address} was changed or removed after the plan was made, and rows "
-            f"{part.row} to {part.end} of it are not read: the table is not the one that was planned. Put the former "
-            "file back, with its time, and restart the task; or stop the connector, reset its offsets and resume it: "
-            "the whole table, as it is then, is written again."
+            f"File {part.file} of {self.address} was changed or deleted after the plan was made, and its rows "
+            f"{part.row} to {part.end} are not read yet: the table is not the planned one. Restore the former file, "
+            "with its modification time, and restart the task; or stop the connector, reset its offsets and resume "
+            "it: then the whole table is written again in its current state."
         )
 
 
 def divide(groups: Sequence[int], rows: int) -> Iterator[tuple[int, int]]:
-    """The rows of a file's parts: whole row groups, as many as are needed for `rows` rows. groups: rows of each."""
+    """Yield the bounds of a file's parts: whole row groups, as many as are needed for `rows` rows. groups: rows of
+    each.
+    """
     first = end = 0
     for count in groups:
         end += count
@@ -168,7 +170,7 @@ def divide(groups: Sequence[int], rows: int) -> Iterator[tuple[int, int]]:
 def _add_columns(
     part: FilePart, schema: Schema, columns: Sequence[Sequence[object]]
 ) -> tuple[Schema, Sequence[Sequence[object]]]:
-    """The columns that are not in the file follow its own."""
+    """Append the columns that are not in the file to its own."""
     told = part.columns
     if told is None:
         told = {name: ["string", value] for name, value in folder_values(part.file).items()}

@@ -1,4 +1,4 @@
-"""The plan of a table: its parts, how source offsets hold them, and how they are dealt."""
+"""The plan of a table: its parts, their source offsets, and their distribution to tasks."""
 
 import time
 import uuid
@@ -14,11 +14,11 @@ _SLICE_SECONDS: Final = 0.5
 
 
 class Part(Protocol):
-    """A share of the rows, and how far it was read."""
+    """A share of the rows, and its position."""
 
     @property
     def plan(self) -> str:
-        """The plan that it belongs to."""
+        """The id of its plan."""
         ...
 
     @property
@@ -31,7 +31,7 @@ PartT = TypeVar("PartT", bound=Part)
 
 
 class Head(NamedTuple):
-    """A plan that is complete: all its parts are committed. version: of the table, where it has versions."""
+    """A complete plan: all its parts are committed. version: the table's, if it has versions."""
 
     plan: str
     parts: int
@@ -42,9 +42,9 @@ class Head(NamedTuple):
 
 
 class Batch(NamedTuple, Generic[PartT]):
-    """Rows of a part, none at its end only: the values of each field of the schema.
+    """Rows of a part: the values of each field of the schema. Empty only at the part's end.
 
-    after: the part after the last row; after_row(number): after that row, counted from 0.
+    after: the part's state after the last row. after_row(number): its state after that row, counted from 0.
     """
 
     schema: Schema
@@ -57,26 +57,26 @@ class Table(ABC, Generic[PartT]):
     """A kind of table that can be divided. Methods raise `ConnectorError`, `RetriableError`, OSError."""
 
     partition: Mapping[str, object]
-    """The source partition of the plan; those of parts have their number beside."""
+    """The source partition of the plan; those of parts also contain their numbers."""
     address: str
-    """For people."""
+    """The table's name for messages."""
     version: str | None = None
-    """What was divided, where tables have versions."""
+    """The version that was divided, if tables have versions."""
 
     @abstractmethod
     def check(self) -> None:
-        """Raises unless it can be read and divided. Quick, whatever is in it."""
+        """Raise unless the table can be read and divided. Fast for any size."""
 
     @abstractmethod
     def divide(self, plan: str, preview: bool) -> Iterator[PartT]:
-        """All parts, always in the same order. preview: a few are enough."""
+        """Yield all parts, always in the same order. preview: a few are enough."""
 
     @abstractmethod
     def parse_part(self, offset: SourceOffset) -> PartT: ...
 
     @abstractmethod
     def read(self, part: PartT, limit: int) -> Batch[PartT]:
-        """The next rows of a part: always the same ones in the same order."""
+        """Return the next rows of a part: always the same rows in the same order."""
 
     def release(self) -> None:
         """Close what was opened for a part."""
@@ -94,10 +94,10 @@ class Planning(Generic[PartT]):
         self._parts = table.divide(self._id, preview)
         self._count = 0
         self.head: Head | None = None
-        """The whole plan, once all parts were taken."""
+        """The whole plan, once all parts have been returned."""
 
     def take(self) -> list[tuple[int, PartT]]:
-        """The next parts with their numbers, as many as half a second is enough for."""
+        """Return the next parts with their numbers, as many as are found in half a second."""
         end = time.monotonic() + _SLICE_SECONDS
         found: list[tuple[int, PartT]] = []
         for part in self._parts:
@@ -110,24 +110,24 @@ class Planning(Generic[PartT]):
 
 
 def parse_head(offset: SourceOffset) -> Head:
-    """Raises `ConnectorError`."""
+    """Parse the plan's source offset. Raises `ConnectorError`."""
     plan, parts, version = (offset.get(name) for name in (names.PLAN, names.PARTS, "version"))
     if isinstance(plan, str) and type(parts) is int and parts >= 0 and isinstance(version, str | NoneType):
         return Head(plan, parts, version)
     raise ConnectorError(
-        f"The source offset {dict(offset)} is not one of a plan: it has {names.PLAN} and {names.PARTS}. Stop the "
+        f"The source offset {dict(offset)} is not a plan's: it must have {names.PLAN} and {names.PARTS}. Stop the "
         "connector and reset its offsets to have a new plan made."
     )
 
 
 def own_parts(head: Head, index: int, count: int) -> range:
-    """The numbers of the parts that are dealt to one of `count` tasks."""
+    """Return the numbers of the parts of one of `count` tasks."""
     return range(index, head.parts, count)
 
 
 def part_error(offset: SourceOffset, fields: tuple[str, ...], rule: str) -> ConnectorError:
-    """A source offset that is not one of a part."""
+    """Return the error for a source offset that is not a part's."""
     return ConnectorError(
-        f"The source offset {dict(offset)} is not one of a part: it has {', '.join(fields)}, {rule}. Stop the "
+        f"The source offset {dict(offset)} is not a part's: it must have {', '.join(fields)}, {rule}. Stop the "
         "connector and alter the offset, or reset all to have a new plan made."
     )

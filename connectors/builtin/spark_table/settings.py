@@ -13,7 +13,7 @@ COLUMN: Final = "partitionColumn"
 LOWER: Final = "lowerBound"
 UPPER: Final = "upperBound"
 COUNT: Final = "numPartitions"
-"""Of a table in a database: the names that Spark's JDBC reader has."""
+"""Settings for a database table, with the names of Spark's JDBC reader."""
 OF_DATABASE: Final = (DBTABLE, USER, PASSWORD, COLUMN, LOWER, UPPER, COUNT)
 TOPIC: Final = "topic"
 PART_ROWS: Final = "part.rows"
@@ -22,44 +22,44 @@ METADATA: Final = "iceberg.metadata.file"
 BATCH_SIZE: Final = "batch.size"
 
 SHARE: Final = "table.share"
-"""In the configuration of a task: `index/count`, which of the parts are its own."""
+"""In a task's configuration: `index/count`, its share of the parts."""
 PREVIEW: Final = "table.preview"
-"""In the configuration of a task: `true` where a plan of the first part is enough."""
+"""In a task's configuration: `true` if a plan of the first part is enough."""
 
 URL_KEY: Final = "url"
-"""The key of the plan's source partition: the table's address."""
+"""The key of the plan's source partition: the table's URL."""
 PART_KEY: Final = "part"
-"""Beside `url` in the source partition of a part: its number."""
+"""Beside `url` in a part's source partition: the part's number."""
 PLAN: Final = "plan"
-"""In all source offsets: which plan they belong to."""
+"""In all source offsets: the id of the plan."""
 PARTS: Final = "parts"
-"""In the plan's source offset: how many parts there are."""
+"""In the plan's source offset: the number of parts."""
 FILE: Final = "file"
 ETAG: Final = "etag"
 FIRST: Final = "first"
 END: Final = "end"
-"""In a part's source offset: the file, its content, and the rows of it that are the part's, `end` not included."""
+"""In a part's source offset: the file, its content, and the part's rows in it, `end` excluded."""
 ROW: Final = "row"
-"""In a part's source offset: the next row that is to be read."""
+"""In a part's source offset: the next row to read."""
 COLUMNS: Final = "columns"
-"""Beside it: columns that are not in the file, with their types and values."""
+"""In a part's source offset: columns that are not in the file, with their types and values."""
 KEY: Final = "key"
-"""In the source offset of a part of a table in a database: the columns that its rows are ordered by."""
+"""In the source offset of a part of a database table: the columns that order its rows."""
 START: Final = "start"
-"""Beside it: the first column's least value, with that value; null where there is no least one."""
+"""In the same offset: the least value of the first column, included; null if there is no bound."""
 STOP: Final = "stop"
-"""Its greatest value, without that value."""
+"""In the same offset: its greatest value, excluded; null if there is no bound."""
 AFTER: Final = "after"
-"""The key of the last row that was read; null before the first."""
+"""In the same offset: the key of the last row that was read; null before the first."""
 DONE: Final = "done"
 
 JDBC: Final = "jdbc:"
-"""What the address of a table in a database begins with."""
+"""The prefix of a database table's URL."""
 _DATABASE: Final = "Database"
 
 
 def define() -> ConfigDef:
-    """The connector's own settings, without those of places."""
+    """Return the connector's own settings, without those of places."""
     return (
         ConfigDef()
         .define(
@@ -67,11 +67,10 @@ def define() -> ConfigDef:
             ConfigType.STRING,
             validator=NonEmpty(),
             importance=Importance.HIGH,
-            documentation="The table: a folder with Parquet files at any depth, or with a Delta or Iceberg table, such "
-            "as file:///data/flights, s3://bucket/flights, gs://bucket/flights, "
-            "abfs://container@account.dfs.core.windows.net/flights or sftp://host/flights; or a database, such as "
-            "jdbc:postgresql://host:5432/shop, with the table's name in "
-            f"{DBTABLE}.",
+            documentation="The table: a folder with Parquet files at any depth, or with a Delta or Iceberg table, "
+            "such as file:///data/flights, s3://bucket/flights, gs://bucket/flights, "
+            "abfs://container@account.dfs.core.windows.net/flights or sftp://host/flights; or a "
+            f"database, such as jdbc:postgresql://host:5432/shop, with the table's name in {DBTABLE}.",
             width=Width.LONG,
             display_name="Table",
         )
@@ -88,16 +87,16 @@ def define() -> ConfigDef:
             ConfigType.INT,
             500_000,
             validator=Range(1),
-            documentation="About how many rows a part of the table has: the next whole row groups of a file. Parts are "
-            "dealt to as many tasks as tasks.max allows. It counts when the plan is made, and not after.",
+            documentation="The approximate number of rows in a part: whole row groups of a file. Parts are "
+            "distributed to up to tasks.max tasks. Used only when the plan is made.",
             display_name="Rows in a part",
         )
         .define(
             VERSION,
             ConfigType.STRING,
             None,
-            documentation="The version of a Delta table, or the id of an Iceberg table's snapshot, that is read. "
-            "Default: the newest when the plan is made, which names it. It counts then, and not after.",
+            documentation="The version of a Delta table, or the id of an Iceberg table's snapshot. Default: the "
+            "newest when the plan is made, which records it. Used only when the plan is made.",
             display_name="Version of the table",
         )
         .define(
@@ -105,8 +104,8 @@ def define() -> ConfigDef:
             ConfigType.STRING,
             None,
             importance=Importance.LOW,
-            documentation="Of an Iceberg table with a catalog: the name of its current metadata file, which only the "
-            "catalog knows, such as 00005-7fbec60c-8a49-49a3-b636-f0c48ca8fd3f.metadata.json.",
+            documentation="For an Iceberg table with a catalog: the name of its current metadata file, which only "
+            "the catalog knows, such as 00005-7fbec60c-8a49-49a3-b636-f0c48ca8fd3f.metadata.json.",
             display_name="Metadata file of an Iceberg table",
         )
         .define(
@@ -115,7 +114,7 @@ def define() -> ConfigDef:
             5000,
             validator=Range(1),
             importance=Importance.LOW,
-            documentation="The most records handed over at a time: with transaction.boundary=poll, those of one "
+            documentation="The maximum number of records in a batch; with transaction.boundary=poll, a batch is a "
             "transaction.",
         )
         .define(
@@ -123,8 +122,8 @@ def define() -> ConfigDef:
             ConfigType.STRING,
             None,
             group=_DATABASE,
-            documentation="The table in the database, as table or schema.table. It needs a primary key, or a unique "
-            "key of columns that are never null.",
+            documentation="The database table, as table or schema.table. It needs a primary key, or a unique key of "
+            "columns that are never null.",
             display_name="Table in the database",
         )
         .define(USER, ConfigType.STRING, None, group=_DATABASE, documentation="The database user to sign in as.")
@@ -134,8 +133,8 @@ def define() -> ConfigDef:
             ConfigType.STRING,
             None,
             group=_DATABASE,
-            documentation="The column whose ranges are the parts: one of whole numbers, dates or times, never null, "
-            "with an index. Default: the first column of the key.",
+            documentation="The column whose ranges are the parts: integers, dates or times, without nulls, with an "
+            "index. Default: the first column of the key.",
             display_name="Column to divide by",
         )
         .define(
@@ -144,7 +143,7 @@ def define() -> ConfigDef:
             None,
             importance=Importance.LOW,
             group=_DATABASE,
-            documentation="Where the first range ends, about: rows below belong to the first part. Default: the "
+            documentation="The approximate end of the first range: rows below belong to the first part. Default: the "
             "column's least value when the plan is made.",
             display_name="Lower bound",
         )
@@ -154,8 +153,8 @@ def define() -> ConfigDef:
             None,
             importance=Importance.LOW,
             group=_DATABASE,
-            documentation="Where the last range begins, about: rows above belong to the last part. Default: the "
-            "column's greatest value when the plan is made.",
+            documentation="The approximate beginning of the last range: rows above belong to the last part. Default: "
+            "the column's greatest value when the plan is made.",
             display_name="Upper bound",
         )
         .define(
@@ -164,8 +163,7 @@ def define() -> ConfigDef:
             100,
             validator=Range(1, 100_000),
             group=_DATABASE,
-            documentation="Into how many ranges of equal width the values between the bounds are divided. It counts "
-            "when the plan is made, and not after.",
+            documentation="The number of ranges of equal width between the bounds. Used only when the plan is made.",
             display_name="Number of parts",
         )
         .define(
@@ -176,7 +174,7 @@ def define() -> ConfigDef:
             importance=Importance.LOW,
             group=_DATABASE,
             documentation="How NUMERIC columns are written: none as exact decimals; best_fit as integers or doubles "
-            "where their precision allows.",
+            "if their precision allows.",
         )
         .define(
             ZONE,
@@ -185,6 +183,6 @@ def define() -> ConfigDef:
             validator=check_zone,
             importance=Importance.LOW,
             group=_DATABASE,
-            documentation="The time zone of columns that have none.",
+            documentation="The time zone of columns without one.",
         )
     )

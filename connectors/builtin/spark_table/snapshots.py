@@ -1,4 +1,4 @@
-"""Which files of a folder are the table's, and which columns of their rows are not in them."""
+"""Which files of a folder belong to the table, and which columns of its rows are not in the files."""
 
 import re
 from abc import ABC, abstractmethod
@@ -14,26 +14,26 @@ if TYPE_CHECKING:
     import pyarrow
 
 Told = Mapping[str, Sequence[str | None]]
-"""Columns that have one value in all rows of a file: by name their type, as Delta calls it, and the value as text."""
+"""Columns with one value in all rows of a file: by name, Delta's name of the type, and the value as text."""
 
 
 class Snapshot(ABC):
     """One state of a table."""
 
     version: str | None = None
-    """What it is called; None where tables have no versions."""
+    """The version; None if tables have no versions."""
     files: Sequence[FileInfo]
 
     @abstractmethod
     def tell_columns(self, file: FileInfo, schema: "pyarrow.Schema") -> Told | None:
-        """The columns of a file's rows that are not in it; None: those that its folders tell.
+        """Return the columns of a file's rows that are not in it; None: those in the names of its folders.
 
-        schema: the file's. Raises `ConnectorError` where its columns are not the table's.
+        schema: the file's. Raises `ConnectorError` if its columns are not the table's.
         """
 
 
 class FolderSnapshot(Snapshot):
-    """All files in a folder. Raises `ConnectorError` where these do not say which rows count."""
+    """All files in a folder. Raises `ConnectorError` if the files alone do not determine the rows."""
 
     def __init__(self, listed: Sequence[FileInfo]) -> None:
         check_names([file.name for file in listed])
@@ -44,21 +44,21 @@ class FolderSnapshot(Snapshot):
 
 
 def read_whole(place: Place, file: FileInfo) -> bytes:
-    """The content of a small file. Raises `RetriableError` where it has changed since it was listed."""
+    """Return the content of a small file. Raises `RetriableError` if it has changed since it was listed."""
     try:
         with closing(place.open(file)) as opened:
             content: bytes = opened.stream.read()
             opened.check()
             return content
     except FileChanged as error:
-        raise RetriableError(f"File {file.name} was written or removed while the plan was made.") from error
+        raise RetriableError(f"File {file.name} was changed or deleted while the plan was made.") from error
 
 
 _DECIMAL: Final = re.compile(r"decimal\((\d+), ?(-?\d+)\)")
 
 
 def find_type(name: str) -> "pyarrow.DataType | None":
-    """Arrow's type for one of Delta's; None for nested ones and those that are not known."""
+    """Return Arrow's type for one of Delta's; None for nested and unknown ones."""
     import pyarrow as pa
 
     if found := _DECIMAL.fullmatch(name):
@@ -81,7 +81,9 @@ def find_type(name: str) -> "pyarrow.DataType | None":
 
 
 def make_column(name: str, type: str, text: str | None, rows: int) -> tuple[Schema, Sequence[object]]:
-    """A told column of so many rows, as a column of this type in a Parquet file would be. Raises `ConnectorError`."""
+    """Return a constant column of `rows` rows, as a Parquet file with this type would have it. Raises
+    `ConnectorError`.
+    """
     import pyarrow as pa
 
     from ringfence.connectors.builtin.files.formats.arrow_types import to_connect
@@ -92,6 +94,6 @@ def make_column(name: str, type: str, text: str | None, rows: int) -> tuple[Sche
             raise pa.ArrowInvalid(f"{type} is not supported")
         value: Any = pa.array([text], pa.string()).cast(arrow)
     except pa.ArrowInvalid as error:
-        raise ConnectorError(f"The column {name} has the value {text!r}, which is no {type}: {error}.") from error
+        raise ConnectorError(f"The column {name} has the value {text!r}, which is not a {type}: {error}.") from error
     schema, convert = to_connect(arrow, name)
     return schema, convert(value) * rows

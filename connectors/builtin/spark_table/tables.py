@@ -1,4 +1,4 @@
-"""The kinds of tables. A new kind is a module beside this one, and a line in each function."""
+"""The kinds of tables. To add a kind, add a module here and a line in each function."""
 
 from typing import Any
 
@@ -10,19 +10,19 @@ from ringfence.connectors.builtin.spark_table.plan import Part, Table
 
 
 def open_table(settings: ParsedConfig) -> Table[Any]:
-    """The table at the address of a configuration. Raises `ConnectorError`."""
+    """Return the table at the configured address. Raises `ConnectorError`."""
     if not settings.string(URL).strip().startswith(names.JDBC):
         return parquet_table.ParquetTable(settings)
     try:
         from ringfence.connectors.builtin.spark_table.jdbc_table import JdbcTable
     except ModuleNotFoundError as error:
         raise ConnectorError(
-            "Tables in databases need SQLAlchemy, which is not installed here: pip install 'ringfence[sql]' on every "
+            "Database tables need SQLAlchemy, which is not installed here: pip install 'ringfence[sql]' on every "
             "worker."
         ) from error
     return JdbcTable(settings)
 
 
 def parse_part(offset: SourceOffset) -> Part:
-    """The part of whatever kind of table. Raises `ConnectorError`."""
+    """Parse a part of any kind of table. Raises `ConnectorError`."""
     return key_ranges.parse_part(offset) if names.KEY in offset else parquet_table.parse_part(offset)

@@ -1,4 +1,4 @@
-"""Reads the parts of one share, one after another, each from its committed row on."""
+"""Reads the parts of one share, one after another, each from its committed row."""
 
 import logging
 import time
@@ -24,12 +24,12 @@ logger = logging.getLogger(__name__)
 
 _IDLE_SECONDS: Final = 1.0
 _END_SECONDS: Final = 5.0
-"""Between two looks whether all tasks have read their parts."""
+"""Seconds between two checks whether all tasks have read their parts."""
 
 
 class SparkTableSourceTask(SourceTask):
     """The first task makes the plan; every task waits until it is committed, then reads its own parts. When all parts
-    are read the first task has all tasks ended.
+    are read, the first task ends all tasks.
     """
 
     version: ClassVar[str | None] = "1.0.0"
@@ -45,12 +45,12 @@ class SparkTableSourceTask(SourceTask):
         self._table = open_table(parsed)
         self._planning: Planning[Any] | None = None
         self._planned: list[tuple[int, Any]] = []
-        """Of the plan in the making: the parts that are this task's own."""
+        """Of the plan in the making: this task's own parts."""
         self._parts: list[tuple[int, Any]] | None = None
         """Own parts that are not read to their ends; None before there is a plan."""
         self._head: Head | None = None
         self._look = 0.0
-        """When the first task looks again whether all parts are read."""
+        """When the first task checks again whether all parts are read."""
         self._find_plan(self.context.offset_reader)
 
     @property
@@ -77,13 +77,13 @@ class SparkTableSourceTask(SourceTask):
             self._table.close()
 
     def _plan(self) -> Sequence[SourceRecord]:
-        """Parts first and the plan's own offset last: whoever sees that one sees all parts."""
+        """Return the parts first and the plan's own offset last: a reader that sees the plan sees all parts."""
         if self._planning is None:
             self._planning, self._planned = Planning(self._of, self._preview), []
         try:
             found = self._planning.take()
         except RetriableError:
-            self._planning = None  # with the table as it is then
+            self._planning = None  # with the table's state at that time
             raise
         self._planned += [each for each in found if each[0] % self._count == self._index]
         records = [OffsetRecord(self._partition(number), part.as_json()) for number, part in found]
@@ -111,10 +111,10 @@ class SparkTableSourceTask(SourceTask):
             part = self._check(self._head, number, self._of.parse_part(offset) if offset else None)
             if not part.done:
                 self._parts.append((number, part))
-        logger.info("%d of %d own parts are to be read", len(self._parts), len(numbers))
+        logger.info("%d of %d own parts are still to be read", len(self._parts), len(numbers))
 
     def _end_tasks(self) -> None:
-        """Every task of the connector, when all parts are read to their ends and committed."""
+        """End every task of the connector, once all parts are read to their ends and committed."""
         if self._index or self._preview or self._head is None or time.monotonic() < self._look:
             return
         self._look = time.monotonic() + _END_SECONDS
@@ -127,9 +127,9 @@ class SparkTableSourceTask(SourceTask):
     def _check(self, head: Head, number: int, part: Part | None) -> Part:
         if part is None or part.plan != head.plan:
             raise ConnectorError(
-                f"Part {number} of the plan for {self._of.address} has no source offset any more, or one of "
-                "another plan, so it is not known how far it was read. Stop the connector, and put back the offset "
-                "that was altered; or reset all offsets to read the whole table again."
+                f"Part {number} of the plan for {self._of.address} has no source offset any more, or another plan's, "
+                "so its position is unknown. Stop the connector, and restore the offset that was altered; or reset "
+                "all offsets to read the whole table again."
             )
         return part
 

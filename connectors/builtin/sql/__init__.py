@@ -1,1 +1,1 @@
-"""SqlSource: the rows of tables, by queries."""
+"""SqlSource: reads rows of tables by SQL queries."""

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, found by looking at the database."""
+"""Validates a configuration against the database."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -21,10 +21,10 @@ _NEEDS = {
 
 
 def find_errors(parsed: ParsedConfig) -> Mapping[str, Sequence[str]]:
-    """By setting."""
+    """Return the errors by setting."""
     mode = parsed.string(names.MODE)
     missing = {
-        setting: [f"Set it: {names.MODE}={mode} reads by this column."]
+        setting: [f"Required: {names.MODE}={mode} reads by this column."]
         for setting in _NEEDS.get(mode, ())
         if not str(parsed.get(setting) or "").strip()
     }
@@ -34,7 +34,7 @@ def find_errors(parsed: ParsedConfig) -> Mapping[str, Sequence[str]]:
     if query and (parsed.strings(names.TABLES) or parsed.strings(names.TABLES_EXCLUDE)):
         return {names.QUERY: [f"Set either a query or {names.TABLES} and {names.TABLES_EXCLUDE}, not both."]}
     if query and not parsed.string(names.PREFIX).strip():
-        return {names.PREFIX: ["Set it: it is the whole name of the topic that a query is read into."]}
+        return {names.PREFIX: ["Required with a query: the whole name of the topic that it is read into."]}
     try:
         database = Database(parsed)
         with closing(database.engine().connect()) as connection:
@@ -53,7 +53,7 @@ def _find_query_errors(
     try:
         relation = reflect_query(database, connection, query)
     except sa.exc.SQLAlchemyError as error:
-        return {names.QUERY: [f"The database refuses it as a subselect: {explain(error)}."]}
+        return {names.QUERY: [f"The database refuses it as a subquery: {explain(error)}."]}
     except ConnectorError as error:
         return {names.QUERY: [str(error)]}
     try:

@@ -1,4 +1,4 @@
-"""What a form offers: tables, and the columns that a mode can read by."""
+"""Choices for the form: tables, and the columns that a mode can read by."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -14,13 +14,13 @@ from ringfence.connectors.builtin.sql.queries import reflect_query
 from ringfence.connectors.builtin.sql.tables import list_all_tables, list_tables, reflect_table
 
 MOST: Final = 500
-"""Tables that are offered."""
+"""The maximum number of tables to offer."""
 _LOOKED_AT: Final = 20
-"""Tables whose columns are compared."""
+"""The maximum number of tables whose columns are compared."""
 
 
 def list_choices(parsed: ParsedConfig) -> Mapping[str, Sequence[Choice]]:
-    """For the tables, and for columns that all selected tables, or the query, have."""
+    """Return the tables, and the columns that all selected tables, or the query, have."""
     database = Database(parsed)
     with closing(database.engine().connect()) as connection:
         if query := names.query_of(parsed):

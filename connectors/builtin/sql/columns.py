@@ -1,4 +1,4 @@
-"""Columns as Kafka Connect's fields: the JDBC source connector's types."""
+"""Converts columns to Kafka Connect's fields, with the JDBC source connector's types."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -15,20 +15,20 @@ from ringfence.connectors.builtin.sql.zones import load_zone
 
 ValueOf = Callable[[Any], object]
 _JDBC_SCALE = 127
-"""Of a NUMERIC without a scale: what the JDBC source connector takes."""
+"""The scale of a NUMERIC without one, as in the JDBC source connector."""
 
 
 class ColumnType(NamedTuple):
-    """value_of: None where the driver's values are what the schema holds."""
+    """value_of: converts a value; None if the driver's values fit the schema."""
 
     schema: Schema
     value_of: ValueOf | None
 
 
 def describe_all(relation: sa.FromClause, parsed: ParsedConfig, *, wide: bool) -> Sequence[tuple[str, ColumnType]]:
-    """Names and fields of all columns. wide: every integer may have 64 bits."""
+    """Return the names and fields of all columns. wide: every integer may have 64 bits."""
     zone, numeric = load_zone(parsed.string(names.ZONE)), parsed.string(names.NUMERIC)
-    # SQLAlchemy's names are of a class of its own, which no converter knows.
+    # SQLAlchemy's names are instances of its own class, which no converter knows.
     return [
         (str(one.name), describe(one, zone, numeric, wide=wide))
         for one in relation.columns
@@ -37,16 +37,17 @@ def describe_all(relation: sa.FromClause, parsed: ParsedConfig, *, wide: bool) -
 
 
 def describe(column: "sa.Column[Any]", zone: tzinfo, numeric: str, *, wide: bool) -> ColumnType:
-    """The field of a column.
+    """Return the field of a column.
 
-    zone: of moments without one; numeric: see the setting `numeric.mapping`; wide: every integer may have 64 bits.
+    zone: the time zone of columns without one. numeric: see the setting `numeric.mapping`. wide: every integer may have
+    64 bits.
     """
     found = _describe(column.type, zone, numeric, wide)
     return ColumnType(found.schema.but(optional=True), found.value_of) if column.nullable else found
 
 
 def _describe(type: "sa.types.TypeEngine[Any]", zone: tzinfo, numeric: str, wide: bool) -> ColumnType:
-    unsigned = bool(getattr(type, "unsigned", False))  # of MySQL
+    unsigned = bool(getattr(type, "unsigned", False))  # for MySQL
     if isinstance(type, sa.Boolean):
         return ColumnType(connect.BOOLEAN, bool)
     if isinstance(type, sa.SmallInteger) and not wide:
@@ -54,9 +55,9 @@ def _describe(type: "sa.types.TypeEngine[Any]", zone: tzinfo, numeric: str, wide
     if isinstance(type, sa.BigInteger):
         return ColumnType(connect.decimal(0), Decimal) if unsigned else ColumnType(connect.INT64, None)
     if isinstance(type, sa.Integer):
-        # SQLite's have 64 bits, whatever they are called.
+        # SQLite's integers have 64 bits, whatever the type's name.
         return ColumnType(connect.INT64 if unsigned or wide else connect.INT32, None)
-    if isinstance(type, sa.Float):  # a kind of Numeric
+    if isinstance(type, sa.Float):  # a subclass of Numeric
         return ColumnType(connect.FLOAT64, float)
     if isinstance(type, sa.Numeric):
         return _number(type, numeric)
@@ -84,7 +85,7 @@ def _number(type: "sa.Numeric[Any]", numeric: str) -> ColumnType:
     places = _JDBC_SCALE if scale is None and precision is None else scale or 0
     step = Decimal(1).scaleb(-places)
     if places == _JDBC_SCALE:
-        return ColumnType(connect.STRING, str)  # a decimal of 127 places is of no use to anybody
+        return ColumnType(connect.STRING, str)  # a decimal with 127 places is useless
     return ColumnType(connect.decimal(places), lambda value: Decimal(value).quantize(step))
 
 

@@ -31,19 +31,19 @@ _EXTRA: Final = "SqlSource needs SQLAlchemy, which is not installed here: pip in
 
 
 class SqlSourceConnector(SourceConnector):
-    """Tables are dealt to up to `tasks.max` tasks; each task queries its tables in turns. A query has one task."""
+    """Tables are distributed to up to `tasks.max` tasks; each task queries its tables in turn. A query has one task."""
 
     version: ClassVar[str] = "1.0.0"
     aliases: ClassVar[tuple[str, ...]] = ("io.confluent.connect.jdbc.JdbcSourceConnector",)
     preview_while_running = True
     catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
         title="SQL tables by queries",
-        summary="New and changed rows of PostgreSQL, MySQL, MariaDB, SQLite and what else SQLAlchemy reads.",
+        summary="New and changed rows of PostgreSQL, MySQL, MariaDB and SQLite.",
         category=Category.DATABASES,
         guarantee=Guarantee.EXACTLY_ONCE,
         needs=(
-            "An account that may SELECT.",
-            "A mode that misses nothing: xmin on PostgreSQL. Others miss rows of transactions that commit late.",
+            "An account with SELECT permission.",
+            "A mode that misses no row: xmin on PostgreSQL. Other modes miss rows of transactions that commit late.",
             "pip install 'ringfence[sql]' where the tasks run.",
         ),
         sample={
@@ -92,7 +92,7 @@ class SqlSourceConnector(SourceConnector):
         try:
             parsed = CONFIG_DEF.parse(config)
         except ConfigException:
-            return {}  # the definition has said so already
+            return {}  # the definition has already reported it
         try:
             from ringfence.connectors.builtin.sql.checks import find_errors
         except ModuleNotFoundError:
@@ -100,20 +100,20 @@ class SqlSourceConnector(SourceConnector):
         return find_errors(parsed)
 
     def list_choices(self, config: Mapping[str, str]) -> Mapping[str, Sequence[Choice]]:
-        """Tables, and columns to read by."""
+        """Return tables, and columns to read by."""
         from ringfence.connectors.builtin.sql.choices import list_choices
 
         return list_choices(CONFIG_DEF.parse(config))
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
-        """Not where a table is read as a whole: its rows have no positions."""
+        """Unsupported if a table is read as a whole: its rows have no positions."""
         bulk = config.get(names.MODE, "").strip() == names.BULK
         return ExactlyOnceSupport.UNSUPPORTED if bulk else ExactlyOnceSupport.SUPPORTED
 
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
     ) -> bool:
-        """Any offset may be deleted; a new one needs a partition that names a table or the query, and integers."""
+        """Accept the deletion of any offset; a new one needs a partition with a table or the query, and integers."""
         for partition, offset in offsets:
             if not isinstance(partition.get("table"), str) and partition != {"query": "query"}:
                 raise ConnectorError(
@@ -121,11 +121,11 @@ class SqlSourceConnector(SourceConnector):
                 )
             numbers = [value for key, value in (offset or {}).items() if key != "after"]
             if any(not isinstance(one, int) or isinstance(one, bool) for one in numbers if one is not None):
-                raise ConnectorError(f"The offset {dict(offset or {})} must hold integers only.")
+                raise ConnectorError(f"The offset {dict(offset or {})} must contain only integers.")
         return True
 
     def _watch(self) -> None:
-        """Ask for other tasks when tables came or went."""
+        """Request a reconfiguration when tables are added or removed."""
         while not self._stopped.wait(self._parsed.integer(names.TABLE_INTERVAL) / 1000):
             try:
                 tables = _read_tables(self._parsed)
@@ -138,7 +138,7 @@ class SqlSourceConnector(SourceConnector):
 
 
 def _read_tables(parsed: ParsedConfig) -> list[tuple[str | None, str]]:
-    """Raises `ConnectorError`."""
+    """Return the tables to read. Raises `ConnectorError`."""
     try:
         import sqlalchemy as sa
 

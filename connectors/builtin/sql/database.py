@@ -1,4 +1,4 @@
-"""Connections to the database that a configuration names. Needs SQLAlchemy; the driver of the dialect, too."""
+"""Connections to the configured database. Needs SQLAlchemy and the dialect's driver."""
 
 import os
 import re
@@ -20,12 +20,12 @@ _NO_FILE: Final = os.devnull + "/none"
 _PORTS: Final = {"postgresql": 5432, "mysql": 3306, "mariadb": 3306}
 _DRIVERS: Final = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql"}
 _OPTIONS: Final = {"postgresql": {"sslmode"}, "mysql": {"charset"}, "mariadb": {"charset"}}
-"""Parameters that a URL may have: others can name files of the worker."""
+"""Parameters that a URL may contain: others could name files of the worker."""
 _URL: Final = re.compile(r"(?:jdbc:)?(?P<kind>[a-z0-9]+)(?:\+(?P<driver>[a-z0-9_]+))?:(?P<rest>.*)", re.DOTALL)
 
 
 class Login(NamedTuple):
-    """The names of the settings that tell where to connect to, and as whom."""
+    """The names of the settings for the database's address, user and password."""
 
     url: str = names.URL
     user: str = names.USER
@@ -36,7 +36,7 @@ _LOGIN: Final = Login()
 
 
 class Database:
-    """Where to connect to, and as whom. Raises `ConnectorError` for what the worker does not allow."""
+    """A database and its credentials. Raises `ConnectorError` for what the worker does not allow."""
 
     def __init__(self, parsed: ParsedConfig, login: Login = _LOGIN) -> None:
         self._login = login
@@ -45,29 +45,31 @@ class Database:
         self.name = self._url.database or ""
 
     def engine(self) -> Engine:
-        """Connections are in autocommit mode and in UTC. Connecting raises `sqlalchemy.exc.DBAPIError`."""
+        """The engine. Its connections are in autocommit mode and in UTC. Connecting raises
+        `sqlalchemy.exc.DBAPIError`.
+        """
         try:
             made = sa.create_engine(
                 self._url, poolclass=NullPool, isolation_level="AUTOCOMMIT", connect_args=self._options
             )
         except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ModuleNotFoundError) as error:
             raise ConnectorError(
-                f"{self._login.url}: there is no driver for {self.kind} databases here ({error}). Install one on every "
-                "worker: pip install 'ringfence[sql]' brings those for PostgreSQL, MySQL and MariaDB."
+                f"{self._login.url}: no driver for {self.kind} databases is installed here ({error}). Install one on "
+                "every worker: pip install 'ringfence[sql]' includes those for PostgreSQL, MySQL and MariaDB."
             ) from error
         if self.kind in ("mysql", "mariadb"):
             sa.event.listen(made, "connect", _use_utc)
         return made
 
     def read_now(self, connection: Connection) -> datetime:
-        """The server's time, with its time zone."""
+        """Return the server's time, with a time zone."""
         now: Any = connection.scalar(sa.select(sa.func.current_timestamp()))
-        moment: datetime = datetime.fromisoformat(now) if isinstance(now, str) else now  # a string of SQLite
+        moment: datetime = datetime.fromisoformat(now) if isinstance(now, str) else now  # SQLite returns a string
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def explain(error: sa.exc.SQLAlchemyError) -> str:
-    """What the driver says, without the statement and its values."""
+    """Return the driver's message, without the statement and its values."""
     cause = getattr(error, "orig", None) or error
     return " ".join(str(cause).split())[:500]
 
@@ -83,7 +85,7 @@ def _translate(parsed: ParsedConfig, login: Login) -> tuple[URL, dict[str, objec
     if kind not in _DRIVERS:
         raise ConnectorError(
             f"{login.url}: databases of the kind {kind!r} are not supported. Supported are postgresql, mysql, mariadb "
-            "and sqlite; other databases through a JDBC plugin in plugin.path."
+            "and sqlite; read other databases with a JDBC plugin in plugin.path."
         )
     parts = urlsplit(f"{kind}:{found['rest']}")
     try:
@@ -94,12 +96,12 @@ def _translate(parsed: ParsedConfig, login: Login) -> tuple[URL, dict[str, objec
     if not host or not database:
         raise ConnectorError(f"{login.url} must name a host and a database: jdbc:{kind}://host:{port}/database.")
     if parts.username or parts.password:
-        raise ConnectorError(f"{login.url} must not hold a user or password: set {login.user} and {login.password}.")
+        raise ConnectorError(f"{login.url} must not contain a user or password: set {login.user} and {login.password}.")
     options = _query_options(kind, dict(parse_qsl(parts.query, keep_blank_values=True)), login)
     address = _address(host, port, login)
     connect: dict[str, object] = {"connect_timeout": CONNECT_SECONDS, **options}
     if kind == "postgresql":
-        # libpq connects to the address that was checked, and compares certificates with the name.
+        # libpq connects to the address that was checked, and verifies the certificate by the host name.
         connect |= {"hostaddr": address, "passfile": _NO_FILE, "sslcert": _NO_FILE, "sslkey": _NO_FILE}
         connect |= {"options": "-c timezone=UTC", "application_name": "ringfence", "gssencmode": "disable"}
     else:
@@ -134,15 +136,15 @@ def _address(host: str, port: int, login: Login) -> str:
     except egress.Refused as error:
         raise ConnectorError(f"{login.url}: {error}.") from error
     except (OSError, UnicodeError) as error:
-        raise ConnectorError(f"{login.url}: the host {host} is not known here ({error}).") from error
+        raise ConnectorError(f"{login.url}: the host {host} cannot be resolved here ({error}).") from error
 
 
 def _sqlite(rest: str, login: Login) -> tuple[URL, dict[str, object]]:
-    """`sqlite:////path` as SQLAlchemy writes it, `jdbc:sqlite:/path` as JDBC does. Read only."""
+    """Accept `sqlite:////path` as SQLAlchemy writes it, and `jdbc:sqlite:/path` as JDBC does. Read only."""
     path = rest.partition("?")[0]
     path = path.removeprefix("//").removeprefix("/") if path.startswith("////") else path.removeprefix("//")
     if not path.startswith("/"):
-        raise ConnectorError(f"{login.url} must give the whole path: jdbc:sqlite:/path.")
+        raise ConnectorError(f"{login.url} must contain an absolute path: jdbc:sqlite:/path.")
     os.close(files.open_allowed(path))
     real = os.path.realpath(path)
     quoted = real.replace("%", "%25").replace("?", "%3f").replace("#", "%23")

@@ -1,6 +1,6 @@
-"""How rows are chosen: a class a mode. A new mode is a class here, and a line in `MODES`.
+"""How rows are selected: one class per mode. To add a mode, add a class here and a line in `MODES`.
 
-Each batch ends where reading can go on exactly: its offset says which rows were read, whatever transaction they are
+Each batch ends where reading can resume exactly: its offset says which rows were read, whatever transaction they are
 committed in.
 """
 
@@ -22,12 +22,14 @@ Row = Sequence[Any]
 
 
 Relation = sa.Table | sa.Subquery
-"""What rows are read from: a table, or a query."""
+"""The source of the rows: a table, or a query."""
 
 
 class Batch(NamedTuple):
-    """Rows; offset_of(number): the offset after the row with this number (the same for rows that belong together);
-    more: whether to ask again at once; end: the offset after the batch where there is no row that could carry it.
+    """Rows of one query.
+
+    offset_of(number): the offset after the row with this number, the same for rows that belong together. more: whether
+    to query again at once. end: the offset after the batch if no row can carry it.
     """
 
     rows: Sequence[Row]
@@ -37,13 +39,13 @@ class Batch(NamedTuple):
 
 
 class Mode(ABC):
-    """Reads one table or query."""
+    """Reads one table or query in one mode."""
 
     exact: ClassVar[bool] = True
     """Whether every row that is read is read once."""
 
     def __init__(self, database: Database, table: Relation, parsed: ParsedConfig) -> None:
-        """Raises `ConnectorError` for what cannot be read so."""
+        """Raises `ConnectorError` if the table cannot be read in this mode."""
         self._database = database
         self._table = table
         self._suffix = names.limit_of(parsed)
@@ -54,7 +56,7 @@ class Mode(ABC):
 
     @abstractmethod
     def read(self, connection: Connection, offset: SourceOffset | None) -> Batch:
-        """The next rows. Raises `sqlalchemy.exc.SQLAlchemyError`."""
+        """Return the next rows. Raises `sqlalchemy.exc.SQLAlchemyError`."""
 
     def _rows(self, connection: Connection, statement: "sa.Select[Any]") -> list[Row]:
         return [*connection.execute(statement)]
@@ -64,7 +66,7 @@ class Mode(ABC):
 
 
 class Bulk(Mode):
-    """All rows, each time. Rows have no positions: a restart reads the table again."""
+    """Reads all rows, each time. Rows have no positions: a restart reads the table again."""
 
     exact: ClassVar[bool] = False
 
@@ -74,7 +76,7 @@ class Bulk(Mode):
 
 
 class Incrementing(Mode):
-    """Rows with larger numbers than before."""
+    """Reads rows with larger numbers than before."""
 
     def __init__(self, database: Database, table: Relation, parsed: ParsedConfig) -> None:
         super().__init__(database, table, parsed)
@@ -92,13 +94,17 @@ class Incrementing(Mode):
 
 
 class Timestamp(Mode):
-    """Rows with later times than before. Rows with one time are one batch: the offset cannot stand between them."""
+    """Reads rows with later times than before. Rows with the same time are one batch: an offset cannot lie between
+    them.
+    """
 
     def __init__(self, database: Database, table: Relation, parsed: ParsedConfig) -> None:
         super().__init__(database, table, parsed)
         self._column = find_column(table, parsed, names.TIMESTAMP)
         if not isinstance(self._column.type, sa.DateTime):
-            raise ConnectorError(f"{names.TIMESTAMP}: the column {self._column.name} holds no times with dates.")
+            raise ConnectorError(
+                f"{names.TIMESTAMP}: the column {self._column.name} does not contain times with dates."
+            )
         self._at = self._place(self._column)
         self._naive = not self._column.type.timezone
 
@@ -124,7 +130,7 @@ class Timestamp(Mode):
         return Batch(rows, lambda number: to_offset(rows[number][self._at], self._zone), more)
 
     def _find_bound(self, connection: Connection) -> datetime:
-        """Rows from here on may still become more."""
+        """Return the time from which on rows may still be added."""
         now: datetime = self._database.read_now(connection)
         return to_column(now - self._delay, self._zone, naive=self._naive)
 
@@ -144,7 +150,7 @@ class Timestamp(Mode):
 
 
 class TimestampIncrementing(Timestamp):
-    """Rows with later times than before, and with larger numbers at the same time."""
+    """Reads rows with later times than before, or with the same time and larger numbers."""
 
     def __init__(self, database: Database, table: Relation, parsed: ParsedConfig) -> None:
         super().__init__(database, table, parsed)
@@ -156,7 +162,7 @@ class TimestampIncrementing(Timestamp):
         statement = sa.select(self._table).where(column < self._find_bound(connection)).order_by(column, number)
         if (start := self._start(connection, offset)) is not None:
             if offset is not None and "incrementing" in offset:
-                # The first half lets the database begin in the index where the last query ended.
+                # The first half lets the database start in the index where the last query ended.
                 statement = statement.where(column >= start, sa.or_(column > start, number > number_in(offset)))
             else:
                 statement = statement.where(column > start)
@@ -168,12 +174,12 @@ class TimestampIncrementing(Timestamp):
 
 
 class Xmin(Mode):
-    """Rows that transactions of PostgreSQL have written: all whose transaction id is between two horizons.
+    """Reads the rows that PostgreSQL's transactions have written: all whose transaction id is between two horizons.
 
     A horizon is the oldest transaction that is still open: everything before it is decided and visible. So no row of a
-    transaction that commits late is missed, whatever it holds. Offset: `{"xmin": horizon}`; in the midst of many rows
-    `{"xmin": from, "to": horizon, "after": [primary key]}`. Transaction ids of rows have 32 bits and are compared as
-    such: a row that has not changed for four thousand million transactions may come again, and none is missed.
+    transaction that commits late is missed, whatever its values. Offset: `{"xmin": horizon}`; between batches of one
+    horizon `{"xmin": from, "to": horizon, "after": [primary key]}`. The transaction ids of rows have 32 bits: a row
+    that has not changed for four thousand million transactions may be read again, but none is missed.
     """
 
     _BITS: ClassVar[int] = (1 << 32) - 1
@@ -203,7 +209,7 @@ class Xmin(Mode):
         rows = self._rows(connection, statement)
         done: dict[str, object] = {"xmin": to}
         if not self._key:
-            # All of these are in, or none: without a key nothing says where in them one is.
+            # These are read all or none: without a key there is no position between them.
             return Batch(rows, lambda _: done, False, None if rows else done)
         more, last = len(rows) == self._limit, len(rows) - 1
         return Batch(
@@ -226,8 +232,8 @@ class Xmin(Mode):
             if len(after) == len(self._key):
                 return start, to, after
             raise ConnectorError(
-                f"The primary key of {self._table.name} has changed while it was read. Stop the connector and reset "
-                "the table's offset."
+                f"The primary key of {self._table.name} was changed while the table was read. Stop the connector and "
+                "reset the table's offset."
             )
         raise wrong_offset(offset)
 
@@ -235,7 +241,7 @@ class Xmin(Mode):
         return int(str(connection.scalar(sa.text("SELECT pg_snapshot_xmin(pg_current_snapshot())::text"))))
 
     def _written_between(self, start: int | None, to: int) -> "sa.ColumnElement[bool]":
-        """In arithmetic of 32 bits, as PostgreSQL compares transaction ids."""
+        """Compare in 32-bit arithmetic, as PostgreSQL compares transaction ids."""
         xmin = f'"{self._table.name}".xmin::text::bigint' if '"' not in self._table.name else "xmin::text::bigint"
         if start is None:
             # Visible and not between the horizon and the newest transaction: written before, however long ago.
@@ -255,7 +261,7 @@ MODES: Final[Mapping[str, type[Mode]]] = {
 
 
 def find_column(table: Relation, parsed: ParsedConfig, setting: str) -> "sa.Column[Any]":
-    """The column that a setting names. Raises `ConnectorError` where it is missing, or may be null in a table."""
+    """Return the column that a setting names. Raises `ConnectorError` if it is missing, or nullable in a table."""
     name = str(parsed.get(setting) or "").strip()
     column = table.columns.get(name)
     query = isinstance(table, sa.Subquery)
@@ -271,7 +277,7 @@ def find_column(table: Relation, parsed: ParsedConfig, setting: str) -> "sa.Colu
 
 
 def _may_be_null(column: "sa.Column[Any]") -> bool:
-    """SQLite reports INTEGER PRIMARY KEY as nullable, although that is the row's number."""
+    """SQLite reports INTEGER PRIMARY KEY as nullable, although it is the row id."""
     alone = column.primary_key and len(column.table.primary_key.columns) == 1
     return bool(column.nullable) and not (alone and isinstance(column.type, sa.Integer))
 
@@ -285,6 +291,6 @@ def number_in(offset: SourceOffset) -> int:
 
 def wrong_offset(offset: SourceOffset) -> ConnectorError:
     return ConnectorError(
-        f"The offset {dict(offset)} is not one of this mode. Set the former {names.MODE}, or stop the connector and "
-        "reset its offsets."
+        f"The offset {dict(offset)} does not belong to this mode. Set the former {names.MODE}, or stop the connector "
+        "and reset its offsets."
     )

@@ -1,8 +1,8 @@
-"""A query of the user's as something to select from, and the types of its columns.
+"""A user's query as a selectable, and the types of its columns.
 
-The query is wrapped as a subselect, and conditions, order and limit stand outside of it. The JDBC source connector
-appends its WHERE to the text of the query instead. Wrapped, a query may have a WHERE, GROUP BY or UNION of its own,
-and cannot become a statement of another kind.
+The query is wrapped as a subquery; conditions, order and limit are outside of it. The JDBC source connector appends its
+WHERE to the text of the query instead. A wrapped query may have its own WHERE, GROUP BY or UNION, and cannot become
+another kind of statement.
 """
 
 from collections.abc import Sequence
@@ -33,33 +33,35 @@ _POSTGRESQL: Final[dict[int, type["sa.types.TypeEngine[Any]"]]] = {
     1082: sa.Date,
     **dict.fromkeys((1083, 1266), sa.Time),
 }
-"""By the object ids of types, which never change; those with parameters are in `_postgresql`."""
+"""By the types' object ids, which never change. Types with parameters are in `_postgresql`."""
 
 
 def reflect_query(database: Database, connection: Connection, query: str) -> sa.Subquery:
-    """The query with its columns. Reads no rows. Raises `ConnectorError` and `sqlalchemy.exc.SQLAlchemyError`."""
+    """Return the query with its columns. Reads no rows. Raises `ConnectorError` and
+    `sqlalchemy.exc.SQLAlchemyError`.
+    """
     if database.kind == "sqlite":
         columns = _from_view(connection, query)
     else:
         columns = _from_description(database, connection, query)
     found = [str(one.name) for one in columns]
     if twice := sorted({one for one in found if found.count(one) > 1}):
-        raise ConnectorError(f"{names.QUERY}: several columns are called {twice[0]}. Name them apart with AS.")
+        raise ConnectorError(f"{names.QUERY}: several columns are called {twice[0]}. Rename them with AS.")
     return _text(query).columns(*columns).subquery(_NAME)
 
 
 def _text(query: str) -> sa.TextClause:
-    """The line break ends a comment; colons are no parameters here."""
+    """The line break ends a comment; colons are not parameters here."""
     return sa.text(query.replace(":", "\\:") + "\n")
 
 
 def _from_view(connection: Connection, query: str) -> Columns:
-    """SQLite tells declared types of a view's columns, and none of a result's."""
+    """SQLite knows the declared types of a view's columns, but not those of a result."""
     escaped = _text(query).text
     found = _inspect(connection, "VIEW", escaped)
     if not any(isinstance(one["type"], sa.types.NullType) for one in found):
         return [sa.Column(one["name"], one["type"]) for one in found]
-    # A table has the types that CAST names, too.
+    # A table also has the types that CAST names.
     cast = _inspect(connection, "TABLE", f"SELECT * FROM (\n{escaped}) LIMIT 0")  # noqa: S608 - accepted as a view's
     return [
         sa.Column(one["name"], _of_cast(other["type"]) if isinstance(one["type"], sa.types.NullType) else one["type"])
@@ -68,7 +70,7 @@ def _from_view(connection: Connection, query: str) -> Columns:
 
 
 def _inspect(connection: Connection, kind: str, query: str) -> Sequence[ReflectedColumn]:
-    """The columns of a temporary view or table that has the query's."""
+    """Return the columns of a temporary view or table of the query."""
     connection.execute(sa.text(f"CREATE TEMP {kind} {_NAME} AS {query}"))
     try:
         return sa.inspect(connection).get_columns(_NAME, schema="temp")
@@ -77,26 +79,26 @@ def _inspect(connection: Connection, kind: str, query: str) -> Sequence[Reflecte
 
 
 def _of_cast(type: "sa.types.TypeEngine[Any]") -> "sa.types.TypeEngine[Any]":
-    """Exact for what CAST makes only; a NUMERIC may be anything."""
+    """Return the type if CAST guarantees it; a NUMERIC may be anything."""
     return sa.types.NullType() if isinstance(type, sa.Numeric) and not isinstance(type, sa.Float) else type
 
 
 def _from_description(database: Database, connection: Connection, query: str) -> Columns:
-    # The limit is a parameter: PostgreSQL takes several statements in one text only where there is none.
+    # The limit is a parameter: with parameters, PostgreSQL refuses several statements in one text.
     everything: sa.Select[Any] = (
         sa.select(sa.literal_column("*")).select_from(_text(query).columns().subquery(_NAME)).limit(0)
     )
     with connection.execute(everything) as result:
         cursor: Any = result.cursor
         if database.kind == "postgresql":
-            # Whether a column of a query may be null is not told.
+            # The description does not say whether a query's column may be null.
             return [sa.Column(one.name, _postgresql(one)) for one in cursor.description]
-        # Descriptions do not say whether numbers are unsigned, and texts binary.
+        # Descriptions do not say whether numbers are unsigned and strings binary.
         return [sa.Column(one.name, _mysql(one), nullable=not one.flags & 1) for one in cursor._result.fields]
 
 
 def _postgresql(column: Any) -> "sa.types.TypeEngine[Any]":
-    """column: as psycopg describes it."""
+    """column: psycopg's description."""
     if column.type_code == 1700:
         return sa.Numeric(column.precision, column.scale)
     if column.type_code in (1114, 1184):
@@ -105,13 +107,13 @@ def _postgresql(column: Any) -> "sa.types.TypeEngine[Any]":
 
 
 def _mysql(field: Any) -> "sa.types.TypeEngine[Any]":
-    """field: as the server describes it, read by PyMySQL."""
+    """field: the server's description, as PyMySQL reads it."""
     from pymysql.constants import FIELD_TYPE, FLAG
 
     code, unsigned = field.type_code, bool(field.flags & FLAG.UNSIGNED)
     binary = field.charsetnr == 63
     if code in (FIELD_TYPE.DECIMAL, FIELD_TYPE.NEWDECIMAL):
-        # The length of the widest text, with its sign and point.
+        # The length of the longest text, with sign and point.
         precision = field.length - (not unsigned) - bool(field.scale)
         return mysql.DECIMAL(precision, field.scale)
     integers = {

@@ -38,8 +38,9 @@ ZONE: Final = "db.timezone"
 NON_NULL: Final = "validate.non.null"
 
 TASK_TABLES: Final = "tables"
-"""In the configuration of a task: a JSON list of [schema, table]; the schema is null where the database has none. Not
-there where a query is read."""
+"""In a task's configuration: a JSON list of [schema, table], without which a query is read. The schema is null if the
+database has none.
+"""
 
 BULK: Final = "bulk"
 INCREMENTING_MODE: Final = "incrementing"
@@ -57,7 +58,7 @@ _READING: Final = "Reading"
 
 
 def check_zone(name: str, value: object) -> None:
-    """The name of a time zone."""
+    """Require the name of a time zone."""
     try:
         load_zone(str(value))
     except ValueError as error:
@@ -68,13 +69,13 @@ _LIMIT: Final = re.compile(r"\s*limit\s+([1-9][0-9]{0,8})[\s;]*", re.IGNORECASE)
 
 
 def check_suffix(name: str, value: object) -> None:
-    """LIMIT and a number."""
+    """Require LIMIT and a number."""
     if value is not None and not _LIMIT.fullmatch(str(value)):
         raise ConfigException.invalid(
             name,
             value,
-            "Only LIMIT with a number can be here: rows that OFFSET or SKIP LOCKED leave out would be missed, and "
-            "other clauses belong into a query",
+            "Only LIMIT with a number is allowed: rows that OFFSET or SKIP LOCKED skip would be missed, and other "
+            "clauses belong in a query",
         )
 
 
@@ -86,7 +87,7 @@ CONFIG_DEF: Final = (
         validator=NonEmpty(),
         importance=Importance.HIGH,
         group=_CONNECTION,
-        documentation="Where the database is: jdbc:postgresql://host:5432/db, or SQLAlchemy's postgresql://host/db, "
+        documentation="The database's URL: jdbc:postgresql://host:5432/db, or SQLAlchemy's postgresql://host/db, "
         "mysql://host/db, mariadb://host/db, sqlite:////path.",
         width=Width.LONG,
         display_name="Database",
@@ -123,9 +124,9 @@ CONFIG_DEF: Final = (
         ConfigType.STRING,
         None,
         group=_TABLES,
-        documentation="A SELECT that is read in place of tables, by one task, into the topic that topic.prefix names. "
-        "It is wrapped as a subselect, so it may join, filter and group; the columns of the mode must be in its "
-        "result, and rows with a null there are never read.",
+        documentation="A SELECT that is read instead of tables, by one task, into the topic that topic.prefix names. "
+        "It is wrapped as a subquery, so it may join, filter and group. Its result must contain the "
+        "columns of the mode; rows with a null in them are never read.",
         width=Width.LONG,
     )
     .define(
@@ -135,15 +136,15 @@ CONFIG_DEF: Final = (
         validator=check_suffix,
         importance=Importance.LOW,
         group=_TABLES,
-        documentation="LIMIT and a number, as JDBC source connectors have it: at most so many rows of one query, like "
-        "batch.max.rows, and in mode bulk, too.",
+        documentation="LIMIT and a number, as in JDBC source connectors: the maximum number of rows per query, like "
+        "batch.max.rows, but also in mode bulk.",
     )
     .define(
         PREFIX,
         ConfigType.STRING,
         importance=Importance.HIGH,
         group=_TABLES,
-        documentation="The topic of a table is this prefix and the table's name; that of a query is this alone.",
+        documentation="A table's topic is this prefix and the table's name; a query's topic is the prefix alone.",
         display_name="Topic prefix",
     )
     .define(
@@ -153,7 +154,7 @@ CONFIG_DEF: Final = (
         validator=Range(1000),
         importance=Importance.LOW,
         group=_TABLES,
-        documentation="Milliseconds between two looks for new tables.",
+        documentation="Milliseconds between two checks for new tables.",
     )
     .define(
         MODE,
@@ -162,22 +163,23 @@ CONFIG_DEF: Final = (
         importance=Importance.HIGH,
         group=_READING,
         documentation="Which rows are read. xmin (PostgreSQL): all that were inserted or updated, exactly, without a "
-        "column for it. timestamp+incrementing and timestamp: those whose time is later than the last. incrementing: "
-        "those with a larger number; rows of transactions that commit late are MISSED. bulk: all rows, each time.",
+        "column for it. timestamp+incrementing and timestamp: those with a later time than the last. "
+        "incrementing: those with a larger number; rows of transactions that commit late are MISSED. "
+        "bulk: all rows, each time.",
     )
     .define(
         INCREMENTING,
         ConfigType.STRING,
         None,
         group=_READING,
-        documentation="The column whose numbers only grow.",
+        documentation="The column with increasing numbers.",
     )
     .define(
         TIMESTAMP,
         ConfigType.STRING,
         None,
         group=_READING,
-        documentation="The column with the time of the last change of a row.",
+        documentation="The column with the time of a row's last change.",
     )
     .define(
         DELAY,
@@ -185,8 +187,9 @@ CONFIG_DEF: Final = (
         5000,
         validator=Range(0),
         group=_READING,
-        documentation="Rows with a time later than so many milliseconds ago are left for later: rows of transactions "
-        "that take longer from their time to their commit are missed. The JDBC source connector's default is 0.",
+        documentation="Rows with a time later than this many milliseconds ago are read later: rows of transactions "
+        "that take longer from their time to their commit are missed. The JDBC source connector's "
+        "default is 0.",
     )
     .define(
         INITIAL,
@@ -194,7 +197,7 @@ CONFIG_DEF: Final = (
         None,
         importance=Importance.LOW,
         group=_READING,
-        documentation="Begin with rows after this time, in milliseconds since 1970; -1: now. Default: with all rows.",
+        documentation="Start with rows after this time, in milliseconds since 1970; -1: now. Default: with all rows.",
     )
     .define(
         POLL_INTERVAL,
@@ -202,7 +205,7 @@ CONFIG_DEF: Final = (
         5000,
         validator=Range(10),
         group=_READING,
-        documentation="Milliseconds between two queries of a table that had nothing new.",
+        documentation="Milliseconds between two queries of a table without new rows.",
     )
     .define(
         BATCH_ROWS,
@@ -211,8 +214,8 @@ CONFIG_DEF: Final = (
         validator=Range(1),
         importance=Importance.LOW,
         group=_READING,
-        documentation="The most rows of one query: with transaction.boundary=poll, of one transaction. Rows with the "
-        "same time stay together in mode timestamp, however many they are.",
+        documentation="The maximum number of rows per query; with transaction.boundary=poll, a query is a "
+        "transaction. In mode timestamp, rows with the same time stay together, however many there are.",
     )
     .define(
         NUMERIC,
@@ -221,7 +224,7 @@ CONFIG_DEF: Final = (
         validator=OneOf(NONE, BEST_FIT),
         importance=Importance.LOW,
         group=_READING,
-        documentation="How NUMERIC columns are written: none as exact decimals; best_fit as integers or doubles where "
+        documentation="How NUMERIC columns are written: none as exact decimals; best_fit as integers or doubles if "
         "their precision allows.",
     )
     .define(
@@ -231,7 +234,7 @@ CONFIG_DEF: Final = (
         validator=check_zone,
         importance=Importance.LOW,
         group=_READING,
-        documentation="The time zone of columns that have none. One with daylight saving time repeats an hour each "
+        documentation="The time zone of columns without one. A zone with daylight saving time repeats an hour each "
         "year: rows of the second pass are missed in the modes with a time.",
     )
     .define(
@@ -240,17 +243,17 @@ CONFIG_DEF: Final = (
         True,
         importance=Importance.LOW,
         group=_READING,
-        documentation="Refuse columns for times and numbers that may be null: a row with a null there is never read.",
+        documentation="Refuse nullable columns for times and numbers: a row with a null there is never read.",
     )
 )
 
 
 def query_of(parsed: ParsedConfig) -> str | None:
-    """The query that a configuration sets, without a semicolon at its end."""
+    """Return the configured query without a semicolon at its end; None if there is none."""
     return re.sub(r"[\s;]+\Z", "", str(parsed.get(QUERY) or "")).strip() or None
 
 
 def limit_of(parsed: ParsedConfig) -> int | None:
-    """The most rows of one query that `query.suffix` allows."""
+    """Return the maximum of rows per query by `query.suffix`; None if it is not set."""
     found = _LIMIT.fullmatch(str(parsed.get(SUFFIX) or ""))
     return int(found[1]) if found else None

@@ -1,4 +1,4 @@
-"""The tables that a configuration selects, and how their source partitions are named."""
+"""The tables that a configuration selects, and their source partitions."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -17,7 +17,7 @@ QUERY_PARTITION: Final[Mapping[str, object]] = {"query": "query"}
 
 
 def list_tables(database: Database, connection: Connection, parsed: ParsedConfig) -> list[TableName]:
-    """The tables that are read, sorted."""
+    """Return the selected tables, sorted."""
     default = _schema(database, connection, parsed)
     wanted, unwanted = ({str(one) for one in parsed.strings(each)} for each in (names.TABLES, names.TABLES_EXCLUDE))
     return [
@@ -28,7 +28,7 @@ def list_tables(database: Database, connection: Connection, parsed: ParsedConfig
 
 
 def list_all_tables(database: Database, connection: Connection, parsed: ParsedConfig) -> list[TableName]:
-    """The tables of the schema, and of those that `table.whitelist` names, sorted."""
+    """Return the tables of the schema, and of the schemas in `table.whitelist`, sorted."""
     wanted = {str(one) for one in parsed.strings(names.TABLES)}
     schemas = {
         _schema(database, connection, parsed),
@@ -45,13 +45,13 @@ def _schema(database: Database, connection: Connection, parsed: ParsedConfig) ->
 
 
 def find_missing(found: Sequence[TableName], parsed: ParsedConfig) -> list[str]:
-    """Tables that the configuration names and that are not there."""
+    """Return tables that the configuration names and the database does not have."""
     known = {name for one in found for name in (one[1], f"{one[0]}.{one[1]}")}
     return sorted(str(one) for one in parsed.strings(names.TABLES) if one not in known)
 
 
 def partitions_of(database: Database, table: TableName) -> list[dict[str, object]]:
-    """The source partition of a table, and then the other names that the JDBC source connector may have given it."""
+    """Return the table's source partition, then the other partitions that the JDBC source connector may have used."""
     schema, name = table
     inner = f"{schema}.{name}" if schema else name
     full = f"{database.name}.{inner}" if database.kind == "postgresql" and database.name else inner
@@ -61,7 +61,7 @@ def partitions_of(database: Database, table: TableName) -> list[dict[str, object
 
 
 def reflect_table(connection: Connection, table: TableName) -> sa.Table:
-    """The table with its columns. Raises `sqlalchemy.exc.SQLAlchemyError`."""
+    """Return the table with its columns. Raises `sqlalchemy.exc.SQLAlchemyError`."""
     return sa.Table(table[1], sa.MetaData(), schema=table[0], autoload_with=connection, resolve_fks=False)
 
 

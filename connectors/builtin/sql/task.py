@@ -1,4 +1,4 @@
-"""Queries its tables, or its query, in turns, each from its committed offset on."""
+"""Queries its tables, or its query, in turn, each from its committed offset."""
 
 import json
 import logging
@@ -34,7 +34,7 @@ IDLE_SECONDS = 0.5
 
 
 class SqlSourceTask(SourceTask):
-    """A row is a struct with the table's columns. What a batch holds is read under one offset and committed with it."""
+    """A row is a struct with the table's columns. The rows of a batch are committed together with its offset."""
 
     version: ClassVar[str | None] = "1.0.0"
     _connection: Connection | None = None  # so that stop() can follow a failed start
@@ -60,7 +60,7 @@ class SqlSourceTask(SourceTask):
         except sa.exc.SQLAlchemyError as error:
             self._disconnect()
             raise RetriableError(f"{due.name} cannot be read: {explain(error)}.") from error
-        # Behind the others that are due, so that a long table holds up none.
+        # After the others that are due, so that a long table delays none.
         due.due = now if batch.more else now + self._interval
         return due.take(batch)
 
@@ -110,7 +110,7 @@ class SqlSourceTask(SourceTask):
 
 
 class _Reading:
-    """One table or query, and how far it was read."""
+    """One table or query, and its position."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class _Reading:
         partitions: Sequence[Mapping[str, object]],
         reader: OffsetReader,
     ) -> None:
-        """name: for people; partitions: the source partition, and then other names that it may have had."""
+        """name: for messages. partitions: the source partition, then other names that it may have had."""
         self.name = name
         self.mode = mode
         self.due = 0.0
@@ -135,7 +135,7 @@ class _Reading:
         logger.info("Reading %s from %s on", self.name, self.offset or "its beginning")
 
     def take(self, batch: Batch) -> Sequence[SourceRecord]:
-        """The batch as records."""
+        """Return the batch as records."""
         if not batch.rows:
             self.offset = batch.end or self.offset
             return [] if batch.end is None else [OffsetRecord(self._partition, batch.end)]

@@ -1,4 +1,4 @@
-"""Moments of columns with and without a time zone, and as the JDBC source connector keeps them in offsets."""
+"""Converts times of columns with and without a time zone to and from the JDBC source connector's offsets."""
 
 from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -9,7 +9,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def load_zone(name: str) -> tzinfo:
-    """Raises ValueError for a name that no time zone has."""
+    """Return the time zone. Raises ValueError for an unknown name."""
     if name.upper() == "UTC":
         return UTC
     try:
@@ -19,18 +19,20 @@ def load_zone(name: str) -> tzinfo:
 
 
 def to_offset(moment: datetime, zone: tzinfo) -> dict[str, object]:
-    """`{"timestamp": milliseconds, "timestamp_nanos": nanoseconds within the second}`. zone: of a naive moment."""
+    """Return `{"timestamp": milliseconds, "timestamp_nanos": nanoseconds within the second}`. zone: that of a naive
+    time.
+    """
     since = micros(moment if moment.tzinfo else moment.replace(tzinfo=zone))
     return {"timestamp": since // 1000, "timestamp_nanos": since % 1_000_000 * 1000}
 
 
 def of_offset(milliseconds: int, nanos: int, zone: tzinfo, *, naive: bool) -> datetime:
-    """The inverse; `naive`: for a column without a time zone."""
+    """Return the time of an offset. naive: for a column without a time zone."""
     seconds = milliseconds // 1000
     moment = _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)
     return moment.astimezone(zone).replace(tzinfo=None) if naive else moment
 
 
 def to_column(moment: datetime, zone: tzinfo, *, naive: bool) -> datetime:
-    """A moment with a time zone, as a column has it."""
+    """Convert an aware time to the form of a column. naive: for a column without a time zone."""
     return moment.astimezone(zone).replace(tzinfo=None) if naive else moment

@@ -1,1 +1,1 @@
-"""WebhookSource: records out of HTTP requests, answered once they are committed."""
+"""WebhookSource: records from HTTP requests, answered once they are committed."""

@@ -32,7 +32,7 @@ class WebhookSourceConnector(SourceConnector):
         category=Category.APPLICATIONS,
         guarantee=Guarantee.EXACTLY_ONCE_WITHIN_WINDOW,
         goes_back=False,
-        needs=("A sender that sends again what is not answered with 2xx, with an idempotency key.",),
+        needs=("A sender with an idempotency key that retries until it is answered with 2xx.",),
         sample={
             "tasks.max": "1",
             "topic": "events",
@@ -62,8 +62,8 @@ class WebhookSourceConnector(SourceConnector):
             errors[names.SECRET] = [f"{names.SIGNATURE}={signature} needs the secret that the sender signs with."]
         if signature == names.NONE and config.get(names.SECRET, "").strip():
             errors[names.SIGNATURE] = [
-                f"{names.SECRET} is set, and {names.SIGNATURE}=none checks nothing. Choose how requests are signed, or "
-                "remove the secret."
+                f"{names.SECRET} is set, but {names.SIGNATURE}=none checks nothing. Choose how requests are signed, "
+                "or remove the secret."
             ]
         boundary = transaction_boundary(config)
         if boundary != "poll":
@@ -74,19 +74,19 @@ class WebhookSourceConnector(SourceConnector):
         return errors
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
-        """With an idempotency key, within its window. Without one a request that is sent again is a second record."""
+        """Supported with an idempotency key, within its window. Without one, a repeated request is a second record."""
         keyed = config.get(names.KEY, "").strip()
         return ExactlyOnceSupport.SUPPORTED if keyed else ExactlyOnceSupport.UNSUPPORTED
 
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
     ) -> bool:
-        """Pages of keys may be deleted, which forgets the keys; what is written must have their form."""
+        """Accept the deletion of pages of keys, which forgets the keys; a new offset must have their form."""
         for partition, offset in offsets:
             number = partition.get(names.PAGE)
             is_page = isinstance(number, int) and not isinstance(number, bool) and dict(partition) == page_of(number)
             if dict(partition) != dict(HEAD) and not is_page:
-                raise ConnectorError(f"The partition {dict(partition)} is not WebhookSource's: see what GET shows.")
+                raise ConnectorError(f"The partition {dict(partition)} is not WebhookSource's. GET shows the form.")
             if offset is not None:
                 check_page(offset) if is_page else check_head(offset)
         return True

@@ -1,7 +1,8 @@
-"""What goes between a web process and the task that takes its requests: frames of a JSON header and a body.
+"""The protocol between a web process and the task that takes its requests: frames of a JSON header and a body.
 
-Both ends prove that they know the endpoint's secret before anything else is said: the web process must not believe
-whoever has taken over a dead task's port, and nobody else may bring requests. The secret itself never travels.
+Both ends prove that they know the endpoint's secret before they send anything else: a web process must not trust
+another process that took over a dead task's port, and only web processes may send requests. The secret itself is never
+sent.
 """
 
 import asyncio
@@ -17,26 +18,26 @@ import orjson
 HANDSHAKE_SECONDS: Final = 5.0
 MOST_GREETING: Final = 4096
 MOST_HEADER: Final = 128 * 1024
-"""Bytes; twice what a web process takes as the headers of a request, since JSON may be longer."""
+"""In bytes; twice the limit of a web process for the headers of a request, since JSON may be longer."""
 _SIZES: Final = struct.Struct(">II")
 _WEB, _TASK = b"web", b"task"
 
 
 class NotTrusted(Exception):
-    """The other end does not know the secret, or does not speak like this."""
+    """The other end does not know the secret, or does not follow the protocol."""
 
 
 Frame = tuple[dict[str, Any], bytes]
 
 
 def pack(header: Mapping[str, object], body: bytes = b"") -> bytes:
-    """The bytes of a frame."""
+    """Return the bytes of a frame."""
     text = orjson.dumps(header)
     return b"".join((_SIZES.pack(len(text), len(body)), text, body))
 
 
 async def read_frame(reader: asyncio.StreamReader, most_header: int, most_body: int) -> Frame:
-    """The next frame. Raises `NotTrusted` for one that is too long, `IncompleteReadError` at the end."""
+    """Read the next frame. Raises `NotTrusted` if it is too long, `IncompleteReadError` at the end."""
     length, body_length = _SIZES.unpack(await reader.readexactly(_SIZES.size))
     if length > most_header or body_length > most_body:
         raise NotTrusted("a frame is too long")
@@ -55,7 +56,9 @@ def _prove(secret: str, side: bytes, *nonces: str) -> str:
 async def greet_task(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, endpoint: str, secret: str
 ) -> dict[str, Any]:
-    """The web process's side; what the task says of itself. Raises `NotTrusted`, or what a broken connection does."""
+    """Authenticate as the web process. Returns the task's greeting. Raises `NotTrusted`, or errors of the
+    connection.
+    """
     nonce = secrets.token_hex(16)
     writer.write(pack({"endpoint": endpoint, "nonce": nonce}))
     answer, _ = await _read_greeting(reader)
@@ -69,10 +72,13 @@ async def greet_task(
 async def greet_web(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, endpoint: str, secret: str, told: Mapping[str, object]
 ) -> None:
-    """The task's side. Raises `NotTrusted`, or what a broken connection does."""
+    """Authenticate as the task. Raises `NotTrusted`, or errors of the connection.
+
+    told: the greeting's content.
+    """
     asked, _ = await _read_greeting(reader)
     if asked.get("endpoint") != endpoint:
-        raise NotTrusted("another endpoint was asked for")
+        raise NotTrusted("another endpoint was requested")
     theirs, nonce = str(asked.get("nonce", "")), secrets.token_hex(16)
     writer.write(pack({**told, "nonce": nonce, "proof": _prove(secret, _TASK, theirs, nonce)}))
     answer, _ = await _read_greeting(reader)
@@ -85,4 +91,4 @@ async def _read_greeting(reader: asyncio.StreamReader) -> Frame:
         try:
             return await read_frame(reader, MOST_GREETING, 0)
         except ValueError as error:
-            raise NotTrusted("a greeting is no JSON") from error
+            raise NotTrusted("a greeting is not JSON") from error

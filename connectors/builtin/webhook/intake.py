@@ -1,7 +1,7 @@
-"""The requests between their arrival and their answers: a bounded queue, and who waits for which commit.
+"""Requests from their arrival to their answers: a bounded queue, and the senders that wait for each commit.
 
-Requests arrive on the listener's thread. The task's thread takes them, and says when they are committed. One lock
-guards both, and the window of keys with them.
+Requests arrive on the listener's thread. The task's thread takes them, and reports when they are committed. One lock
+guards both, and the window of keys.
 """
 
 import threading
@@ -13,12 +13,12 @@ from typing import Final
 from ringfence.connectors.builtin.webhook.key_window import KeyWindow, Written
 
 AGAIN_SECONDS: Final = 1
-"""What Retry-After says."""
+"""The value of Retry-After."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the sender is told. `again`: seconds after which to send the request again, 0: never."""
+    """The answer to the sender. again: seconds after which to retry, 0: never."""
 
     status: int
     text: str
@@ -27,9 +27,9 @@ class Answer:
 
 ACCEPTED: Final = Answer(200, "accepted")
 DUPLICATE: Final = Answer(200, "duplicate")
-FULL: Final = Answer(503, "Too many requests wait for their commit. Send the request again.", AGAIN_SECONDS)
+FULL: Final = Answer(503, "Too many requests are waiting for their commit. Send the request again.", AGAIN_SECONDS)
 NO_ROOM: Final = Answer(503, "The window of idempotency keys is full. Send the request again later.", 60)
-STOPPED: Final = Answer(503, "The task stops before the request is committed. Send it again.", AGAIN_SECONDS)
+STOPPED: Final = Answer(503, "The task is stopping before the request is committed. Send it again.", AGAIN_SECONDS)
 TOO_LATE: Final = Answer(503, "The request is not committed yet. Send it again.", AGAIN_SECONDS)
 
 Tell = Callable[[Answer], None]
@@ -37,7 +37,7 @@ Tell = Callable[[Answer], None]
 
 @dataclass(eq=False, slots=True)
 class Ticket:
-    """One request that waits, with all who sent it. `key`, `digest`: "" and None without an idempotency key."""
+    """One waiting request, with all its senders. key, digest: "" and None without an idempotency key."""
 
     value: object
     headers: tuple[tuple[str, str], ...]
@@ -50,7 +50,9 @@ class Ticket:
 
 
 class Intake:
-    """One plugin instance's. Whoever waits hears exactly one answer; it is 2xx only for what is committed."""
+    """The intake of one plugin instance. Each waiting sender gets exactly one answer; 2xx only for what
+    is committed.
+    """
 
     def __init__(self, window: KeyWindow, *, most: int, most_bytes: int, most_keys: int) -> None:
         self._window = window
@@ -68,11 +70,13 @@ class Intake:
 
     @property
     def waiting(self) -> int:
-        """Requests that are not committed yet."""
+        """The number of requests that are not committed yet."""
         return self._count
 
     def offer(self, ticket: Ticket, tell: Tell, now_ms: int) -> Answer | Ticket:
-        """An answer at once, or the ticket that `tell` now waits for: another one's, where the key waits already."""
+        """Return an immediate answer, or the ticket that `tell` waits for: an earlier one if its key is already
+        waiting.
+        """
         with self._lock:
             if self._closed:
                 return STOPPED
@@ -101,7 +105,7 @@ class Intake:
             return ticket
 
     def withdraw(self, ticket: Ticket, tell: Tell) -> None:
-        """Nobody waits with `tell` any more. A request that nobody waits for, and that was not taken, is dropped."""
+        """Stop waiting with `tell`. A request without waiting senders that was not taken yet is dropped."""
         with self._lock:
             if tell in ticket.waiting:
                 ticket.waiting.remove(tell)
@@ -110,7 +114,7 @@ class Intake:
                 self._release(ticket)
 
     def take(self, most: int, seconds: float) -> list[Ticket]:
-        """The next requests, in the order of their arrival; none after `seconds`."""
+        """Return the next requests, in the order of arrival; none after `seconds`."""
         with self._lock:
             if not self._queue:
                 self._arrived.wait(seconds)
@@ -121,7 +125,7 @@ class Intake:
             return taken
 
     def write_keys(self, tickets: list[Ticket], now_ms: int) -> tuple[list[Written], Mapping[str, object]]:
-        """The offsets for these requests' keys and for pages that the window has passed, and the head behind them."""
+        """Return the offsets for these requests' keys and for expired pages, and the head after them."""
         with self._lock:
             self._window.forget(now_ms)
             written = self._window.expire(now_ms)
@@ -129,13 +133,13 @@ class Intake:
             return written, self._window.head
 
     def commit(self) -> list[tuple[Tell, Answer]]:
-        """All that was taken is in Kafka: what to tell whom."""
+        """Record that all taken requests are committed. Returns the answers to send."""
         with self._lock:
             self._window.commit()
             return self._answer_taken(ACCEPTED)
 
     def close(self) -> list[tuple[Tell, Answer]]:
-        """What was not committed so far never is by this instance: what to tell whom."""
+        """Record that this instance commits nothing more. Returns the answers to send."""
         with self._lock:
             self._closed = True
             self._taken += self._queue
@@ -146,7 +150,7 @@ class Intake:
         told = []
         for ticket in self._taken:
             self._release(ticket)
-            # The first one made the record; the others sent its key again in the meantime.
+            # The first sender made the record; the others sent the same key while it waited.
             told += [
                 (tell, DUPLICATE if number and answer is ACCEPTED else answer)
                 for number, tell in enumerate(ticket.waiting)

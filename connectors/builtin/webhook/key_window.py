@@ -1,9 +1,9 @@
-"""The idempotency keys of the window: which were delivered, and the source offsets that say so. Pure.
+"""The window of idempotency keys: which were delivered, and the source offsets that record them. Pure.
 
-Keys are kept as digests in pages of some hundred. The newest page is written with each transaction until it is full; a
-page is deleted once the window has passed its newest key. One more offset says which pages there are, since source
-partitions cannot be listed. Pages and records are in the same transaction, so a key is known if and only if its record
-is in Kafka.
+Keys are stored as digests in pages of some hundred. The newest page is written with each transaction until it is full;
+a page is deleted once the window has passed its newest key. One more offset lists the pages, since source partitions
+cannot be listed. Pages and records are in the same transaction, so a key is known if and only if its record is in
+Kafka.
 """
 
 import base64
@@ -17,7 +17,7 @@ from ringfence.connectors.builtin.webhook.settings import FIRST, HOOK, KEYS, NEX
 
 PAGE_KEYS: Final = 256
 _AT_ONCE: Final = 100
-"""Pages that one transaction deletes at most."""
+"""The maximum number of pages that one transaction deletes."""
 _READ: Final = 1000
 
 HEAD: Final[Mapping[str, object]] = {HOOK: KEYS}
@@ -26,26 +26,26 @@ Written = tuple[Mapping[str, object], SourceOffset | None]
 
 
 def page_of(number: int) -> dict[str, object]:
-    """The source partition of a page."""
+    """Return the source partition of a page."""
     return {HOOK: KEYS, PAGE: number}
 
 
 def digest_of(key: str) -> bytes:
-    """What is kept of a key: 16 bytes, however long it is."""
+    """Return a key's digest: 16 bytes."""
     return hashlib.blake2b(key.encode(), digest_size=16).digest()
 
 
 class KeyWindow:
-    """Not shared between threads without a lock. `knows` speaks of what is committed, `write` goes ahead of it."""
+    """Not thread-safe. `knows` answers for what is committed; `write` is ahead of it."""
 
     def __init__(self, window_ms: int) -> None:
         self._window_ms = window_ms
         self._known: dict[bytes, int] = {}
-        """When each key arrived, in the order of the first commits."""
+        """The arrival time of each key, in the order of the first commits."""
         self._uncommitted: dict[bytes, int] = {}
         self._page: dict[bytes, int] = {}
         self._next = 0
-        """The number of the page that `_page` is going to be."""
+        """The number that `_page` will get."""
         self._full: deque[tuple[int, int]] = deque()
         """Number and newest arrival of each older page."""
 
@@ -54,12 +54,12 @@ class KeyWindow:
 
     @property
     def head(self) -> dict[str, object]:
-        """The source offset that says which pages there are."""
+        """The source offset that lists the pages."""
         first = self._full[0][0] if self._full else self._next
         return {FIRST: first, NEXT: self._next + bool(self._page)}
 
     def load(self, reader: OffsetReader) -> None:
-        """What is committed. Raises `ConnectorError` for offsets that are not WebhookSource's."""
+        """Load what is committed. Raises `ConnectorError` for offsets that are not WebhookSource's."""
         head = reader.offset(HEAD)
         if not head:
             return
@@ -77,7 +77,7 @@ class KeyWindow:
         return at is not None and now_ms - at < self._window_ms
 
     def write(self, digests: Sequence[bytes], now_ms: int) -> list[Written]:
-        """Offsets for keys whose records are about to be written: the pages that change. `head` is then another."""
+        """Return the offsets for keys whose records are about to be written: the pages that change. Changes `head`."""
         written: list[Written] = []
         self._page = {digest: at for digest, at in self._page.items() if now_ms - at < self._window_ms}
         for begin, end in self._split(len(digests)):
@@ -91,7 +91,7 @@ class KeyWindow:
         return written
 
     def _split(self, count: int) -> list[tuple[int, int]]:
-        """Which of so many keys go to the open page and to the ones after it."""
+        """Distribute `count` keys to the open page and the pages after it. Returns page numbers and counts."""
         found, begin, room = [], 0, PAGE_KEYS - len(self._page)
         while begin < count:
             found.append((begin, min(begin + room, count)))
@@ -99,21 +99,21 @@ class KeyWindow:
         return found
 
     def expire(self, now_ms: int) -> list[Written]:
-        """Offsets that delete the oldest pages, of which no key is in the window any more."""
+        """Return offsets that delete the oldest pages, whose keys have all left the window."""
         passed: list[Written] = []
         while self._full and now_ms - self._full[0][1] >= self._window_ms and len(passed) < _AT_ONCE:
             passed.append((page_of(self._full.popleft()[0]), None))
         return passed
 
     def commit(self) -> None:
-        """All that was written is in Kafka."""
+        """Record that everything written is committed."""
         for digest in self._uncommitted:
-            self._known.pop(digest, None)  # one that comes again behind the window is a new one
+            self._known.pop(digest, None)  # a key that was repeated after the window is a new one
         self._known.update(self._uncommitted)
         self._uncommitted.clear()
 
     def forget(self, now_ms: int) -> None:
-        """Free the memory of keys that the window has passed."""
+        """Free the memory of keys that have left the window."""
         passed = []
         for digest, at in self._known.items():
             if now_ms - at < self._window_ms:
@@ -128,7 +128,7 @@ def _encode(page: Mapping[bytes, int]) -> dict[str, int]:
 
 
 def check_head(offset: SourceOffset) -> tuple[int, int]:
-    """The first page and the one behind the last. Raises `ConnectorError`."""
+    """Return the number of the first page, and the one after the last. Raises `ConnectorError`."""
     first, after = offset.get(FIRST), offset.get(NEXT)
     if _is_number(first) and _is_number(after) and first <= after:
         return first, after
@@ -139,7 +139,7 @@ def check_head(offset: SourceOffset) -> tuple[int, int]:
 
 
 def check_page(offset: SourceOffset) -> dict[bytes, int]:
-    """The keys of a page. Raises `ConnectorError`."""
+    """Return the keys of a page. Raises `ConnectorError`."""
     keys = offset.get(KEYS)
     try:
         if isinstance(keys, Mapping) and all(_is_number(at) for at in keys.values()):

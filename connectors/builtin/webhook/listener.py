@@ -1,4 +1,4 @@
-"""The task's door: takes requests from web processes over TCP, and gives the answers back. A thread of its own."""
+"""The task's listener: takes requests from web processes over TCP, and sends the answers. Runs on its own thread."""
 
 import asyncio
 import logging
@@ -17,11 +17,13 @@ logger = logging.getLogger(__name__)
 _START_SECONDS: Final = 10.0
 _LAST_SECONDS: Final = 0.5
 _MOST_WRITING: Final = 8 * 1024 * 1024
-"""Bytes of answers that a web process leaves unread before its connection is closed."""
+"""The maximum of unread bytes of answers, after which a web process's connection is closed."""
 
 
 class Listener:
-    """Listens from `start` to `stop`. `id` and `secret` are this listener's own, as its port may be another's later."""
+    """Listens from `start` to `stop`. `id` and `secret` are unique to this listener, since its port may be reused
+    later.
+    """
 
     def __init__(self, receiver: Receiver, intake: Intake, timeout_s: float) -> None:
         self.id = secrets.token_hex(8)
@@ -39,7 +41,7 @@ class Listener:
         self._host = ""
 
     def start(self, host: str) -> None:
-        """Raises `OSError` where it cannot listen there."""
+        """Raises `OSError` if it cannot listen there."""
         self._host = host
         self._thread.start()
         self._ready.wait(_START_SECONDS)
@@ -47,13 +49,13 @@ class Listener:
             raise self._error
 
     def tell(self, answers: Iterable[tuple[Tell, Answer]]) -> None:
-        """Give answers, from any thread."""
+        """Send answers, from any thread."""
         known = list(answers)
         if known and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(_tell_all, known)
 
     def stop(self) -> None:
-        """The answers that were told before go out."""
+        """Send the answers given so far, then stop."""
         if self._thread.is_alive() and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._end)
             self._thread.join(_START_SECONDS)
@@ -103,13 +105,13 @@ class Listener:
                 "A connection to the webhook's listener was refused: %s", str(error) or "no greeting in time"
             )
         except (asyncio.IncompleteReadError, OSError):
-            pass  # the web process has gone; its requests are committed all the same
+            pass  # the web process is gone; its requests are committed anyway
         finally:
             self._connections.discard(writer)
             writer.close()
 
     def _receive(self, writer: asyncio.StreamWriter, header: dict[str, Any], body: bytes) -> None:
-        """Take one request; its answer goes out now, after the commit, or when its time is over."""
+        """Take one request. It is answered now, after the commit, or after its timeout."""
         number = header["id"]
         timer: asyncio.TimerHandle | None = None
 

@@ -1,4 +1,4 @@
-"""From an HTTP request to a ticket: size, signature, idempotency key, body. Pure, but for the intake it ends in."""
+"""Turns an HTTP request into a ticket: size, signature, idempotency key, body. Pure, except for the intake."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -17,7 +17,7 @@ _I64: Final = 1 << 63
 
 
 class Refused(Exception):
-    """The request is not taken: the answer says why."""
+    """The request is refused, with this answer."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -25,7 +25,7 @@ class Refused(Exception):
 
 
 class Receiver:
-    """One configuration's rules."""
+    """The rules of one configuration."""
 
     def __init__(self, config: ParsedConfig) -> None:
         secrets = [config.get(name) for name in (names.SECRET, names.SECRET_BEFORE)]
@@ -48,7 +48,7 @@ class Receiver:
     def receive(
         self, headers: Sequence[Sequence[str]], body: bytes, intake: Intake, tell: Tell, now_ms: int
     ) -> Answer | Ticket:
-        """An answer at once, or the ticket that `tell` waits for."""
+        """Return an immediate answer, or the ticket that `tell` waits for."""
         try:
             ticket = self.read(headers, body, now_ms)
         except Refused as refused:
@@ -56,10 +56,10 @@ class Receiver:
         return intake.offer(ticket, tell, now_ms)
 
     def read(self, headers: Sequence[Sequence[str]], body: bytes, now_ms: int, *, signed: bool = True) -> Ticket:
-        """Raises `Refused`. `signed`: the signature is checked, before anything else is made of the body."""
+        """Validate a request. Raises `Refused`. signed: check the signature, before the body is parsed."""
         by_name = {name.lower(): value for name, value in reversed([*headers])}
         if len(body) > self.most_body:
-            raise Refused(413, f"A body of more than {self.most_body:,} bytes is not read.")
+            raise Refused(413, f"The body is larger than {self.most_body:,} bytes.")
         if signed and (why := self._check(by_name, body, now_ms)):
             raise Refused(401, why)
         value = self._value(body)
@@ -97,7 +97,7 @@ class Receiver:
 
 
 def _parse(body: bytes) -> object:
-    """JSON that every converter can write again: a sender must not be able to fail the task."""
+    """Parse JSON that every converter can write: a sender must not be able to fail the task."""
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -125,7 +125,7 @@ def _is_plain(value: object) -> bool:
 
 
 def follow(value: object, pointer: str) -> object:
-    """What a JSON pointer (RFC 6901) names; None where there is nothing."""
+    """Return what a JSON pointer (RFC 6901) refers to; None if it refers to nothing."""
     for part in pointer.split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")
         if isinstance(value, dict):

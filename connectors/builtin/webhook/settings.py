@@ -32,7 +32,7 @@ QUEUE_BYTES: Final = "queue.max.bytes"
 RESPONSE_TIMEOUT: Final = "response.timeout.ms"
 PREVIEW_BODY: Final = "preview.body"
 PREVIEW: Final = "webhook.preview"
-"""In a task's configuration: it shows an example, and listens nowhere."""
+"""In a task's configuration: show an example, and do not listen."""
 
 NONE, GITHUB, STRIPE, HMAC, BEARER = "none", "github", "stripe", "hmac", "bearer"
 SIGNATURES: Final = (GITHUB, STRIPE, HMAC, BEARER, NONE)
@@ -94,7 +94,7 @@ CONFIG_DEF: Final = (
         HEADERS,
         ConfigType.LIST,
         "",
-        documentation="HTTP headers to keep as headers of the record, by name, with commas between them.",
+        documentation="HTTP headers to keep as headers of the record: comma-separated names.",
         display_name="HTTP headers",
     )
     .define(
@@ -103,9 +103,9 @@ CONFIG_DEF: Final = (
         validator=OneOf(*SIGNATURES),
         recommender=Choices(*SIGNATURES),
         importance=Importance.HIGH,
-        documentation="How a sender proves who it is. github: X-Hub-Signature-256. stripe: Stripe-Signature. hmac: "
-        "HMAC-SHA256 of the body, in hexadecimal. bearer: the secret itself, in Authorization. none: anybody who "
-        "reaches the web process may write to the topic.",
+        documentation="How a sender authenticates. github: X-Hub-Signature-256. stripe: Stripe-Signature. hmac: "
+        "HMAC-SHA256 of the body, in hexadecimal. bearer: the secret itself, in Authorization. none: "
+        "anybody who reaches the web process may write to the topic.",
         group=_SIGNED,
         width=Width.SHORT,
         display_name="Signature",
@@ -115,7 +115,7 @@ CONFIG_DEF: Final = (
         ConfigType.PASSWORD,
         None,
         importance=Importance.HIGH,
-        documentation="The secret that the sender signs with. Not for signature=none.",
+        documentation="The secret that the sender signs with. Not used with signature=none.",
         group=_SIGNED,
         display_name="Secret",
     )
@@ -124,7 +124,7 @@ CONFIG_DEF: Final = (
         ConfigType.PASSWORD,
         None,
         importance=Importance.LOW,
-        documentation="A second secret that is accepted too, while you change the secret at the sender.",
+        documentation="A second accepted secret, while you change the secret at the sender.",
         group=_SIGNED,
         display_name="Previous secret",
     )
@@ -134,7 +134,7 @@ CONFIG_DEF: Final = (
         "X-Signature",
         validator=NonEmpty(),
         importance=Importance.LOW,
-        documentation="With signature=hmac: the header that holds the signature. A leading sha256= is allowed.",
+        documentation="With signature=hmac: the header with the signature. A leading sha256= is allowed.",
         group=_SIGNED,
         display_name="Signature header",
     )
@@ -144,7 +144,7 @@ CONFIG_DEF: Final = (
         300_000,
         validator=Range(1000, 86_400_000),
         importance=Importance.LOW,
-        documentation="With signature=stripe: how far the signed time may be from now.",
+        documentation="With signature=stripe: the maximum difference between the signed time and now.",
         group=_SIGNED,
         width=Width.SHORT,
         display_name="Tolerance (ms)",
@@ -155,9 +155,9 @@ CONFIG_DEF: Final = (
         "",
         validator=KeyPlace(),
         importance=Importance.HIGH,
-        documentation="Where a request carries its idempotency key: header:Idempotency-Key, header:X-GitHub-Delivery "
-        "or body:/id. Each key is delivered exactly once within the window, however often it is sent. Without a key "
-        "delivery is at least once: a request that is sent again is a second record.",
+        documentation="Where a request has its idempotency key: header:Idempotency-Key, header:X-GitHub-Delivery or "
+        "body:/id. Each key is delivered exactly once within the window, however often it is sent. "
+        "Without a key, delivery is at least once: a repeated request is a second record.",
         group=_ONCE,
         display_name="Idempotency key",
     )
@@ -167,8 +167,8 @@ CONFIG_DEF: Final = (
         86_400_000,
         validator=Range(1000, 30 * 86_400_000),
         importance=Importance.MEDIUM,
-        documentation="For how long a key is remembered. A request that is sent again later than this is a new record. "
-        "Choose more than the time for which the sender tries again.",
+        documentation="How long a key is remembered. A request that is repeated later is a new record. Choose more "
+        "than the time for which the sender retries.",
         group=_ONCE,
         width=Width.SHORT,
         display_name="Window (ms)",
@@ -179,8 +179,8 @@ CONFIG_DEF: Final = (
         1_000_000,
         validator=Range(1, 5_000_000),
         importance=Importance.LOW,
-        documentation="How many keys are remembered at most, about 150 bytes of memory each. Requests beyond it are "
-        "answered with 503 until older keys leave the window: no key is forgotten early.",
+        documentation="The maximum number of remembered keys, with about 150 bytes of memory each. Further requests "
+        "are answered with 503 until older keys leave the window: no key is forgotten early.",
         group=_ONCE,
         width=Width.SHORT,
         display_name="Keys",
@@ -191,7 +191,7 @@ CONFIG_DEF: Final = (
         524_288,
         validator=Range(1, 4 * 1024 * 1024),
         importance=Importance.LOW,
-        documentation="A larger body is refused with 413. Keep it below the topic's max.message.bytes.",
+        documentation="Larger bodies are refused with 413. Keep it below the topic's max.message.bytes.",
         group=_LIMITS,
         width=Width.SHORT,
         display_name="Body (bytes)",
@@ -202,7 +202,10 @@ CONFIG_DEF: Final = (
         1000,
         validator=Range(1, 100_000),
         importance=Importance.LOW,
-        documentation="How many requests wait for their commit at most. More are answered with 503 and Retry-After.",
+        documentation=(
+            "The maximum number of requests that wait for their commit. Further ones are answered with 503 and "
+            "Retry-After."
+        ),
         group=_LIMITS,
         width=Width.SHORT,
         display_name="Queue",
@@ -213,7 +216,7 @@ CONFIG_DEF: Final = (
         32 * 1024 * 1024,
         validator=Range(1, 1024 * 1024 * 1024),
         importance=Importance.LOW,
-        documentation="The same for the bytes of their bodies.",
+        documentation="The maximum number of bytes in the bodies of waiting requests.",
         group=_LIMITS,
         width=Width.SHORT,
         display_name="Queue (bytes)",
@@ -224,8 +227,8 @@ CONFIG_DEF: Final = (
         500,
         validator=Range(1, 10_000),
         importance=Importance.LOW,
-        documentation="How many requests share a transaction at most. Those that arrive during a commit share the "
-        "next.",
+        documentation="The maximum number of requests per transaction. Those that arrive during a commit share the "
+        "next one.",
         group=_LIMITS,
         width=Width.SHORT,
         display_name="Batch",
@@ -236,8 +239,8 @@ CONFIG_DEF: Final = (
         10_000,
         validator=Range(100, 30_000),
         importance=Importance.LOW,
-        documentation="A request that is not committed by then is answered with 503. It may be committed later; with "
-        "an idempotency key, sending it again is safe.",
+        documentation="A request that is not committed within this time is answered with 503. It may still be "
+        "committed later; with an idempotency key, sending it again is safe.",
         group=_LIMITS,
         width=Width.SHORT,
         display_name="Response timeout (ms)",
@@ -247,7 +250,7 @@ CONFIG_DEF: Final = (
         ConfigType.STRING,
         '{"id": "1", "message": "an example"}',
         importance=Importance.LOW,
-        documentation="A body as the sender makes it, for the preview only: a preview cannot receive requests.",
+        documentation="A sample body, used only by the preview, which cannot receive requests.",
         display_name="Example for the preview",
     )
 )

@@ -1,6 +1,6 @@
-"""Who sends a request: signatures as GitHub and Stripe make them, plain HMAC and bearer tokens. Pure.
+"""Authentication of senders: signatures of GitHub and Stripe, plain HMAC and bearer tokens. Pure.
 
-Every comparison takes the same time whatever differs, and no message holds a secret or a signature.
+Every comparison takes constant time, and no message contains a secret or a signature.
 """
 
 import hashlib
@@ -11,15 +11,15 @@ from typing import Final
 from ringfence.connectors.builtin.webhook import settings as names
 
 Headers = Mapping[str, str]
-"""By lower-case name."""
+"""HTTP headers by lower-case name."""
 Check = Callable[[Headers, bytes, int], str]
-"""Headers, body, now in ms: why the sender is not believed, "" where it is."""
+"""Takes headers, body, and the time in ms. Returns why the sender is refused, "" if it is not."""
 
 _WRONG: Final = "The signature does not match: check the secret at the sender and in the connector."
 
 
 def _same(secrets: Sequence[bytes], message: bytes, given: Sequence[str]) -> bool:
-    """Whether one of the secrets makes one of the signatures. All are compared."""
+    """Return whether one of the secrets yields one of the signatures. All are compared."""
     found = False
     for secret in secrets:
         expected = hmac.new(secret, message, hashlib.sha256).hexdigest().encode()
@@ -50,7 +50,7 @@ def _check_stripe(secrets: Sequence[bytes], tolerance_ms: int) -> Check:
         if not _same(secrets, times[0].encode() + b"." + body, given):
             return _WRONG
         if abs(now_ms - int(times[0]) * 1000) > tolerance_ms:
-            return f"The signed time is further from now than {names.TOLERANCE}={tolerance_ms}: check the clocks."
+            return f"The signed time differs from now by more than {names.TOLERANCE}={tolerance_ms}: check the clocks."
         return ""
 
     return check
@@ -62,13 +62,17 @@ def _check_bearer(secrets: Sequence[bytes]) -> Check:
         given, found = token.strip().encode(), False
         for secret in secrets:
             found |= hmac.compare_digest(secret, given)
-        return "" if found and scheme.lower() == "bearer" else "The header Authorization has not the expected token."
+        return (
+            ""
+            if found and scheme.lower() == "bearer"
+            else ("The header Authorization does not contain the expected token.")
+        )
 
     return check
 
 
 def signature_check(kind: str, secrets: Sequence[str], header: str, tolerance_ms: int) -> Check:
-    """The check that a configuration asks for."""
+    """Return the check that the configuration selects."""
     known = [secret.encode() for secret in secrets if secret]
     if kind == names.NONE:
         return lambda _headers, _body, _now_ms: ""

@@ -18,16 +18,16 @@ logger = logging.getLogger(__name__)
 
 _IDLE_SECONDS = 0.25
 _REST_SECONDS = 0.008
-"""Between two transactions, in which requests gather. The broker still writes the markers of the one before, and a
-transaction that begins too early is refused (CONCURRENT_TRANSACTIONS): librdkafka then waits for 20 ms.
+"""Seconds between two transactions, in which requests gather. While the broker still writes the markers of the previous
+transaction, a new one is refused (CONCURRENT_TRANSACTIONS), and librdkafka waits for 20 ms.
 """
 
 
 class WebhookSourceTask(SourceTask):
-    """One request, one record. An answer of 2xx is given in `commit` alone, or for a key that was committed before.
+    """One request is one record. An answer of 2xx is given only in `commit`, or for a key that was committed before.
 
     So an attempt that was superseded, or whose transaction is aborted, never answers with 2xx for what it has taken:
-    its senders hear 503, or nothing, and send again.
+    its senders get 503, or no answer, and send again.
     """
 
     version: ClassVar[str | None] = "1.0.0"
@@ -71,7 +71,7 @@ class WebhookSourceTask(SourceTask):
         self.context.announce_endpoint(
             Endpoint(self._listener.id, advertised, self._listener.port, self._listener.secret)
         )
-        logger.info("Web processes bring requests to %s:%d", advertised, self._listener.port)
+        logger.info("Web processes send requests to %s:%d", advertised, self._listener.port)
 
     def _measure(self) -> None:
         metrics = self.context.metrics
@@ -108,13 +108,13 @@ class WebhookSourceTask(SourceTask):
         )  # fmt: skip
 
     def commit(self) -> None:
-        """Now, and not before, senders may hear that their requests were taken."""
+        """Answer the senders: only now are their requests committed."""
         if self._intake is not None and self._listener is not None:
             self._rested = time.monotonic() + _REST_SECONDS
             self._listener.tell(self._intake.commit())
 
     def stop(self) -> None:
-        """Whoever still waits is told to send again: nothing that was not committed is committed by this instance."""
+        """Answer waiting senders with 503: this instance commits nothing more."""
         if self._intake is not None and self._listener is not None:
             self._listener.tell(self._intake.close())
         if self._listener is not None:

@@ -1,4 +1,4 @@
-"""Arrow's types as Kafka Connect's schemas. Imported where pyarrow is there only."""
+"""Converts Arrow's types to Kafka Connect's schemas. Import it only if pyarrow is installed."""
 
 from collections.abc import Callable
 from typing import Final
@@ -38,11 +38,11 @@ _FINER: Final = {
     "us": "io.debezium.time.Micro",
     "ns": "io.debezium.time.Nano",
 }
-"""Kafka Connect's own times have milliseconds. Debezium's names say what a finer number counts."""
+"""Kafka Connect's own time types count milliseconds. For finer units, Debezium's schema names are used."""
 
 
 def to_connect(arrow: pa.DataType, name: str) -> tuple[Schema, Convert]:
-    """The schema of a column, which may be null, and how its values are made. Raises `FormatError`."""
+    """Return a column's schema, which is optional, and a function that converts its values. Raises `FormatError`."""
     schema = _schema(arrow, name)
     optional = schema.but(optional=True)
     if pa.types.is_nested(arrow):
@@ -70,7 +70,7 @@ def _schema(arrow: pa.DataType, name: str) -> Schema:
         return connect.mapping(_schema(arrow.key_type, name), _optional(arrow.item_type, name))
     if types.is_struct(arrow):
         return connect.struct({field.name: _optional(field.type, f"{name}.{field.name}") for field in arrow})
-    raise FormatError(f"its column {name} has the type {arrow}, which Kafka Connect's records cannot hold")
+    raise FormatError(f"its column {name} has the type {arrow}, which Kafka Connect's records do not support")
 
 
 def _optional(arrow: pa.DataType, name: str) -> Schema:
@@ -84,9 +84,9 @@ def _moment(unit: str, coarse: Schema, name: str) -> Schema:
 
 
 def _plain(column: pa.Array) -> list[object]:
-    """Python's values; finer times than milliseconds are whole numbers."""
+    """Return Python values. Times finer than milliseconds become integers."""
     whole = _whole(column)
-    # Maps are in nested types only, and to ask for them costs thirty times as much, in columns without any, too.
+    # Only nested types contain maps. Asking for maps makes any column thirty times as slow.
     return list(whole.to_pylist(maps_as_pydicts="strict") if pa.types.is_nested(whole.type) else whole.to_pylist())
 
 
@@ -96,7 +96,7 @@ def _whole(column: pa.Array) -> pa.Array:
 
 
 def _storage_type(arrow: pa.DataType) -> pa.DataType:
-    """The same type with whole numbers for finer times, at any depth."""
+    """Return the same type with integers for finer times, at any depth."""
     types = pa.types
     if (types.is_timestamp(arrow) or types.is_time(arrow)) and arrow.unit in _FINER:
         return pa.int64()

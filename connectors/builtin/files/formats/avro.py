@@ -1,4 +1,4 @@
-"""Avro object container files: records with the schema that stands in the file."""
+"""Avro object container files: records with the schema in the file."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO, ClassVar
@@ -52,4 +52,4 @@ class AvroReader(FormatReader):
                 skip = 0
                 yield from map(value_of, records)
         except (ValueError, EOFError) as error:
-            raise FormatError(f"it cannot be read as Avro behind record {self._row}: {error}") from error
+            raise FormatError(f"it cannot be read as Avro after record {self._row}: {error}") from error

@@ -1,4 +1,4 @@
-"""Avro's schemas as Kafka Connect's, and the values that fastavro reads as its values."""
+"""Converts Avro's schemas to Kafka Connect's, and fastavro's values to Kafka Connect's."""
 
 from collections.abc import Callable, Mapping
 from datetime import time
@@ -35,22 +35,24 @@ _MICROS: Final = {
 
 
 def to_connect(avro: Any) -> tuple[Schema, Callable[[Any], Struct]]:
-    """The schema of a file's records, and how a record is made of what fastavro read. Raises `FormatError`."""
+    """Return the schema of a file's records, and a function that converts a record from fastavro. Raises
+    `FormatError`.
+    """
     if not isinstance(avro, dict) or avro.get("type") != "record":
         raise FormatError("its schema is not a record")
     schema, value_of = _Schemas().read(avro)
-    assert value_of is not None  # of a record
+    assert value_of is not None  # always set for a record
     return schema, value_of
 
 
 class _Schemas:
-    """Of one file. Named types are known once they were read."""
+    """The schemas of one file. A named type is known after its definition."""
 
     def __init__(self) -> None:
         self._named: dict[str, tuple[Schema, ValueOf | None]] = {}
 
     def read(self, avro: Any) -> tuple[Schema, ValueOf | None]:
-        """The schema, and how to make its values; None where they are fastavro's already."""
+        """Return the schema, and the function that converts its values; None if fastavro's values fit as they are."""
         if isinstance(avro, list):
             return self._union(avro)
         if isinstance(avro, str):
@@ -58,7 +60,7 @@ class _Schemas:
                 return _PLAIN[avro], None
             if avro in self._named:
                 return self._named[avro]
-            raise FormatError(f"its schema holds {avro} in itself, which Kafka Connect's schemas cannot")
+            raise FormatError(f"its schema contains itself ({avro}), which Kafka Connect's schemas cannot")
         kind = avro["type"]
         if isinstance(kind, dict | list):
             return self.read(kind)
@@ -98,17 +100,17 @@ class _Schemas:
         return schema, make
 
     def _union(self, avro: list[Any]) -> tuple[Schema, ValueOf | None]:
-        """Null and one other type: an optional value. Kafka Connect's schemas have no other unions."""
+        """Convert a union of null and one other type to an optional schema. Kafka Connect has no other unions."""
         others = [each for each in avro if each != "null"]
         if not others or len(others) > 1:
-            raise FormatError("its schema has a union of several types, which Kafka Connect's schemas have not")
+            raise FormatError("its schema has a union of several types, which Kafka Connect's schemas do not support")
         schema, value_of = self.read(others[0])
         if len(others) == len(avro):
             return schema, value_of
         optional = schema.but(optional=True)
         if value_of is None:
             return optional, None
-        if schema.type is SchemaType.STRUCT:  # a struct says itself which schema it has
+        if schema.type is SchemaType.STRUCT:  # a struct contains its own schema
             return optional, lambda value: None if value is None else Struct.of(optional, [*value_of(value).values])
         return optional, lambda value: None if value is None else value_of(value)
 

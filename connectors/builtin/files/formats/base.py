@@ -1,4 +1,6 @@
-"""What the task asks of a file format. A new format is a module beside this one, and a line in `formats.FORMATS`."""
+"""The interface between the task and a file format. To add a format, add a module here and a line in
+`formats.FORMATS`.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -8,7 +10,7 @@ from ringfence.connectors.api import ConnectorError, ParsedConfig, Schema
 
 
 class Rows(NamedTuple):
-    """Consecutive records of one file: each value, and the position after it. `schema`: of all the values."""
+    """Consecutive records of one file: each value, and the position after it. schema: that of all values."""
 
     values: Sequence[object]
     positions: Sequence[int]
@@ -16,8 +18,9 @@ class Rows(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """Consecutive records of one file whose values are structs of `schema`: the values of each field. The position
-    after the first record is `first`, after the next one more, and so on.
+    """Consecutive records of one file whose values are structs of `schema`: the values of each field.
+
+    first: the position after the first record; each record adds one.
     """
 
     values: Sequence[Sequence[object]]
@@ -26,16 +29,16 @@ class Columns(NamedTuple):
 
 
 class FormatError(ConnectorError):
-    """The file is not what the setting `format` says. The message tells where, without showing any data."""
+    """The file is not what the setting `format` says. The message says where, without any data."""
 
 
 class FormatReader(ABC):
-    """Reads one file from a position on. Positions grow; reading again from one gives exactly the rest."""
+    """Reads one file from a position. Positions increase; reading again from a position returns exactly the rest."""
 
     unit: ClassVar[str]
     """What positions count, and their key in source offsets: `byte` (of the decompressed file) or `row`."""
     module: ClassVar[str | None] = None
-    """The package that it needs beside Ringfence's own, which the extra `files` brings."""
+    """The package that it needs in addition to Ringfence's own; the extra `files` installs it."""
     compressible: ClassVar[bool] = True
     """Whether a file with a suffix such as .gz is decompressed first."""
 
@@ -45,17 +48,17 @@ class FormatReader(ABC):
 
     @abstractmethod
     def read(self, limit: int) -> Rows:
-        """At least one record unless the end is reached, and at most `limit`. Raises `FormatError`, OSError."""
+        """Return at least one record unless at the end, and at most `limit`. Raises `FormatError`, OSError."""
 
     def read_lines(self, limit: int) -> tuple[list[bytes], int] | None:
-        """The same as ready bytes, with the position after the last; None where the format has none to give."""
+        """Return the next records as encoded bytes, with the position after the last; None if the format cannot."""
         return None
 
     def read_columns(self, limit: int) -> Columns | None:
-        """The same by column; None where the format has none to give, and at the end."""
+        """Return the next records by column; None at the end, and if the format cannot."""
         return None
 
     @property
     @abstractmethod
     def at_end(self) -> bool:
-        """Whether everything was given out."""
+        """Whether all records were returned."""

@@ -1,4 +1,4 @@
-"""CSV: rows of fields, which may hold delimiters and line ends in quotes (RFC 4180)."""
+"""CSV: rows of fields, which may contain delimiters and line ends in quotes (RFC 4180)."""
 
 import csv
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ class CsvReader(FormatReader):
         self._encoding = settings.string(ENCODING)
         self._null = settings.get(CSV_NULL)
         self._at = 0
-        """The byte after the last line that the parser was given. It takes no line before it needs one."""
+        """The byte after the last line that the parser was given. The parser takes a line only when it needs one."""
         self._parser = csv.reader(
             self._lines(),
             delimiter=as_character(settings.string(CSV_DELIMITER)),
@@ -78,7 +78,7 @@ class CsvReader(FormatReader):
         return self._row is None
 
     def _next_row(self) -> list[str] | None:
-        """The next row that is not empty; None at the end."""
+        """Return the next row that is not empty; None at the end."""
         start = self._at
         try:
             return next((row for row in self._parser if row), None)
@@ -99,7 +99,7 @@ class CsvReader(FormatReader):
 def _schema_of(names: list[str]) -> Schema:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise FormatError(f"its first row names a field twice: {', '.join(twice)}")
+        raise FormatError(f"its first row has two fields with the same name: {', '.join(twice)}")
     return struct(dict.fromkeys(names, _TEXT))
 
 

@@ -1,4 +1,4 @@
-"""JSON lines: a JSON value a line."""
+"""JSON lines: one JSON value per line."""
 
 from typing import ClassVar
 
@@ -24,7 +24,7 @@ class JsonLinesReader(TextReader):
                 return Rows(values, positions, schema)
 
     def read_lines(self, limit: int) -> tuple[list[bytes], int] | None:
-        return None  # lines that are no JSON must not pass
+        return None  # lines that are not JSON must be detected
 
     def decode(self, lines: list[bytes], start: int) -> list[object]:
         at = start

@@ -1,4 +1,4 @@
-"""Parquet: rows of columns with types."""
+"""Parquet: rows of typed columns."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, ClassVar
@@ -61,7 +61,7 @@ class ParquetReader(FormatReader):
         return self._row >= self._count
 
     def _read_batches(self, position: int) -> Iterator[list[list[object]]]:
-        """The columns behind the position, some thousand rows at a time."""
+        """Yield the columns after the position, some thousand rows at a time."""
         import pyarrow
 
         metadata = self._file.metadata
@@ -78,4 +78,4 @@ class ParquetReader(FormatReader):
                 if rest.num_rows:
                     yield [convert(column) for convert, column in zip(self._converters, rest.columns, strict=True)]
         except pyarrow.ArrowInvalid as error:
-            raise FormatError(f"it cannot be read as Parquet behind row {self._row}: {error}") from error
+            raise FormatError(f"it cannot be read as Parquet after row {self._row}: {error}") from error

@@ -1,4 +1,4 @@
-"""Lines of text. The last one counts without a line end, too: the file is whole when it is read."""
+"""Lines of text. The last one counts even without a line end: files are complete when they are read."""
 
 from typing import Any, BinaryIO, ClassVar, Final
 
@@ -43,17 +43,17 @@ class TextReader(FormatReader):
         return self._all_read and not len(self._lines)
 
     def decode(self, lines: list[bytes], start: int) -> list[object]:
-        """The value of each line; `start`: the byte that the first of them begins at."""
+        """Return the value of each line. start: the byte at which the first one begins."""
         try:
             return [line.decode(self._encoding) for line in lines]
         except UnicodeDecodeError as error:
             raise FormatError(
-                f"a line behind byte {start} is not {self._encoding} ({error.reason}). Set {ENCODING}, or take "
-                "ByteArrayConverter for the values, which leaves lines as they are"
+                f"a line after byte {start} is not {self._encoding} ({error.reason}). Set {ENCODING}, or use "
+                "ByteArrayConverter for the values, which keeps lines unchanged"
             ) from error
 
     def _fill(self, limit: int) -> None:
-        """More lines than are taken, so that the last one is known to be the last."""
+        """Read more lines than are taken, so that the last one is known to be the last."""
         while len(self._lines) <= limit and not self._all_read:
             chunk = self._file.read(CHUNK_BYTES)
             self._read_to += len(chunk)

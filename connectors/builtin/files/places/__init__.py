@@ -21,20 +21,20 @@ __all__ = ["PLACES", "FileChanged", "FileInfo", "OpenedFile", "Place", "open_pla
 
 
 def open_place(url: str, settings: ParsedConfig) -> Place:
-    """The place at an address. Raises `ConnectorError`."""
+    """Return the place at an address. Raises `ConnectorError`."""
     scheme, found, _ = url.strip().partition("://")
     place = PLACES.get(scheme) if found else None
     if place is None:
         known = ", ".join(f"{scheme}://" for scheme in PLACES)
         raise ConnectorError(
-            f"{URL} {url!r} is no address that files can be read from: it must begin with one of {known}."
+            f"{URL} {url!r} is not an address that files can be read from: it must begin with one of {known}."
         )
     require(place.module, f"Files at {scheme}:// addresses", place.extra)
     return place(url.strip(), settings)
 
 
 def require(module: str | None, what: str, extra: str = "files") -> None:
-    """Raises `ConnectorError` where a package of the extra is not installed."""
+    """Raise `ConnectorError` if a package of the extra is not installed."""
     if module is not None and not _is_installed(module):
         raise ConnectorError(
             f"{what} need {module}, which is not installed here: pip install 'ringfence[{extra}]' on every worker."
@@ -42,7 +42,7 @@ def require(module: str | None, what: str, extra: str = "files") -> None:
 
 
 def _is_installed(module: str) -> bool:
-    """Importing a package in a package raises where the outer one is missing."""
+    """Importing from a package raises if that package is missing."""
     try:
         return find_spec(module) is not None
     except ModuleNotFoundError:

@@ -1,4 +1,4 @@
-"""Blobs of a container of Azure Blob Storage, Data Lake Storage included."""
+"""Blobs of a container in Azure Blob Storage, including Data Lake Storage."""
 
 import logging
 import re
@@ -25,9 +25,9 @@ _ADDRESS: Final = re.compile(
 )
 _COPY_SECONDS: Final = 0.5
 _COPY_POLLS: Final = 600
-"""Copies within an account are done at once, but for very large blobs."""
+"""How long to wait for a copy. Within an account a copy is immediate, except for very large blobs."""
 _REFUSED: Final = (
-    f"Azure refuses to answer. Check {ACCOUNT_KEY} or {SAS_TOKEN}: it must allow to list and read the container "
+    f"Azure denies access. Check {ACCOUNT_KEY} or {SAS_TOKEN}: it must allow listing and reading the container "
     "(sp=rl; rwdl to move and delete)."
 )
 
@@ -35,9 +35,9 @@ _REFUSED: Final = (
 class AzureFolder(Place):
     """`abfs://container@account.dfs.core.windows.net/prefix`.
 
-    Only what the configuration says signs in, never the worker's own identity: without a key or token the container
-    is read anonymously. Each block is asked for with the ETag of the listing (`If-Match`), so that a blob that is
-    overwritten in the meantime is never read in parts.
+    Signs in only with the credentials in the configuration, never with the worker's own identity. Without a key or
+    token, access is anonymous. Each block is requested with the ETag of the listing (`If-Match`), so that an
+    overwritten blob is never read as a mixture of both.
     """
 
     scheme: ClassVar[str] = "abfs"
@@ -48,15 +48,18 @@ class AzureFolder(Place):
     def define(cls, definition: ConfigDef) -> ConfigDef:
         return (
             definition.define(
-                ACCOUNT_KEY, ConfigType.PASSWORD, None, group=_GROUP, documentation="A key of the storage account."
+                ACCOUNT_KEY,
+                ConfigType.PASSWORD,
+                None,
+                group=_GROUP,
+                documentation=("An account key of the storage account."),
             )
             .define(
                 SAS_TOKEN,
                 ConfigType.PASSWORD,
                 None,
                 group=_GROUP,
-                documentation="A shared access signature in place of the key. Neither set: the container is read "
-                "without signing in.",
+                documentation="A shared access signature, instead of the key. If neither is set, access is anonymous.",
             )
             .define(
                 ENDPOINT,
@@ -64,7 +67,7 @@ class AzureFolder(Place):
                 None,
                 importance=Importance.LOW,
                 group=_GROUP,
-                documentation="Address of the account at another server or cloud, such as "
+                documentation="The account's address on another server or cloud, such as "
                 "https://account.blob.core.chinacloudapi.cn.",
                 width=Width.LONG,
             )
@@ -90,7 +93,7 @@ class AzureFolder(Place):
         except FileChanged as error:
             raise ConnectorError(
                 f"There is no container {self._container.container_name} in the account {self._account}. Create it, "
-                f"or give another in {URL}."
+                f"or set another one in {URL}."
             ) from error
 
     def list(self) -> Iterator[FileInfo]:
@@ -126,7 +129,7 @@ class AzureFolder(Place):
         source = self._container.get_blob_client(self._folder + file.name)
         copied = to.get_blob_client(f"{prefix}/{file.name}" if prefix else file.name)
         with suppress(FileChanged), _errors():
-            source.get_blob_properties(**_match(file))  # a copy tells a missing source and target alike
+            source.get_blob_properties(**_match(file))  # a copy reports a missing source and a missing target alike
             if not to.exists():
                 raise ConnectorError(f"File {file.name} cannot be moved: there is no container {container}.")
             _copy(source, copied, file)
@@ -143,7 +146,7 @@ def _match(file: FileInfo) -> dict[str, Any]:
 
 
 def _copy(source: Any, target: Any, file: FileInfo) -> None:
-    """Returns when all of it is there."""
+    """Copy the blob, and wait until the copy is complete."""
     conditions = {f"source_{key}": value for key, value in _match(file).items()}
     found = target.start_copy_from_url(source.url, **conditions)
     status = found["copy_status"]
@@ -153,12 +156,12 @@ def _copy(source: Any, target: Any, file: FileInfo) -> None:
         time.sleep(_COPY_SECONDS)
         status = target.get_blob_properties().copy.status
     if status != "success":
-        raise OSError(f"File {file.name} cannot be moved: its copy is {status}")
+        raise OSError(f"File {file.name} cannot be moved: the copy has the status {status}")
 
 
 @contextmanager
 def _errors() -> Iterator[None]:
-    """What goes wrong, as OSError or `FileChanged`; what another try cannot mend, as `ConnectorError`."""
+    """Translate errors: permanent ones to `ConnectorError`, others to OSError or `FileChanged`."""
     from azure.core.exceptions import (
         AzureError,
         ClientAuthenticationError,
@@ -184,11 +187,11 @@ def _errors() -> Iterator[None]:
 
 
 def _parts_of(url: str) -> tuple[str, str, str]:
-    """Container, account, and prefix without slashes around it."""
+    """Return container, account, and the prefix without leading and trailing slashes."""
     found = _ADDRESS.fullmatch(url.strip())
     if found is None:
         raise ConnectorError(
-            f"{URL} {url!r} must have the form abfs://container@account.dfs.core.windows.net or the same with /prefix."
+            f"{URL} {url!r} must have the form abfs://container@account.dfs.core.windows.net, optionally with /prefix."
         )
     return found["container"], found["account"], (found["prefix"] or "").strip("/")
 
@@ -212,7 +215,7 @@ def _connect(account: str, settings: ParsedConfig) -> Any:
             retry_policy=ExponentialRetry(initial_backoff=1, increment_base=2, retry_total=3),
         )
     except ValueError as error:
-        raise ConnectorError(f"{ACCOUNT_KEY} or {SAS_TOKEN} cannot be read. Copy it again.") from error
+        raise ConnectorError(f"{ACCOUNT_KEY} or {SAS_TOKEN} is malformed. Copy it again.") from error
 
 
 def _endpoint(account: str, settings: ParsedConfig) -> str:

@@ -1,4 +1,4 @@
-"""Objects of a bucket of Google Cloud Storage, by its JSON API."""
+"""Objects of a bucket of Google Cloud Storage, through its JSON API."""
 
 import json
 import re
@@ -22,15 +22,15 @@ _GOOGLE: Final = "https://storage.googleapis.com"
 _SCOPE: Final = "https://www.googleapis.com/auth/devstorage.read_write"
 _ADDRESS: Final = re.compile(r"gs://(?P<bucket>[a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(?:/(?P<prefix>.*))?")
 _TIMEOUT: Final = (5, 30)
-_KEEPS_NOTHING: Final = "The server of the bucket cannot be read"
+_KEEPS_NOTHING: Final = "The bucket's server cannot be read"
 
 
 class GcsPrefix(Place):
     """`gs://bucket/prefix`.
 
-    Only what the configuration says signs in, never the worker's own account: without a key the bucket is read
-    anonymously. An object's ETag is its generation, and each block is asked for with it, so that an object that is
-    overwritten in the meantime is never read in parts.
+    Signs in only with the credentials in the configuration, never with the worker's own account. Without a key, access
+    is anonymous. An object's ETag is its generation. Each block is requested with it, so that an overwritten object is
+    never read as a mixture of both.
     """
 
     scheme: ClassVar[str] = "gs"
@@ -44,15 +44,14 @@ class GcsPrefix(Place):
             ConfigType.PASSWORD,
             None,
             group=_GROUP,
-            documentation="The key file of a service account: the text of its JSON. Not set: the bucket is read "
-            "without signing in.",
+            documentation="The JSON text of a service account's key file. If it is not set, access is anonymous.",
         ).define(
             ENDPOINT,
             ConfigType.STRING,
             None,
             importance=Importance.LOW,
             group=_GROUP,
-            documentation="Address of another server that speaks the JSON API of Google Cloud Storage.",
+            documentation="The address of another server with the JSON API of Google Cloud Storage.",
             width=Width.LONG,
         )
 
@@ -67,7 +66,9 @@ class GcsPrefix(Place):
         try:
             self._ask("GET", self._objects(), {"prefix": self._folder, "maxResults": "1"})
         except FileChanged as error:
-            raise ConnectorError(f"There is no bucket {self._bucket}. Create it, or give another in {URL}.") from error
+            raise ConnectorError(
+                f"There is no bucket {self._bucket}. Create it, or set another one in {URL}."
+            ) from error
 
     def list(self) -> Iterator[FileInfo]:
         query = {"prefix": self._folder, "fields": "items(name,generation,updated,size),nextPageToken"}
@@ -109,7 +110,7 @@ class GcsPrefix(Place):
 
     def _read(self, file: FileInfo, start: int, count: int) -> bytes:
         query = {"alt": "media", "generation": file.etag}
-        # Content of the encoding gzip is given as it is stored, and not unpacked here either.
+        # Content with the encoding gzip is sent as it is stored, and not decompressed here either.
         headers = {"Range": f"bytes={start}-{start + count - 1}", "Accept-Encoding": "gzip"}
         with self._response("GET", self._object(file), query, headers) as response:
             if response.headers.get("x-goog-generation", file.etag) != file.etag:
@@ -128,7 +129,7 @@ class GcsPrefix(Place):
             with self._response(method, path, query, {}):
                 pass
         except FileChanged:
-            pass  # another content has taken its place, or it is gone: both are left alone
+            pass  # the object is gone or was replaced: nothing to do
 
     def _ask(self, method: str, path: str, query: Mapping[str, str]) -> Any:
         with self._response(method, path, query, {}) as response:
@@ -136,7 +137,9 @@ class GcsPrefix(Place):
 
     @contextmanager
     def _response(self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Iterator[Any]:
-        """Raises `FileChanged` for what is not there, or not as it was; see `_errors` for the rest."""
+        """Yield the response. Raises `FileChanged` if the object is gone or has changed; see `_errors` for other
+        errors.
+        """
         with _errors():
             response = self._session.request(
                 method,
@@ -165,7 +168,7 @@ def _judge(status: int) -> None:
         raise FileChanged(f"HTTP {status}")
     if status in (401, 403):
         raise ConnectorError(
-            f"Google Cloud Storage refuses to answer (HTTP {status}). Check that the account of {CREDENTIALS} may list "
+            f"Google Cloud Storage denies access (HTTP {status}). Check that the account of {CREDENTIALS} may list "
             "and read the bucket (the role Storage Object Viewer; Storage Object User to move and delete)."
         )
     if status not in (200, 204, 206):
@@ -174,7 +177,7 @@ def _judge(status: int) -> None:
 
 @contextmanager
 def _errors() -> Iterator[None]:
-    """What goes wrong, as OSError; what another try cannot mend, as `ConnectorError`."""
+    """Translate errors: permanent ones to `ConnectorError`, others to OSError."""
     from google.auth.exceptions import GoogleAuthError, RefreshError
     from requests import RequestException
     from urllib3.exceptions import HTTPError
@@ -185,14 +188,14 @@ def _errors() -> Iterator[None]:
         raise ConnectorError(f"{ENDPOINT}: {error}.") from error
     except RefreshError as error:
         raise ConnectorError(
-            f"{CREDENTIALS}: the key of the service account is refused. Check that it was neither deleted nor disabled."
+            f"{CREDENTIALS}: the service account's key is refused. Check that it has not been deleted or disabled."
         ) from error
     except (GoogleAuthError, RequestException, HTTPError) as error:
         raise OSError(f"{_KEEPS_NOTHING}: {type(error).__name__}") from error
 
 
 def _parts_of(url: str) -> tuple[str, str]:
-    """Bucket and prefix, without slashes around it."""
+    """Return the bucket, and the prefix without leading and trailing slashes."""
     found = _ADDRESS.fullmatch(url.strip())
     if found is None:
         raise ConnectorError(f"{URL} {url!r} must have the form gs://bucket or gs://bucket/prefix.")
@@ -208,7 +211,7 @@ def _endpoint(settings: ParsedConfig) -> str:
 
 
 def _sign_in(key: str | None) -> Any:
-    """A session that connects to allowed addresses only, for signing in, too."""
+    """Return a session that connects only to allowed addresses, also for signing in."""
     from google.auth.exceptions import GoogleAuthError
     from google.auth.transport import requests as transport
     from google.oauth2 import service_account
@@ -225,8 +228,8 @@ def _sign_in(key: str | None) -> Any:
     try:
         found = json.loads(key)
         if found.get("type") != "service_account":
-            raise ValueError("another type")  # others name files, programs and addresses to get their tokens from
-        accounts: Any = service_account.Credentials  # its functions have no types
+            raise ValueError("another type")  # other types name files, programs and addresses to get tokens from
+        accounts: Any = service_account.Credentials  # its functions are not typed
         credentials = accounts.from_service_account_info(found, scopes=[_SCOPE])
     except (ValueError, AttributeError, GoogleAuthError) as error:
         raise ConnectorError(

@@ -1,4 +1,4 @@
-"""A folder of the machine, or one that all workers have mounted: below the worker's `file.roots` only."""
+"""A folder of this machine, or one that all workers have mounted. It must be below the worker's `file.roots`."""
 
 import os
 import stat
@@ -14,7 +14,7 @@ from ringfence.connectors.builtin.files.places.base import FileChanged, FileInfo
 from ringfence.connectors.builtin.files.settings import URL
 
 _ASIDE: Final = ".ringfence-"
-"""Begins the name that a file has while it is deleted or moved."""
+"""The prefix of a file's name while it is deleted or moved."""
 
 
 class LocalFolder(Place):
@@ -29,7 +29,7 @@ class LocalFolder(Place):
 
     def check(self) -> None:
         if not os.path.isdir(self.path):
-            raise ConnectorError(f"{self.path} is not a folder. Create it, or give one that every worker can read.")
+            raise ConnectorError(f"{self.path} is not a folder. Create it, or set one that every worker can read.")
         with os.scandir(self.path) as entries:
             next(entries, None)
 
@@ -48,7 +48,7 @@ class LocalFolder(Place):
                 try:
                     found = os.lstat(path)
                 except FileNotFoundError:
-                    continue  # went in between
+                    continue  # deleted since the listing
                 if stat.S_ISREG(found.st_mode):
                     yield FileInfo(relative, _etag(found), found.st_mtime)
 
@@ -82,7 +82,7 @@ class LocalFolder(Place):
                 raise
 
     def _put_aside(self, file: FileInfo) -> str | None:
-        """Rename the file if it is the one that was read; None where it is gone or another has its name."""
+        """Rename the file if it is still the one that was read. Returns None if it is gone or was replaced."""
         path = self._path(file)
         files.check_write(os.path.dirname(path))
         aside = os.path.join(os.path.dirname(path), f"{_ASIDE}{time.monotonic_ns()}-{os.path.basename(path)}"[:255])
@@ -92,7 +92,7 @@ class LocalFolder(Place):
             return None
         if _etag(os.lstat(aside)) == file.etag:
             return aside
-        os.rename(aside, path)  # another file took the name since: it is to be read
+        os.rename(aside, path)  # another file has taken the name: it must be read
         return None
 
     def _path(self, file: FileInfo) -> str:
@@ -113,7 +113,7 @@ class _OpenedFile(OpenedFile):
 
 
 def _etag(found: os.stat_result) -> str:
-    """Of size and time, as web servers make it: a file that was written to has another."""
+    """Build an ETag from size and time, as web servers do: writing to a file changes it."""
     return f"{found.st_size:x}-{found.st_mtime_ns:x}"
 
 
@@ -121,12 +121,12 @@ def _path_of(url: str) -> str:
     parts = urlsplit(url)
     path = unquote(parts.path)
     if parts.scheme != "file" or parts.netloc not in ("", "localhost") or not path.startswith("/"):
-        raise ConnectorError(f"{URL} {url!r} must have the form file:///folder, with the whole path.")
+        raise ConnectorError(f"{URL} {url!r} must have the form file:///folder, with an absolute path.")
     return os.path.normpath(path)
 
 
 def _free_name(place: Path) -> Path:
-    """The place itself, or one with a number where it is taken."""
+    """Return the path itself, or one with a number if it is taken."""
     number = 0
     free = place
     while free.exists():

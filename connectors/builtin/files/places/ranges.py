@@ -1,4 +1,4 @@
-"""An object of a store as a file: its bytes are asked for in blocks, each of the same content."""
+"""An object of a store as a file: its bytes are requested in blocks, all of the same content."""
 
 import io
 from collections.abc import Callable
@@ -9,11 +9,11 @@ from ringfence.connectors.builtin.files.places.base import OpenedFile
 _BLOCK_BYTES: Final = 8 << 20
 
 Fetch = Callable[[int, int], bytes]
-"""fetch(start, count): these bytes, all of the content that was opened. Raises `FileChanged` and OSError."""
+"""fetch(start, count): returns these bytes of the content that was opened. Raises `FileChanged` and OSError."""
 
 
 class OpenedObject(OpenedFile):
-    """Each block is asked for with its ETag: there is nothing to check afterwards."""
+    """Each block is requested with the ETag, so there is nothing to check afterwards."""
 
     def __init__(self, size: int, fetch: Fetch) -> None:
         self.stream: Any = io.BufferedReader(_Blocks(size, fetch), _BLOCK_BYTES)
@@ -49,7 +49,7 @@ class _Blocks(io.RawIOBase):
             return 0
         found = self._fetch(self._at, count)
         if len(found) != count:
-            raise OSError(f"{count} bytes were asked for, and {len(found)} came")
+            raise OSError(f"{count} bytes were requested, and {len(found)} received")
         buffer[:count] = found
         self._at += count
         return count

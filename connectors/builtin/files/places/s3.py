@@ -1,4 +1,4 @@
-"""Objects of a bucket of Amazon S3, or of another server that speaks its protocol."""
+"""Objects of a bucket of Amazon S3, or of another server with its protocol."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -33,9 +33,9 @@ _REGION: Final = re.compile(r"[a-z0-9-]{1,40}")
 class S3Prefix(Place):
     """`s3://bucket/prefix`.
 
-    Only what the configuration says signs in, never the worker's own keys: without an access key the bucket is read
-    anonymously. Each block is asked for with the ETag of the listing, so that an object that is overwritten in the
-    meantime is never read in parts (S3's If-Match).
+    Signs in only with the credentials in the configuration, never with the worker's own keys. Without an access key,
+    access is anonymous. Each block is requested with the ETag of the listing (S3's If-Match), so that an overwritten
+    object is never read as a mixture of both.
     """
 
     scheme: ClassVar[str] = "s3"
@@ -49,7 +49,7 @@ class S3Prefix(Place):
                 ConfigType.STRING,
                 None,
                 group=_GROUP,
-                documentation="Access key. Not set: the bucket is read without signing in.",
+                documentation="Access key. If it is not set, access is anonymous.",
             )
             .define(SECRET_KEY, ConfigType.PASSWORD, None, group=_GROUP, documentation="Secret key.")
             .define(
@@ -67,7 +67,9 @@ class S3Prefix(Place):
                 None,
                 importance=Importance.LOW,
                 group=_GROUP,
-                documentation="Address of another server that speaks S3, such as https://minio.example.com:9000.",
+                documentation=(
+                    "The address of another server with S3's protocol, such as https://minio.example.com:9000."
+                ),
                 width=Width.LONG,
             )
         )
@@ -75,7 +77,7 @@ class S3Prefix(Place):
     @classmethod
     def find_problems(cls, settings: ParsedConfig) -> list[tuple[str, str]]:
         if (settings.get(ACCESS_KEY) is None) != (settings.get(SECRET_KEY) is None):
-            return [(SECRET_KEY, f"Set both {ACCESS_KEY} and {SECRET_KEY}, or none.")]
+            return [(SECRET_KEY, f"Set both {ACCESS_KEY} and {SECRET_KEY}, or neither.")]
         return []
 
     def __init__(self, url: str, settings: ParsedConfig) -> None:
@@ -88,7 +90,9 @@ class S3Prefix(Place):
             with _errors():
                 self._files.call_s3("list_objects_v2", Bucket=self._bucket, Prefix=self._folder, MaxKeys=1)
         except FileChanged as error:
-            raise ConnectorError(f"There is no bucket {self._bucket}. Create it, or give another in {URL}.") from error
+            raise ConnectorError(
+                f"There is no bucket {self._bucket}. Create it, or set another one in {URL}."
+            ) from error
 
     def list(self) -> Iterator[FileInfo]:
         start = len(f"{self._bucket}/{self._folder}")
@@ -138,7 +142,7 @@ class S3Prefix(Place):
 
 
 class _OpenedObject(OpenedFile):
-    """Reads say themselves that the object has changed: there is nothing to check afterwards."""
+    """Reads fail if the object has changed, so there is nothing to check afterwards."""
 
     def __init__(self, opened: Any) -> None:
         self._opened = opened
@@ -152,7 +156,7 @@ class _OpenedObject(OpenedFile):
 
 
 class _Stream:
-    """A file of s3fs whose errors are ours."""
+    """A file of s3fs with translated errors."""
 
     def __init__(self, opened: Any) -> None:
         self._opened = opened
@@ -176,7 +180,7 @@ def _translate_errors(call: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def _errors() -> Iterator[None]:
-    """What goes wrong, as OSError or `FileChanged`; what another try cannot mend, as `ConnectorError`."""
+    """Translate errors: permanent ones to `ConnectorError`, others to OSError or `FileChanged`."""
     from botocore.exceptions import BotoCoreError, ClientError
     from s3fs.utils import FileExpired
 
@@ -188,7 +192,7 @@ def _errors() -> Iterator[None]:
         raise FileChanged(str(error)) from error
     except PermissionError as error:
         raise ConnectorError(
-            "The S3 server refuses to answer with these keys. Check that they may list and read the bucket "
+            "The S3 server denies access with these keys. Check that they may list and read the bucket "
             "(s3:ListBucket, s3:GetObject; s3:PutObject and s3:DeleteObject to move and delete)."
         ) from error
     except (BotoCoreError, ClientError) as error:
@@ -223,7 +227,7 @@ def _connect(settings: ParsedConfig) -> Any:
             "connect_timeout": 5,
             "read_timeout": 30,
             "retries": {"max_attempts": 3, "mode": "standard"},
-            # Below a name of one's own, a bucket's name could lead to any address.
+            # With virtual-hosted addresses, a bucket's name could lead to any host.
             "s3": {"addressing_style": "path" if endpoint else "auto"},
             "connector_args": {"resolver": _resolver(policy)},
         },
@@ -241,11 +245,11 @@ def _check_endpoint(endpoint: str, policy: egress.Policy) -> None:
     except egress.Refused as error:
         raise ConnectorError(f"{ENDPOINT}: {error}.") from error
     except (OSError, UnicodeError):
-        pass  # a name that leads nowhere is told by the connection
+        pass  # the connection reports a name without an address
 
 
 def _resolver(policy: egress.Policy) -> Any:
-    """Looks a name up for each connection, and gives allowed addresses only, whatever the name led to before."""
+    """Return a resolver that looks a name up for each connection, and returns allowed addresses only."""
     from aiohttp.abc import AbstractResolver
     from aiohttp.resolver import ThreadedResolver
 
@@ -255,7 +259,7 @@ def _resolver(policy: egress.Policy) -> Any:
 
         async def resolve(self, host: str, port: int = 0, family: Any = 0) -> Any:
             if self._inner is None:
-                self._inner = ThreadedResolver()  # needs the loop that it is used in
+                self._inner = ThreadedResolver()  # must be created in the loop that uses it
             found = await self._inner.resolve(host, port, family)
             try:
                 policy.addresses(host, port, lambda *_: [each["host"] for each in found])

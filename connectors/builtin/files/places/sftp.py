@@ -1,4 +1,4 @@
-"""A folder of an SFTP server, over one SSH connection of the task."""
+"""A folder of an SFTP server, over one SSH connection per task."""
 
 import io
 import posixpath
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     import paramiko
 
 _ASIDE: Final = ".ringfence-"
-"""Begins the name that a file has while it is deleted or moved."""
+"""The prefix of a file's name while it is deleted or moved."""
 
 
 class SftpFolder(Place):
     """`sftp://host:port/folder`. Symbolic links in it are not followed.
 
-    SFTP says when a file was written in whole seconds. Two contents of the same size and second would look alike, so
-    that a file is read only after it has stayed the same for a second.
+    SFTP reports modification times in whole seconds. Two contents of the same size and second would look alike, so a
+    file is read only after it has stayed the same for a second.
     """
 
     scheme: ClassVar[str] = "sftp"
@@ -68,14 +68,14 @@ class SftpFolder(Place):
             try:
                 folder = client.stat(self._path or "/")
             except FileNotFoundError as error:
-                raise ConnectorError(f"There is no folder {self._path} at {self._host}. Create it.") from error
+                raise ConnectorError(f"There is no folder {self._path} on {self._host}. Create it.") from error
             if not stat.S_ISDIR(folder.st_mode or 0):
-                raise ConnectorError(f"{self._path} at {self._host} is not a folder.")
+                raise ConnectorError(f"{self._path} on {self._host} is not a folder.")
 
     def check_target(self, target: str) -> None:
         host, port, _ = _parts_of(target)
         if (host, port) != (self._host, self._port):
-            raise ConnectorError(f"Files can be moved within {self._host} only: give a folder of the same server.")
+            raise ConnectorError(f"Files can be moved only within {self._host}: set a folder of the same server.")
 
     def list(self) -> Iterator[FileInfo]:
         with self._connection() as client:
@@ -128,7 +128,7 @@ class SftpFolder(Place):
             client.get_channel().get_transport().close()  # type: ignore[union-attr]
 
     def _put_aside(self, client: "paramiko.SFTPClient", file: FileInfo) -> str | None:
-        """Rename the file if it is the one that was read; None where it is gone or another has its name."""
+        """Rename the file if it is still the one that was read. Returns None if it is gone or was replaced."""
         path = self._path_of(file)
         folder, name = posixpath.split(path)
         aside = posixpath.join(folder, f"{_ASIDE}{time.monotonic_ns()}-{name}"[:255])
@@ -138,7 +138,7 @@ class SftpFolder(Place):
             return None
         if _etag(client.lstat(aside)) == file.etag:
             return aside
-        client.rename(aside, path)  # another file took the name since: it is to be read
+        client.rename(aside, path)  # another file has taken the name: it must be read
         return None
 
     def _path_of(self, file: FileInfo) -> str:
@@ -146,7 +146,7 @@ class SftpFolder(Place):
 
     @contextmanager
     def _connection(self) -> "Iterator[paramiko.SFTPClient]":
-        """The client; the next call makes a new one after an error of the connection."""
+        """Yield the client. After a connection error, the next call makes a new one."""
         with connection_errors(self._host):
             if self._client is not None and not _is_open(self._client):
                 self.close()
@@ -179,7 +179,7 @@ class _OpenedFile(OpenedFile):
 
 
 def _parts_of(url: str) -> tuple[str, int, str]:
-    """Host, port and folder."""
+    """Return host, port and folder."""
     try:
         parts = urlsplit(url.strip())
         host, port = parts.hostname, parts.port or 22
@@ -199,7 +199,7 @@ def _is_open(client: "paramiko.SFTPClient") -> bool:
 
 
 def _etag(found: "paramiko.SFTPAttributes") -> str:
-    """Of size and time, as web servers make it."""
+    """Build an ETag from size and time, as web servers do."""
     return f"{found.st_size or 0:x}-{int(found.st_mtime or 0):x}"
 
 
@@ -213,7 +213,7 @@ def _make_folders(client: "paramiko.SFTPClient", path: str) -> None:
 
 
 def _free_name(client: "paramiko.SFTPClient", place: str) -> str:
-    """The place itself, or one with a number where it is taken."""
+    """Return the path itself, or one with a number if it is taken."""
     number, free = 0, place
     while _exists(client, free):
         number += 1

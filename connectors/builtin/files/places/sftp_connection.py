@@ -1,4 +1,4 @@
-"""How an SFTP server is reached: its settings, the SSH connection, reading in blocks."""
+"""The connection to an SFTP server: its settings, SSH, and reading in blocks."""
 
 import base64
 import hashlib
@@ -36,7 +36,7 @@ def define(definition: ConfigDef) -> ConfigDef:
             ConfigType.PASSWORD,
             None,
             group=_GROUP,
-            documentation="The user's private key in place of a password: the text of the key file.",
+            documentation="The user's private key, instead of a password: the text of the key file.",
             width=Width.LONG,
         )
         .define(
@@ -45,7 +45,7 @@ def define(definition: ConfigDef) -> ConfigDef:
             None,
             importance=Importance.LOW,
             group=_GROUP,
-            documentation="The passphrase of the private key, where it has one.",
+            documentation="The passphrase of the private key, if it has one.",
         )
         .define(
             HOST_KEY,
@@ -60,7 +60,7 @@ def define(definition: ConfigDef) -> ConfigDef:
 
 
 class Login(NamedTuple):
-    """How to sign in, and what the server must show."""
+    """The user's credentials, and the server's expected host keys."""
 
     user: str
     password: str | None
@@ -70,7 +70,7 @@ class Login(NamedTuple):
 
     @staticmethod
     def of(settings: ParsedConfig) -> "Login":
-        """Raises `ConnectorError` where something is missing, or the key cannot be read."""
+        """Read the settings. Raises `ConnectorError` if one is missing, or the key cannot be read."""
         user = str(settings.get(USER) or "").strip()
         password, text = secret(settings, PASSWORD), secret(settings, PRIVATE_KEY)
         if not user or (password is None and text is None):
@@ -80,7 +80,7 @@ class Login(NamedTuple):
 
 
 def connect(host: str, port: int, login: Login) -> "paramiko.SFTPClient":
-    """Raises OSError, `ConnectorError` and paramiko's errors, see `connection_errors`."""
+    """Open the connection. Raises OSError, `ConnectorError` and paramiko's errors; see `connection_errors`."""
     import paramiko
 
     transport = paramiko.Transport(_open_socket(host, port))
@@ -104,24 +104,24 @@ def connect(host: str, port: int, login: Login) -> "paramiko.SFTPClient":
 
 
 def _check_host_key(host: str, login: Login, key: "paramiko.PKey") -> None:
-    """Before anything secret is sent."""
+    """Check the server's key, before anything secret is sent."""
     shown = "SHA256:" + base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("=")
     if shown in login.host_keys:
         return
     if not login.host_keys:
         raise ConnectorError(
-            f"{HOST_KEY} is not set. {host} showed the key {shown} ({key.get_name()}): compare it with what "
-            "its administrator says, and set it."
+            f"{HOST_KEY} is not set. {host} showed the key {shown} ({key.get_name()}): confirm it with the server's "
+            "administrator, and set it."
         )
     raise ConnectorError(
-        f"{host} showed the key {shown} ({key.get_name()}), which is not in {HOST_KEY}. Either the server "
-        "has a new key, which its administrator can confirm, or somebody else answers in its place."
+        f"{host} showed the key {shown} ({key.get_name()}), which is not in {HOST_KEY}. Either the server has a new "
+        "key, which its administrator can confirm, or another server is impersonating it."
     )
 
 
 @contextmanager
 def connection_errors(host: str) -> Iterator[None]:
-    """What goes wrong, as OSError; what another try cannot mend, as `ConnectorError`."""
+    """Translate errors: permanent ones to `ConnectorError`, others to OSError."""
     import paramiko
 
     try:
@@ -132,22 +132,22 @@ def connection_errors(host: str) -> Iterator[None]:
         ) from error
     except PermissionError as error:
         raise ConnectorError(
-            f"{host} refuses: {error}. Give the user the permissions to read the folder, and to "
-            "write to it where files are deleted or moved."
+            f"{host} denies access: {error}. Give the user the permission to read the folder, and to write to it if "
+            "files are deleted or moved."
         ) from error
     except (paramiko.SSHException, EOFError) as error:
-        raise OSError(f"{host} ended the connection: {str(error) or 'it is closed'}") from error
+        raise OSError(f"{host} closed the connection: {str(error) or 'it is closed'}") from error
 
 
 def _open_socket(host: str, port: int) -> socket.socket:
-    """A connection to an allowed address."""
+    """Open a connection to an allowed address."""
     policy = egress.Policy(worker_limits.current().egress)
     try:
         addresses = policy.addresses(host, port)
     except egress.Refused as error:
         raise ConnectorError(f"{error}.") from error
     except UnicodeError as error:
-        raise ConnectorError(f"{host!r} is not the name of a host.") from error
+        raise ConnectorError(f"{host!r} is not a host name.") from error
     for number, address in enumerate(addresses, 1):
         try:
             return socket.create_connection((address, port), timeout=10)
@@ -164,13 +164,13 @@ def _read_key(text: str, passphrase: str | None) -> "paramiko.PKey":
         with suppress(paramiko.SSHException, ValueError, TypeError, IndexError):
             return kind.from_private_key(io.StringIO(text), passphrase)
     raise ConnectorError(
-        f"{PRIVATE_KEY} cannot be read. Give the whole text of an Ed25519, ECDSA or RSA key file in OpenSSH's or PEM "
-        f"format, and set {PASSPHRASE} where it has a passphrase."
+        f"{PRIVATE_KEY} cannot be read. Set the whole text of an Ed25519, ECDSA or RSA key file in OpenSSH's or PEM "
+        f"format, and {PASSPHRASE} if it has a passphrase."
     )
 
 
 class Blocks(io.RawIOBase):
-    """Reads blocks, each by many requests at once: SFTP answers a request with 32 KiB at most."""
+    """Reads blocks, each with many parallel requests: SFTP returns at most 32 KiB per request."""
 
     def __init__(self, handle: "paramiko.SFTPFile", size: int) -> None:
         self._handle = handle
