@@ -1,4 +1,4 @@
-"""Converters: from what a connector hands over to the bytes that Kafka keeps; and which one a configuration names."""
+"""Converters turn a connector's values into the bytes of Kafka records. Finds the one that a configuration names."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -72,7 +72,7 @@ def _names(cls: type) -> tuple[str, ...]:
 
 
 def find_converter(setting: str, name: str) -> type[Converter]:
-    """The converter of this name or alias; `setting` is named in the error (`ConfigException`)."""
+    """Return the converter with this name or alias. Raises `ConfigException`, which names `setting`."""
     for cls in CONVERTERS:
         if name in _names(cls) or name in cls.aliases:
             return cls
@@ -80,7 +80,7 @@ def find_converter(setting: str, name: str) -> type[Converter]:
 
 
 def find_header_converter(setting: str, name: str) -> type[HeaderConverter]:
-    """The header converter of this name or alias; `setting` is named in the error (`ConfigException`)."""
+    """Return the header converter with this name or alias. Raises `ConfigException`, which names `setting`."""
     for cls in HEADER_CONVERTERS:
         if name in _names(cls) or name in cls.aliases:
             return cls
@@ -93,27 +93,27 @@ def _unknown(setting: str, name: str, known: list[str]) -> ConfigException:
     if name in by_name:
         wanted = "HeaderConverter" if setting == HEADER else "Converter"
         return ConfigException.invalid(
-            setting, name, f"Class {name} does not implement the {wanted} interface. Those that do: {', '.join(known)}"
+            setting, name, f"Class {name} does not implement the {wanted} interface. Available: {', '.join(known)}"
         )
-    return ConfigException.invalid(setting, name, f"Class {name} could not be found. Known are: {', '.join(known)}")
+    return ConfigException.invalid(setting, name, f"Class {name} could not be found. Available: {', '.join(known)}")
 
 
 def key_converter(config: Mapping[str, str], worker: Mapping[str, str] | None = None) -> Converter:
-    """The ready key converter of a connector; see `value_converter`."""
+    """Return the configured key converter of a connector; see `value_converter`."""
     return _converter(KEY, config, worker or {})
 
 
 def value_converter(config: Mapping[str, str], worker: Mapping[str, str] | None = None) -> Converter:
-    """The ready value converter of a connector.
+    """Return the configured value converter of a connector.
 
-    A connector that names one gives its settings, too (`value.converter.*`); else the worker's converter serves with
-    the worker's settings, and where the worker names none either, `StringConverter`. Raises `ConfigException`.
+    A connector that names a converter also has its settings (`value.converter.*`). Otherwise the worker's converter and
+    its settings are used; if the worker names none either, `StringConverter`. Raises `ConfigException`.
     """
     return _converter(VALUE, config, worker or {})
 
 
 def header_converter(config: Mapping[str, str], worker: Mapping[str, str] | None = None) -> HeaderConverter:
-    """The ready header converter of a connector; `SimpleHeaderConverter` where nobody names one."""
+    """Return the configured header converter of a connector; `SimpleHeaderConverter` if none is named."""
     source = config if HEADER in config else worker or {}
     cls = find_header_converter(HEADER, source.get(HEADER, SimpleHeaderConverter.__name__).strip())
     converter = cls()

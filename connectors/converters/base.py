@@ -1,4 +1,4 @@
-"""What a converter is: it turns the keys, values and headers that a connector hands over into bytes."""
+"""The interface of converters, which turn a connector's keys, values and headers into bytes."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -9,68 +9,71 @@ from ringfence.connectors.columns import Column
 
 
 class Converter(ABC):
-    """Turns one kind of thing (keys or values) of one connector into bytes.
+    """Converts the keys or the values of one connector into bytes.
 
     One instance serves one task, on one thread. `from_record` is on the hot path: the framework binds it once.
     """
 
     aliases: ClassVar[tuple[str, ...]] = ()
-    """Further names in `key.converter` and the like, such as the Java class that this one is a twin of."""
+    """Further names for `key.converter` and similar settings, such as the Java class of the counterpart."""
 
     to_bytes_is_identity: bool = False
-    """True (after `configure`) where bytes come out as they went in: then a `RecordBatch` may bypass the converter."""
+    """True (after `configure`) if bytes are passed through unchanged: then a `RecordBatch` may bypass the converter."""
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        """The converter's own settings, without the prefix (`value.converter.`)."""
+        """Return the converter's own settings, without the prefix (`value.converter.`)."""
         return ConfigDef()
 
     @abstractmethod
     def configure(self, config: Mapping[str, str], is_key: bool) -> None:
-        """Take the settings, prefix stripped. Raises `ConfigException` for one that is wrong or not supported."""
+        """Apply the settings, given without the prefix. Raises `ConfigException` for an invalid or unsupported one."""
 
     @abstractmethod
     def from_record(self, topic: str, value: object, schema: Schema | None = None) -> bytes | None:
-        """The bytes for one key or value; None stays None (a tombstone). Raises `ConnectorError` for what it cannot.
+        """Return the bytes for a key or value; None stays None (a tombstone). Raises `ConnectorError` if it cannot be
+        converted.
 
-        schema: what the value is, None where the record does not say.
+        schema: the value's, None if the record has none.
         """
 
     def from_batch(self, topic: str, values: Sequence[object], schema: Schema | None = None) -> list[bytes | None]:
-        """The same for many values at once; a converter that knows a faster way overrides it."""
+        """Do the same for many values at once. Override it if there is a faster way."""
         convert = self.from_record
         return [convert(topic, value, schema) for value in values]
 
     def from_column(self, column: Column) -> list[bytes | None]:
-        """The same for the values of a column, which may be used up."""
+        """Do the same for the values of a column, which may be consumed."""
         return self.from_batch(column.topic, column.whole(), column.schema)
 
     def trial(self) -> None:  # noqa: B027 - optional to override
-        """What follows is a trial: nothing outside may change, so ids that others would give may be left out."""
+        """Switch to trial mode: nothing external may change, so the converter may omit ids that a registry would
+        assign.
+        """
 
     def close(self) -> None:  # noqa: B027 - optional to override
-        """Free what `configure` took."""
+        """Free the resources that `configure` acquired."""
 
 
 class HeaderConverter(ABC):
-    """Turns header values into bytes."""
+    """Converts header values into bytes."""
 
     aliases: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        """The converter's own settings, without the prefix `header.converter.`."""
+        """Return the converter's own settings, without the prefix `header.converter.`."""
         return ConfigDef()
 
     def configure_headers(self, config: Mapping[str, str]) -> None:  # noqa: B027 - optional to override
-        """Take the settings, prefix stripped."""
+        """Apply the settings, given without the prefix."""
 
     @abstractmethod
     def from_header(self, topic: str, name: str, value: object, schema: Schema | None = None) -> bytes | None:
-        """The bytes for one header value; None stays None."""
+        """Return the bytes for a header value; None stays None."""
 
     def from_headers(self, topic: str, headers: Sequence[tuple[str, object]]) -> list[tuple[str, bytes | None]]:
-        """All headers of a record: names stay, values become bytes."""
+        """Convert all headers of a record. Names are kept."""
         made = []
         for name, value in headers:
             if value.__class__ is SchemaAndValue:
@@ -81,7 +84,7 @@ class HeaderConverter(ABC):
 
 
 def refuse(converter: object, topic: str, value: object, remedy: str) -> ConnectorError:
-    """The error for a value that the converter cannot turn into bytes; it names the type, never the value."""
+    """Return the error for a value that cannot be converted. It names the type, never the value."""
     return ConnectorError(
         f"{type(converter).__name__} cannot convert a value of type {type(value).__name__} for topic {topic}: {remedy}"
     )

@@ -1,4 +1,4 @@
-"""The JSON converter: with the schema in each message, or without."""
+"""The JSON converter, with or without the schema in each message."""
 
 import base64
 import math
@@ -33,14 +33,16 @@ _BEYOND: Final = re.compile(rb"[\xf0-\xf4][\x80-\xbf]{3}")
 _ESCAPE: Final = re.compile(rb"\\(?:u00[0-9a-f]{2}|.)")
 
 _Ready = tuple[bytes, Encode, EncodeFields]
-"""Of a schema: how its records begin, what encodes a value, and what a struct that is given as a list of its fields."""
+"""For a schema: the first bytes of its messages, the encoder of values, and the encoder of lists of a
+struct's fields.
+"""
 
 
 class JsonConverter(Converter, HeaderConverter):
     """JSON as Kafka Connect writes it: `{"schema": …, "payload": …}`, or the bare value with `schemas.enable=false`.
 
-    A value without a schema has the schema null. Bytes become base64; a mapping whose keys are not all strings becomes
-    a list of pairs.
+    The schema of a value without one is null. Bytes become base64; a mapping whose keys are not all strings becomes a
+    list of pairs.
     """
 
     aliases = ("org.apache.kafka.connect.json.JsonConverter",)
@@ -62,14 +64,14 @@ class JsonConverter(Converter, HeaderConverter):
                 default=1000,
                 validator=Range(0),
                 importance=Importance.HIGH,
-                documentation="How many schemas are kept in the form in which they are written.",
+                documentation="The maximum number of encoded schemas that are cached.",
             )
             .define(
                 "schema.content",
                 ConfigType.STRING,
                 default=None,
                 importance=Importance.HIGH,
-                documentation="The schema of messages that carry none, for readers: sources do not use it.",
+                documentation="The schema of messages without one, for sinks; not used by sources.",
             )
         )
         return with_decimal_format(settings).define(
@@ -77,7 +79,7 @@ class JsonConverter(Converter, HeaderConverter):
             ConfigType.BOOLEAN,
             default=True,
             importance=Importance.LOW,
-            documentation="Whether a null that has a default is written as the default; else as null.",
+            documentation="Whether a null is written as its schema's default, if there is one.",
         )
 
     def configure(self, config: Mapping[str, str], is_key: bool) -> None:
@@ -133,11 +135,11 @@ class JsonConverter(Converter, HeaderConverter):
         return ready
 
     def wrapping(self, schema: Schema) -> tuple[bytes, bytes]:
-        """What stands before and behind the JSON of a record's value of this schema."""
+        """Return what comes before and after the JSON of a record's value with this schema."""
         return (self._of(schema)[0], b"}") if self._envelope else (b"", b"")
 
     def schema_json(self, schema: Schema) -> dict[str, object]:
-        """The schema in the form that stands in each message."""
+        """Return the schema in the form of the messages."""
         shown: dict[str, object] = {"type": _NAMES.get(schema.type, schema.type.value)}
         if schema.type is SchemaType.ARRAY and schema.values is not None:
             shown["items"] = self.schema_json(schema.values)
@@ -161,7 +163,7 @@ class JsonConverter(Converter, HeaderConverter):
     def _plain(self, topic: str, value: object) -> bytes:
         try:
             out = orjson.dumps(value, _extra_types, _OPTIONS)
-            # orjson writes null for what is no number.
+            # orjson writes null for NaN and infinities.
             if b"null" in out:
                 out = orjson.dumps(_without_gaps(value), _extra_types, _OPTIONS)
         except TypeError:
@@ -173,7 +175,7 @@ class JsonConverter(Converter, HeaderConverter):
 
     def _error(self, topic: str, value: object, error: TypeError) -> ConnectorError:
         if "surrogates" in str(error):
-            remedy = "it holds bytes that are not valid UTF-8, which JSON cannot carry; use StringConverter"
+            remedy = "it contains bytes that are not valid UTF-8, which JSON cannot represent; use StringConverter"
             return refuse(self, topic, value, f"{remedy} or ByteArrayConverter.")
         return refuse(self, topic, value, f"{error.__cause__ or error}.")
 
@@ -182,26 +184,26 @@ _NAMES: Final = {SchemaType.FLOAT32: "float", SchemaType.FLOAT64: "double"}
 
 
 def dumps(value: object) -> bytes:
-    """JSON of what an encoder returns, as Kafka Connect writes it."""
+    """Return the JSON of an encoder's result, as Kafka Connect writes it."""
     out = orjson.dumps(value, None, _OPTIONS)
     return _escape(out) if b"\\u00" in out or not out.isascii() else out
 
 
 def _escape(out: bytes) -> bytes:
-    """The same JSON with Kafka Connect's escapes."""
+    """Return the same JSON with Kafka Connect's escapes."""
     if b"\\u00" in out:
         out = _ESCAPE.sub(_upper, out)
     return out if out.isascii() else _BEYOND.sub(_pair, out)
 
 
 def _pair(found: re.Match[bytes]) -> bytes:
-    r"""A character beyond U+FFFF as two escapes: `\uD83D\uDE00`."""
+    r"""Escape a character beyond U+FFFF as two: `\\uD83D\\uDE00`."""
     code = ord(found[0].decode()) - 0x10000
     return b"\\u%04X\\u%04X" % (0xD800 + (code >> 10), 0xDC00 + (code & 0x3FF))
 
 
 def _upper(escape: re.Match[bytes]) -> bytes:
-    r"""`\u001f` as `\u001F`."""
+    r"""Write `\\u001f` as `\\u001F`."""
     found = escape[0]
     return b"\\u" + found[2:].upper() if found.startswith(b"\\u") else found
 
@@ -217,11 +219,11 @@ def _extra_types(value: object) -> object:
         return list(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return int(value)
-    raise TypeError(f"JSON has no form for a value of type {type(value).__name__}; hand over a string or a number")
+    raise TypeError(f"JSON cannot represent a value of type {type(value).__name__}; deliver a string or a number")
 
 
 def _without_gaps(value: object) -> object:
-    """The same with what JSON lacks as Kafka Connect writes it: numbers that are none, keys that are no texts."""
+    """Replace what JSON lacks, as Kafka Connect does: NaN and infinities, and keys that are not strings."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""From values with a schema to what orjson writes as Kafka Connect's JSON. One encoder a schema, made once."""
+"""Encoders from values with a schema to what orjson writes as Kafka Connect's JSON. Each schema's is built once."""
 
 import base64
 import math
@@ -32,27 +32,27 @@ _DECIMAL_FORMAT: Final = "decimal.format"
 
 
 def with_decimal_format(settings: ConfigDef) -> ConfigDef:
-    """The definition with the setting of all who write decimals as JSON."""
+    """Add the setting `decimal.format` to a definition."""
     return settings.define(
         _DECIMAL_FORMAT,
         ConfigType.STRING,
         default="BASE64",
         validator=OneOf("BASE64", "NUMERIC", ignore_case=True),
         importance=Importance.LOW,
-        documentation="How decimals are written: BASE64 of their digits as bytes, or NUMERIC.",
+        documentation="How decimals are written: BASE64 of their unscaled bytes, or NUMERIC.",
     )
 
 
 def decimals_as_numbers(settings: ParsedConfig) -> bool:
-    """What it says."""
+    """Return whether `decimal.format` is NUMERIC."""
     return settings.string(_DECIMAL_FORMAT).upper() == "NUMERIC"
 
 
 class Encoders:
-    """decimals_as_numbers: `decimal.format`; defaults: `replace.null.with.default`.
+    """decimals_as_numbers: `decimal.format`. defaults: `replace.null.with.default`.
 
-    entries: maps whose keys are no strings, or may be null, are lists of objects with `key` and `value`; else lists of
-    lists, and only where the keys are no texts.
+    entries: whether maps with keys that are not strings, or may be null, become lists of objects with `key` and
+    `value`; otherwise maps whose keys are not strings become lists of pairs.
     """
 
     def __init__(self, *, decimals_as_numbers: bool, defaults: bool, entries: bool = False) -> None:
@@ -62,11 +62,11 @@ class Encoders:
 
     @property
     def settings(self) -> tuple[bool, bool, bool]:
-        """Encoders with the same settings encode alike."""
+        """The settings: encoders with equal settings encode alike."""
         return self._decimals_as_numbers, self._defaults, self._entries
 
     def encoder(self, schema: Schema) -> Encode:
-        """Checks and encodes a value of this schema. Raises `ConnectorError`."""
+        """Return an encoder that checks and encodes a value of this schema. It raises `ConnectorError`."""
         encode = self.present(schema)
 
         def top(value: object) -> object:
@@ -74,7 +74,7 @@ class Encoders:
                 return self._null(schema, encode, "value")
             if value.__class__ is Struct:
                 if value.schema is not schema and value.schema != schema:
-                    raise ConnectorError("Mismatching schema: the struct has another one than the record names.")
+                    raise ConnectorError("Mismatching schema: the struct's schema is not the record's.")
             else:
                 value = fit(schema, value)
             return value if encode is None else encode(value)
@@ -82,14 +82,14 @@ class Encoders:
         return top
 
     def fields(self, schema: Schema) -> EncodeFields:
-        """Encodes a struct of this schema that is given as the list of its fields' values, which fit."""
+        """Return an encoder of structs of this schema, given as lists of valid field values."""
         nested = {
             field.place: self.fields(field.schema)
             for field in schema.fields
             if field.schema.type is SchemaType.STRUCT and field.schema.name not in (DECIMAL_NAME, *_MOMENTS)
         }
         found = {field.place: self.present(field.schema) for field in schema.fields if field.place not in nested}
-        # What may be null and has no default stays as it is.
+        # Nullable values without a default stay unchanged.
         null = {
             field.place: self._inner(field.schema, f"field {field.name}")
             for field in schema.fields
@@ -99,7 +99,7 @@ class Encoders:
         return dict_function(schema.names, present=present, nested=nested, null=null)
 
     def null(self, schema: Schema) -> object:
-        """What stands for null: its default as a value of the schema is encoded, or None. Raises `ConnectorError`."""
+        """Return what null becomes: the encoded default, or None. Raises `ConnectorError`."""
         return self._null(schema, self.present(schema), "value")
 
     def _null(self, schema: Schema, encode: Encode | None, what: str) -> object:
@@ -112,7 +112,7 @@ class Encoders:
         )
 
     def present(self, schema: Schema) -> Encode | None:
-        """What encodes values that are not null; None where orjson writes them as they are."""
+        """Return the encoder of values that are not null; None if orjson writes them unchanged."""
         if schema.name == DECIMAL_NAME:
             return self._decimal(schema)
         if schema.name in _MOMENTS:
@@ -135,7 +135,7 @@ class Encoders:
 
     def _inner(self, schema: Schema | None, what: str) -> Encode:
         if schema is None:
-            raise ConnectorError("A list or map whose values have no schema cannot be written with one.")
+            raise ConnectorError("A list or map without a schema for its values cannot be written with a schema.")
         encode = self.present(schema)
 
         def inner(value: object) -> object:
@@ -193,19 +193,19 @@ class Encoders:
 
 
 def to_unscaled(value: Decimal, scale: int) -> int:
-    """The digits as an integer. Raises `ConnectorError` unless the value has exactly that many after the point."""
+    """Return the unscaled value. Raises `ConnectorError` unless the value has exactly `scale` decimal places."""
     sign, digits, exponent = value.as_tuple()
     if exponent != -scale:
         raise ConnectorError(
-            f"A decimal has {-exponent if isinstance(exponent, int) else 'no'} digits after the point, and its schema "
-            f"says {scale}: quantize it."
+            f"A decimal has {-exponent if isinstance(exponent, int) else 'no'} decimal places, but its schema has "
+            f"{scale}: quantize it."
         )
     number = int("".join(map(str, digits)) or "0")
     return -number if sign else number
 
 
 def to_signed_bytes(number: int) -> bytes:
-    """Two's complement in as few bytes as hold it, the highest one first."""
+    """Return the two's complement in as few bytes as possible, big-endian."""
     return number.to_bytes((number + (number < 0)).bit_length() // 8 + 1, "big", signed=True)
 
 
@@ -223,7 +223,7 @@ def _base64(value: object) -> object:
 
 def _double(value: Any) -> object:
     if 1e-3 <= value < 1e7 or -1e7 < value <= -1e-3 or value == 0:
-        return value  # Java's text for these is the shortest one, too
+        return value  # Java's text for these is also the shortest one
     return orjson.Fragment(number_text(value)) if math.isfinite(value) else number_text(value)
 
 

@@ -1,4 +1,4 @@
-"""Converters for numbers and booleans: a fixed number of bytes, the highest one first."""
+"""Converters for numbers and booleans: a fixed number of bytes, big-endian."""
 
 import struct
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ _JAVA: Final = "org.apache.kafka.connect.converters."
 
 
 class _Number(Converter, HeaderConverter):
-    """Numbers of one width. Python has one type of integers: without a schema any that fits will do."""
+    """Numbers of one width. Python has one integer type: without a schema, any value that fits is accepted."""
 
     form: ClassVar[struct.Struct]
     holds: ClassVar[SchemaType]
@@ -19,19 +19,19 @@ class _Number(Converter, HeaderConverter):
     what: ClassVar[str]
 
     def configure(self, config: Mapping[str, str], is_key: bool) -> None:
-        """It has no settings."""
+        """Do nothing: there are no settings."""
 
     def from_record(self, topic: str, value: object, schema: Schema | None = None) -> bytes | None:
         if value is None:
             return None
         if schema is not None and schema.type is not self.holds:
-            raise refuse(self, topic, value, f"it takes {self.what}, and the schema is {schema}.")
+            raise refuse(self, topic, value, f"it takes {self.what}, but the schema is {schema}.")
         if isinstance(value, self.kinds) and not isinstance(value, bool):
             try:
                 return self.form.pack(value)
             except (struct.error, OverflowError) as error:
-                raise refuse(self, topic, value, f"it takes {self.what}, and the number has more bits.") from error
-        raise refuse(self, topic, value, f"it takes {self.what}; JsonConverter takes other values, too.")
+                raise refuse(self, topic, value, f"it takes {self.what}, but the number has more bits.") from error
+        raise refuse(self, topic, value, f"it takes {self.what}; use JsonConverter for other values.")
 
     def from_header(self, topic: str, name: str, value: object, schema: Schema | None = None) -> bytes | None:
         return self.from_record(topic, value, schema)
@@ -90,11 +90,11 @@ class BooleanConverter(Converter, HeaderConverter):
     aliases = (_JAVA + "BooleanConverter",)
 
     def configure(self, config: Mapping[str, str], is_key: bool) -> None:
-        """It has no settings."""
+        """Do nothing: there are no settings."""
 
     def from_record(self, topic: str, value: object, schema: Schema | None = None) -> bytes | None:
         if schema is not None and schema.type is not SchemaType.BOOLEAN:
-            raise refuse(self, topic, value, f"it takes booleans, and the schema is {schema}.")
+            raise refuse(self, topic, value, f"it takes booleans, but the schema is {schema}.")
         if value is None:
             return None
         if isinstance(value, bool):

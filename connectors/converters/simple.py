@@ -1,4 +1,4 @@
-"""Converters for text and for bytes."""
+"""Converters for strings and bytes."""
 
 import codecs
 import json
@@ -11,10 +11,10 @@ from ringfence.connectors.values.texts import number_text, text
 
 
 class StringConverter(Converter, HeaderConverter):
-    """Text as UTF-8 (or `converter.encoding`), anything else as its text; bytes pass as they are.
+    """Strings as UTF-8 (or `converter.encoding`), other values as their text; bytes are passed through.
 
-    Bytes that are not valid UTF-8 travel inside a string as surrogate escapes and come out as the very same bytes.
-    Everything else has Java's text, as in Kafka Connect; but lists and mappings without a schema become JSON.
+    Bytes that are not valid UTF-8 are surrogate escapes inside a string, and are written as the original bytes. Other
+    values have Java's text, as in Kafka Connect; but lists and mappings without a schema become JSON.
     """
 
     aliases = ("org.apache.kafka.connect.storage.StringConverter",)
@@ -50,7 +50,7 @@ class StringConverter(Converter, HeaderConverter):
 
     def from_batch(self, topic: str, values: Sequence[object], schema: Schema | None = None) -> list[bytes | None]:
         encoding = self._encoding
-        try:  # strings only, by far the most frequent case
+        try:  # only strings: by far the most frequent case
             return [str.encode(value, encoding, "surrogateescape") for value in values]  # type: ignore[arg-type]
         except TypeError:
             return super().from_batch(topic, values, schema)
@@ -68,7 +68,7 @@ class StringConverter(Converter, HeaderConverter):
 
 
 def _java_text(value: object, schema: Schema | None) -> str:
-    """What Java's `toString` gives."""
+    """Return the result of Java's `toString`."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
@@ -90,7 +90,7 @@ def _java_text(value: object, schema: Schema | None) -> str:
 
 
 class ByteArrayConverter(Converter, HeaderConverter):
-    """Bytes as they are. A string is taken as the bytes of its UTF-8 form; anything else is refused."""
+    """Passes bytes through. A string is written as UTF-8; other values are refused."""
 
     aliases = ("org.apache.kafka.connect.converters.ByteArrayConverter",)
 
@@ -99,7 +99,7 @@ class ByteArrayConverter(Converter, HeaderConverter):
 
     def from_record(self, topic: str, value: object, schema: Schema | None = None) -> bytes | None:
         if schema is not None and schema.type is not SchemaType.BYTES and schema.type is not SchemaType.STRING:
-            raise refuse(self, topic, value, f"it takes bytes, and the schema is {schema}.")
+            raise refuse(self, topic, value, f"it takes bytes, but the schema is {schema}.")
         if value is None or value.__class__ is bytes:
             return value
         if isinstance(value, str):
@@ -113,9 +113,9 @@ class ByteArrayConverter(Converter, HeaderConverter):
 
 
 class SimpleHeaderConverter(HeaderConverter):
-    """The default for headers: strings as they are, numbers as digits, moments in ISO 8601, lists, mappings and structs
-    in the manner of JSON. Bytes pass as they are where no schema says that they are bytes; with one they are base64,
-    as in Kafka Connect.
+    """The default for headers: strings unchanged, numbers as digits, times in ISO 8601; lists, mappings and structs
+    similar to JSON. Bytes are passed through unless the schema's type is bytes: then they are base64, as in Kafka
+    Connect.
     """
 
     aliases = ("org.apache.kafka.connect.storage.SimpleHeaderConverter",)
@@ -132,4 +132,4 @@ def _check_encoding(name: str, value: object) -> None:
     try:
         "".encode(str(value))
     except LookupError:
-        raise ConfigException.invalid(name, value, "there is no such character set; UTF-8 is the usual one") from None
+        raise ConfigException.invalid(name, value, "unknown character set; UTF-8 is the usual one") from None

@@ -1,7 +1,7 @@
-"""Functions that turn a struct's values into a dict, written for one schema each, as `dataclasses` writes `__init__`.
+"""Generates a function for each schema that turns a struct's values into a dict, as `dataclasses` generates `__init__`.
 
-A loop over a schema's fields costs more than the dict itself. The functions' text has places and names of fields only,
-the names as literals, so that nothing in a schema can become code.
+A loop over a schema's fields costs more than the dict itself. The generated code contains only positions and names of
+fields, the names as literals, so that nothing in a schema can become code.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,10 +17,11 @@ def dict_function(
     nested: Mapping[int, Encode],
     null: Mapping[int, Encode],
 ) -> Callable[[Sequence[Any]], dict[str, Any]]:
-    """`values, in the order of names -> {name: encoded}`. Raises `ValueError` for another number of values.
+    """Return a function `values, in the order of names -> {name: encoded}`. It raises `ValueError` for a wrong number
+    of values.
 
-    By place: present encodes what is not None; nested does so with the list of values of a struct (its `_values`); null
-    is called with None in place of one. Others stay as they are.
+    By position: present encodes what is not None; nested does so with a struct's list of values (its `_values`); null
+    is called for None. Other values stay unchanged.
     """
     lines = ["def encode(values):"]
     known: dict[str, object] = {}

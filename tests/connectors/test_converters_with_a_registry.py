@@ -142,7 +142,7 @@ def test_a_schema_may_grow_as_the_registry_allows(kind: str, level: str, side: S
     side.registry.compatible(side.subject, level)
     second = number(side.written(kind, Struct(GROWN, {"id": 2, "more": 3})))
     assert [each["id"] for each in side.versions()] == [first, second]
-    with pytest.raises(ConnectorError, match=r"not compatible with those before it under .*: change it, or") as refused:
+    with pytest.raises(ConnectorError, match=r"not compatible with earlier ones under .*: change it, or") as refused:
         side.written(kind, Struct(OTHER, {"id": "text"}))
     assert not isinstance(refused.value, RetriableError)
     side.registry.compatible(side.subject, "NONE")

@@ -138,7 +138,7 @@ def test_a_file_that_was_cut_short_fails_the_task(tmp_path: Path) -> None:
     os.truncate(path, 3)
     with pytest.raises(ConnectorError, match=r"has 3 bytes, but was read up to byte 13.*reset its offsets"):
         task.poll()
-    with pytest.raises(ConnectorError, match="cut short or replaced"):
+    with pytest.raises(ConnectorError, match="truncated or replaced"):
         started(path, 13)
 
 

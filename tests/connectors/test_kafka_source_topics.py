@@ -79,7 +79,7 @@ def test_a_foreign_offset_is_refused(offset: dict[str, object]) -> None:
     with pytest.raises(ConnectorError, match="no integer under 'offset'"):
         parse_offset(offset)
     partition = {"cluster": "source", "topic": "t", "partition": 0}
-    with pytest.raises(ConnectorError, match="must have an integer"):
+    with pytest.raises(ConnectorError, match="must have a non-negative integer"):
         KafkaSourceConnector().alter_offsets({}, [(partition, offset)])
 
 

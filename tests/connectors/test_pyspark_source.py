@@ -155,7 +155,7 @@ def test_a_plan_holds_although_more_rows_have_come(monkeypatch: pytest.MonkeyPat
     assert seen.run("wide", polls=3).numbers == list(range(8))
     seen.run("wide", polls=2)
     monkeypatch.setattr(Wide, "parts", 7)
-    with pytest.raises(ConnectorError, match="into 4 partitions before, and into 7 now"):
+    with pytest.raises(ConnectorError, match="into 4 partitions before, but into 7 now"):
         seen.run("wide", polls=1)
 
 

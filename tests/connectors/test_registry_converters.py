@@ -133,7 +133,7 @@ def test_a_schema_is_registered_once_and_each_record_has_its_id(kind: str, regis
 
 def test_a_registry_that_does_not_answer_is_worth_another_try(registry: Registry) -> None:
     registry.broken = True
-    with pytest.raises(RetriableError, match="not able to answer just now"):
+    with pytest.raises(RetriableError, match="temporarily unable to respond"):
         written(registry, "AvroConverter", ONE)
     with Registry() as gone:
         pass

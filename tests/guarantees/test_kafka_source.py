@@ -153,7 +153,7 @@ def test_a_topic_that_was_made_anew_fails_the_task(
     eventually(lambda: origin not in connector._source.topics(), 30, "the end of the topic")
     create_topics(stage.connection, [TopicSpec(origin, 3)], Deadline.after(30))
     failed = Copy(stage, config, 2, raw=True).ended()
-    assert "it was cut short, or deleted and created again" in str(failed.trace)
+    assert "it was truncated, or deleted and created again" in str(failed.trace)
     assert len(committed(bootstrap, target)) == 30
 
 
@@ -161,7 +161,7 @@ def test_reading_what_it_writes_itself_is_refused(settings: Mapping[str, str]) -
     connector = KafkaSourceConnector()
     assert not connector.validate(settings)
     errors = connector.validate({**settings, "replication.policy.class": "identity"})
-    assert "would read what it writes" in errors["replication.policy.class"][0]
+    assert "would read its own records" in errors["replication.policy.class"][0]
 
 
 def test_a_cluster_that_does_not_answer_is_named(settings: Mapping[str, str]) -> None:

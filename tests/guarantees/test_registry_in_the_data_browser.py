@@ -164,12 +164,12 @@ def test_without_the_schema_bytes_are_shown_with_the_reason(
     assert (unknown["value"]["kind"], "name one" in unknown["value"]["problem"]) == ("hex", True)
     (nobody, _) = browse(lambda _topic: b"\x00\x7f\xff\xff\xff\x02\xff\xfe", registry.url).ask()
     assert nobody["value"]["kind"] == "hex"
-    assert "does not give schema" in nobody["value"]["problem"]
+    assert "does not return schema" in nobody["value"]["problem"]
     (cut, _) = browse(lambda topic: write_avro(registry.url, topic)[:9] + b"\xff", registry.url).ask()
     assert cut["value"]["kind"] == "hex"
     assert "does not fit schema" in cut["value"]["problem"]
     (source, _) = browse(lambda topic: write_protobuf(registry.url, topic), registry.url).ask()
-    assert "Protobuf as source only" in source["value"]["problem"]
+    assert "returns Protobuf only as source" in source["value"]["problem"]
     with Registry() as broken:
         browsing = browse(lambda topic: write_avro(broken.url, topic), broken.url)
         assert browsing.ask()[0]["value"]["kind"] == "Avro"

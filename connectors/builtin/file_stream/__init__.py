@@ -1,1 +1,1 @@
-"""FileStreamSource: the lines of a file, and those that are appended to it."""
+"""FileStreamSource: the lines of a file, including those that are appended later."""

@@ -1,4 +1,4 @@
-"""FileStreamSource: the twin of Kafka's FileStreamSourceConnector."""
+"""FileStreamSource: the counterpart of Kafka's FileStreamSourceConnector."""
 
 import os
 import stat
@@ -24,7 +24,7 @@ from ringfence.connectors.files import ClosedFile, open_allowed
 
 
 class FileStreamSourceConnector(SourceConnector):
-    """One task, whatever `tasks.max` says: a file is one stream of lines."""
+    """One task, regardless of `tasks.max`: a file is one stream of lines."""
 
     version: ClassVar[str] = "1.0.0"
     aliases: ClassVar[tuple[str, ...]] = ("org.apache.kafka.connect.file.FileStreamSourceConnector",)
@@ -58,10 +58,10 @@ class FileStreamSourceConnector(SourceConnector):
         return [dict(self._config)]
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
-        """A file that cannot be read is reported here, before a task fails over it."""
+        """Report a file that cannot be read, before a task fails because of it."""
         path = config.get(FILE, "").strip()
         if not path:
-            return {}  # the definition has said so already
+            return {}  # the definition has already reported it
         try:
             with open(path, "rb", opener=open_allowed) as file:
                 regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
@@ -72,15 +72,17 @@ class FileStreamSourceConnector(SourceConnector):
         except OSError as error:
             return {FILE: [unreadable(path, error)]}
         except ValueError:
-            return {FILE: [f"{path!r} is not a path. Give the path of a file that every worker can read."]}
+            return {FILE: [f"{path!r} is not a path. Set the path of a file that every worker can read."]}
         return {} if regular else {FILE: [not_a_file(path)]}
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
-        """Supported as long as the file is only appended to; the task fails where it sees that it was not."""
+        """Supported if the file is only appended to; the task fails if it detects any other change."""
         return ExactlyOnceSupport.SUPPORTED if config.get(FILE) else ExactlyOnceSupport.UNSUPPORTED
 
     def count_records(self, config: Mapping[str, str], partition: SourcePartition, offset: SourceOffset) -> int | None:
-        """The lines of the file up to the committed position; None for another file, or one that is not there."""
+        """Return the number of lines up to the committed position; None for another file, or one that
+        does not exist.
+        """
         path, left = config.get(FILE, "").strip(), offset.get(POSITION)
         if partition.get(FILENAME) != path or not isinstance(left, int):
             return None
@@ -93,16 +95,16 @@ class FileStreamSourceConnector(SourceConnector):
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
     ) -> bool:
-        """Any offset may be deleted; a new one needs a position, and a partition that names a file."""
+        """Accept the deletion of any offset; a new one needs a position, and a partition that names a file."""
         if not config.get(FILE):
-            raise ConnectorError(f"Offsets cannot be altered while the setting {FILE!r} is not set: set it first.")
+            raise ConnectorError(f"Offsets cannot be altered without the setting {FILE!r}: set it first.")
         for partition, offset in offsets:
             if offset is None:
                 continue
             position = offset.get(POSITION)
             if not isinstance(position, int) or isinstance(position, bool) or position < 0:
                 raise ConnectorError(
-                    f"The offset {dict(offset)} must have an integer of bytes, not negative, under {POSITION!r}."
+                    f"The offset {dict(offset)} must have a non-negative integer of bytes under {POSITION!r}."
                 )
             if not isinstance(partition.get(FILENAME), str):
                 raise ConnectorError(f"The partition {dict(partition)} must name a file under {FILENAME!r}.")

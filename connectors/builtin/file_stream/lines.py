@@ -1,7 +1,7 @@
-"""Cuts a stream of byte chunks into lines, and counts to the byte where each of them ends.
+"""Splits a stream of byte chunks into lines, and tracks the byte where each line ends.
 
-A line ends with LF, CR LF or a lone CR, as Java's `BufferedReader` has it. A CR at the very end of what was read so far
-is not an end yet, since an LF may follow. Text after the last end is kept until its end arrives.
+A line ends with LF, CR LF or a lone CR, as in Java's `BufferedReader`. A CR as the very last byte does not end a line
+yet, since an LF may follow. Text after the last line end is kept until its line end arrives.
 """
 
 from itertools import accumulate
@@ -12,27 +12,27 @@ _CHUNK: Final = 1024 * 1024
 
 
 class LineBuffer:
-    """Takes chunks, gives whole lines. `position` is the byte after the last line that was taken out."""
+    """Takes chunks, returns whole lines. `position` is the byte after the last line that was returned."""
 
     def __init__(self, position: int = 0) -> None:
         self.position = position
         self._lines: list[bytes] = []
         self._next = 0
         self._with_ends = False
-        """Whether `_lines` hold their ends: in files with CRs their lengths differ and must be counted."""
+        """Whether `_lines` include their line ends: in files with CRs these differ in length and must be counted."""
         self._partial: list[bytes] = []
         self._partial_ends_with_cr = False
 
     def __len__(self) -> int:
-        """How many whole lines are ready."""
+        """Return the number of complete lines."""
         return len(self._lines) - self._next
 
     def feed(self, chunk: bytes) -> None:
-        """Take the next bytes of the stream."""
+        """Append the next bytes of the stream."""
         if not chunk:
             return
         if b"\n" not in chunk and b"\r" not in chunk and not self._partial_ends_with_cr:
-            self._partial.append(chunk)  # a line longer than a chunk: joined once, when its end arrives
+            self._partial.append(chunk)  # a line longer than a chunk is joined only once
             return
         data = b"".join([*self._partial, chunk]) if self._partial else chunk
         if b"\r" in data:
@@ -47,7 +47,7 @@ class LineBuffer:
             self._append(lines)
 
     def _add_counted(self, data: bytes, *, whole: bool = False) -> None:
-        lines = data.splitlines(keepends=True)  # on bytes: exactly LF, CR LF and CR
+        lines = data.splitlines(keepends=True)  # on bytes, this splits at exactly LF, CR LF and CR
         self._keep_partial(b"" if whole or lines[-1].endswith(b"\n") else lines.pop())
         if not self._with_ends:
             self._lines = [line + b"\n" for line in self._lines[self._next :]]
@@ -67,14 +67,14 @@ class LineBuffer:
             self._lines.extend(lines)
 
     def finish(self) -> None:
-        """Nothing follows: what has no line end is a line, too. Its position is then one byte behind the end."""
+        """End the stream: text without a line end is a line, too. Its position is then one byte after the end."""
         if self._partial_ends_with_cr:
             self._add_counted(b"".join(self._partial), whole=True)
         elif self._partial:
             self.feed(b"\n")
 
     def take(self, limit: int) -> list[bytes]:
-        """At most `limit` lines without their ends; `position` moves behind the last of them."""
+        """Return at most `limit` lines without their line ends; `position` moves to the end of the last."""
         taken = self._cut(limit)
         if self._with_ends:
             self.position += sum(map(len, taken))
@@ -83,7 +83,7 @@ class LineBuffer:
         return taken
 
     def take_with_positions(self, limit: int) -> tuple[list[bytes], list[int]]:
-        """The same, with the position after each line."""
+        """Do the same, and return the position after each line."""
         taken = self._cut(limit)
         lengths = [len(line) for line in taken] if self._with_ends else [len(line) + 1 for line in taken]
         positions = list(accumulate(lengths, initial=self.position))
@@ -101,7 +101,7 @@ class LineBuffer:
 
 
 def count_lines(file: BinaryIO, size: int) -> int | None:
-    """The lines that end within the first `size` bytes; None where the file is shorter."""
+    """Return the number of lines that end within the first `size` bytes; None if the file is shorter."""
     lines, after_cr = 0, False
     while size > 0:
         chunk = file.read(min(size, _CHUNK))

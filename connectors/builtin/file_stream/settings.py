@@ -20,7 +20,7 @@ CONFIG_DEF: Final = (
         ConfigType.STRING,
         validator=NonEmpty(),
         importance=Importance.HIGH,
-        documentation="The file to read, as a path that is the same on every machine that runs tasks.",
+        documentation="The file to read. Its path must be the same on every machine that runs tasks.",
         width=Width.LONG,
         display_name="File",
     )
@@ -29,7 +29,7 @@ CONFIG_DEF: Final = (
         ConfigType.STRING,
         validator=NonEmpty(),
         importance=Importance.HIGH,
-        documentation="The topic to write to: one record a line.",
+        documentation="The topic to write to: one record per line.",
         width=Width.MEDIUM,
         display_name="Topic",
     )
@@ -39,7 +39,9 @@ CONFIG_DEF: Final = (
         default=2000,
         validator=Range(1),
         importance=Importance.LOW,
-        documentation="The most lines handed over at a time: with transaction.boundary=poll, those of one transaction.",
+        documentation=(
+            "The maximum number of lines in a batch; with transaction.boundary=poll, a batch is a transaction."
+        ),
         width=Width.SHORT,
         display_name="Batch size",
     )

@@ -1,4 +1,4 @@
-"""Reads one file from the committed position on, and then what is appended to it."""
+"""Reads one file from the committed position, and follows what is appended."""
 
 import logging
 import os
@@ -20,10 +20,10 @@ IDLE_SECONDS = 0.1
 
 
 class FileStreamSourceTask(SourceTask):
-    """Delivers whole lines only; the source offset is the byte after the line, so a restart goes on exactly there.
+    """Delivers whole lines only. The source offset is the byte after the line, so a restart resumes exactly there.
 
-    The file may only grow. A file that was replaced, cut short or taken away fails the task: its positions would
-    mean other lines, and going on would lose or double some.
+    The file may only grow. A file that was replaced, truncated or deleted fails the task: its positions would mean
+    other lines, and reading on would lose or repeat some.
     """
 
     version: ClassVar[str | None] = "1.0.0"
@@ -65,7 +65,7 @@ class FileStreamSourceTask(SourceTask):
     def _records(self) -> list[SourceRecord]:
         partition, topic, now = self._partition, self._topic, int(time.time() * 1000)
         taken, positions = self._lines.take_with_positions(self._batch_size)
-        # By position: keywords cost a fifth more, of what is most of a line's time here.
+        # Positional arguments: keywords cost a fifth more, and this is most of a line's time.
         return [
             SourceRecord(
                 partition,
@@ -83,7 +83,7 @@ class FileStreamSourceTask(SourceTask):
         ]
 
     def _read(self) -> bool:
-        """Feed the next chunk; false at the end of the file."""
+        """Feed the next chunk. Returns False at the end of the file."""
         assert self._file is not None
         try:
             chunk = os.pread(self._file, CHUNK_BYTES, self._read_to)
@@ -94,7 +94,7 @@ class FileStreamSourceTask(SourceTask):
         return bool(chunk)
 
     def _check_still_the_same_file(self) -> None:
-        """At the end of the file only: there the position is compared with the file as it is now."""
+        """Compare the position with the current file. Called only at the end of the file."""
         assert self._file is not None
         opened = os.fstat(self._file)
         if opened.st_size < self._read_to:
@@ -104,18 +104,18 @@ class FileStreamSourceTask(SourceTask):
         except OSError as error:
             raise ConnectorError(
                 f"File {self._path} is gone ({error.strerror}). All lines up to byte {self._lines.position} were "
-                "delivered. Put the file back and restart the task, or delete the connector."
+                "delivered. Restore the file and restart the task, or delete the connector."
             ) from error
         if (current.st_dev, current.st_ino) != (opened.st_dev, opened.st_ino):
             raise ConnectorError(
-                f"File {self._path} was replaced by another file. All lines of the old one up to byte "
-                f"{self._lines.position} were delivered. To read the new one from its beginning, stop the connector, "
+                f"File {self._path} was replaced by another file. All lines of the old file up to byte "
+                f"{self._lines.position} were delivered. To read the new file from its beginning, stop the connector, "
                 "reset its offsets and resume it."
             )
 
 
 def read_committed_position(offset: SourceOffset | None) -> int:
-    """The byte to start at; raises `ConnectorError` for an offset that is not FileStreamSource's."""
+    """Return the byte to start at. Raises `ConnectorError` for an offset that is not FileStreamSource's."""
     if offset is None:
         return 0
     position = offset.get(POSITION)
@@ -129,7 +129,7 @@ def read_committed_position(offset: SourceOffset | None) -> int:
 
 def _open(path: str) -> int:
     try:
-        file = open_allowed(path)  # without blocking: a pipe must not hang here
+        file = open_allowed(path)  # non-blocking: opening a pipe must not hang
     except OSError as error:
         raise ConnectorError(unreadable(path, error)) from error
     if not stat.S_ISREG(os.fstat(file).st_mode):
@@ -139,18 +139,18 @@ def _open(path: str) -> int:
 
 
 def unreadable(path: str, error: OSError) -> str:
-    """Why the file cannot be opened, and what to do."""
+    """Return a message: why the file cannot be opened, and the remedy."""
     if isinstance(error, FileNotFoundError):
-        return f"File {path} does not exist. Create it, or give the path of a file that every worker can read."
-    return f"File {path} cannot be read ({error.strerror}). Grant the worker's user the right to read it."
+        return f"File {path} does not exist. Create it, or set the path of a file that every worker can read."
+    return f"File {path} cannot be read ({error.strerror}). Give the worker's user the permission to read it."
 
 
 def not_a_file(path: str) -> str:
-    return f"{path} is not a regular file. Give the path of a file: a position means nothing elsewhere."
+    return f"{path} is not a regular file. Set the path of a regular file: only there do positions have a meaning."
 
 
 def _shorter(path: str, size: int, position: int) -> ConnectorError:
     return ConnectorError(
-        f"File {path} has {size} bytes, but was read up to byte {position} before: it was cut short or replaced. "
-        "To read it from its beginning, stop the connector, reset its offsets and resume it."
+        f"File {path} has {size} bytes, but was read up to byte {position} before: it was truncated or replaced. To "
+        "read it from its beginning, stop the connector, reset its offsets and resume it."
     )

@@ -1,1 +1,1 @@
-"""KafkaSource: the topics of a Kafka cluster, with keys, values, headers, timestamps and partition."""
+"""KafkaSource: the topics of a Kafka cluster, with keys, values, headers, timestamps and partition numbers."""

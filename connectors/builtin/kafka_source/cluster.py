@@ -1,4 +1,4 @@
-"""The Kafka clients of KafkaSource: one cluster's topics, and a consumer of given partitions."""
+"""The Kafka clients of KafkaSource: a cluster's topics, and a consumer of assigned partitions."""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,11 +33,11 @@ _SECONDS: Final = 10.0
 _OWN: Final = frozenset(
     {names.SOURCE_ALIAS, names.TARGET_ALIAS, names.ISOLATION, names.GROUP_ID, names.SESSION_TIMEOUT_MS}
 )
-"""Settings of the connector that stand among those of its clients."""
+"""Settings of the connector whose names look like client settings."""
 _QUEUE_KB: Final = "4096"
-"""What the client reads ahead: enough for its thread and ours to overlap, little enough for a small task."""
+"""The read-ahead of the client: enough for its thread and ours to overlap, little enough for a small task."""
 _QUEUE_RECORDS: Final = "20000"
-"""The same for small records: each takes some 400 bytes more than it holds."""
+"""The same for small records: each takes about 400 bytes more than its content."""
 _LOGS: Final = {"log_level": "0"}
 
 Partitions = Sequence[tuple[str, int]]
@@ -48,7 +48,7 @@ def _clients(config: Mapping[str, str], *prefixes: str) -> dict[str, str]:
 
 
 def source_settings(config: Mapping[str, str]) -> Translated:
-    """librdkafka's settings of the source's clients, and what is wrong, by the name of the connector's setting."""
+    """Return librdkafka's settings for the source's clients, and errors by the connector's setting."""
     settings, unreadable = pin_client_files(_clients(config, SOURCE_PREFIX, CONSUMER_PREFIX))
     found = merge(Role.CONSUMER, [(SOURCE_PREFIX, settings), (CONSUMER_PREFIX, settings)])
     found.errors.update(unreadable)
@@ -56,7 +56,9 @@ def source_settings(config: Mapping[str, str]) -> Translated:
 
 
 def target_settings(config: Mapping[str, str]) -> Translated:
-    """The same of the target's admin client. The worker's own Kafka is nearly always the target: it needs no entry."""
+    """Return the same for the target's admin client. The worker's own Kafka cluster is usually the target, and needs no
+    egress entry.
+    """
     settings, unreadable = pin_client_files(_clients(config, TARGET_PREFIX))
     found = merge(Role.ADMIN, [(TARGET_PREFIX, settings)])
     found.errors.update(unreadable)
@@ -75,7 +77,7 @@ def _judge_egress(found: Translated, key: str) -> Translated:
 
 
 def validate(found: Translated) -> dict[str, str]:
-    """The settings. Raises `ConnectorError` with the first thing that is wrong."""
+    """Return the settings. Raises `ConnectorError` with the first error."""
     if found.errors:
         raise ConnectorError(next(iter(found.errors.values())))
     return found.settings
@@ -83,14 +85,14 @@ def validate(found: Translated) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class TopicDefinition:
-    """What a topic is made of: the number of partitions, and the settings that were given for it."""
+    """A topic's number of partitions, and its explicit settings."""
 
     partitions: int
     configs: Mapping[str, str]
 
 
 class Cluster:
-    """One cluster's topics. Raises `KafkaException`; each call waits for at most `seconds`."""
+    """The topics of one cluster. Methods raise `KafkaException`; each call waits for at most `seconds`."""
 
     def __init__(self, settings: Mapping[str, str], seconds: float = _SECONDS) -> None:
         self._seconds = seconds
@@ -98,7 +100,7 @@ class Cluster:
         self._admin = AdminClient({**_without_reading(settings), **_LOGS})
 
     def topics(self) -> dict[str, int]:
-        """Every topic that may be described, with the number of its partitions."""
+        """Return the number of partitions of every topic that may be described."""
         found = self._admin.list_topics(timeout=self._seconds).topics
         return {name: len(topic.partitions) for name, topic in found.items() if topic.error is None}
 
@@ -106,7 +108,7 @@ class Cluster:
         return str(self._admin.list_topics(timeout=self._seconds).cluster_id)
 
     def configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
-        """The settings that were given for each topic, not those that it has from the brokers."""
+        """Return the explicit settings of each topic, without the brokers' defaults."""
         asked = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
         if not asked:
             return {}
@@ -121,7 +123,7 @@ class Cluster:
         }
 
     def create(self, topics: Mapping[str, TopicDefinition], replication_factor: int) -> None:
-        """Create those topics that are not there yet."""
+        """Create those topics that do not exist yet."""
         new = [
             NewTopic(
                 name, wanted.partitions, replication_factor, config=add_min_isr(wanted.configs, replication_factor)
@@ -132,30 +134,30 @@ class Cluster:
             _accept(made, KafkaError.TOPIC_ALREADY_EXISTS)
 
     def grow(self, partitions: Mapping[str, int]) -> None:
-        """Give topics more partitions."""
+        """Increase the number of partitions."""
         more = [NewPartitions(name, count) for name, count in partitions.items()]
         for made in self._admin.create_partitions(more, request_timeout=self._seconds).values() if more else ():
             _accept(made, KafkaError.INVALID_PARTITIONS)
 
     def bounds(self, partitions: Partitions) -> dict[tuple[str, int], tuple[int, int]]:
-        """The first offset of each partition, and the one past its last."""
+        """Return the first offset of each partition, and the one after its last."""
         firsts = self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
         ends = self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
         return {one: (firsts[one], ends[one]) for one in partitions}
 
     def group_offsets(self, group: str, partitions: Partitions) -> dict[tuple[str, int], int]:
-        """The committed offsets of a consumer group, where it has any. Waits for transactions that hold some.
+        """Return the committed offsets of a consumer group. Waits for transactions with pending offsets.
 
-        Not by AdminClient.list_consumer_group_offsets: where the group's coordinator is still loading, that ends the
+        AdminClient.list_consumer_group_offsets is not used: while the group's coordinator is loading, it crashes the
         process (SIGSEGV in librdkafka 2.16).
         """
-        # Such a consumer asks for stable offsets; it joins no group, since it subscribes to nothing.
+        # Such a consumer requests stable offsets; it does not join the group, since it subscribes to nothing.
         reading = {"group.id": group, "isolation.level": names.READ_COMMITTED, "enable.auto.commit": False}
         reader = Consumer({**self._settings, **_LOGS, **reading})
         try:
             found = reader.committed([TopicPartition(*one) for one in partitions], timeout=self._seconds)
         except KafkaException as error:
-            # Who may not look at the group has never been a member of it.
+            # A principal without access to the group has never been a member of it.
             if error.args[0].code() in (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.GROUP_ID_NOT_FOUND):
                 return {}
             raise
@@ -170,7 +172,7 @@ class Cluster:
 
 
 def _accept(made: object, code: int) -> None:
-    """Wait for a result; this error says that somebody else has been quicker."""
+    """Wait for a result. Ignores this error code: another client was faster."""
     try:
         made.result()  # type: ignore[attr-defined]
     except KafkaException as error:
@@ -179,12 +181,12 @@ def _accept(made: object, code: int) -> None:
 
 
 def _without_reading(settings: Mapping[str, str]) -> dict[str, str]:
-    """Admin clients know no fetches."""
+    """Remove consumer settings, which admin clients do not accept."""
     return {name: value for name, value in settings.items() if not name.startswith(("fetch.", "max.partition."))}
 
 
 def consumer(settings: Mapping[str, str], isolation: str) -> Consumer:
-    """A consumer without a group of its own: partitions are assigned, and offsets are kept elsewhere."""
+    """Create a consumer outside any group: partitions are assigned, and offsets are stored elsewhere."""
     return Consumer(
         {
             "queued.max.messages.kbytes": _QUEUE_KB,
@@ -205,11 +207,10 @@ NOT_READ: Final = "{} is an internal topic of Kafka, of the workers or of a conn
 
 
 class ReadableTopics:
-    """Which of a task's topics may be read, as it stands now.
+    """Which of a task's topics may be read at the moment.
 
-    The connector gives no internal topics to its tasks, but a topic may become another connector's offsets topic.
-
-    Raises `ConnectorError` where an internal topic is named in the configuration, and `KafkaException`.
+    The connector does not assign internal topics to its tasks, but a topic may become another connector's offsets
+    topic. Raises `ConnectorError` if the configuration names an internal topic, and `KafkaException`.
     """
 
     def __init__(self, settings: Mapping[str, str], named: Iterable[str], topics: Iterable[str]) -> None:
@@ -221,7 +222,7 @@ class ReadableTopics:
         self.closed: frozenset[str] = frozenset()
 
     def check(self) -> frozenset[str]:
-        """Those that a pattern matches and that are not read any more since the last call; warned of."""
+        """Return matching topics that may not be read any more since the last call; logs a warning."""
         limits = worker_limits.current()
         if limits is self._judged_by:
             return frozenset()
@@ -234,5 +235,5 @@ class ReadableTopics:
         self._judged_by = limits
         new, self.closed = frozenset(closed - self.closed), self.closed | closed
         for topic in sorted(new):
-            logger.warning("%s: its records are left out", NOT_READ.format(topic))
+            logger.warning("%s: its records are skipped", NOT_READ.format(topic))
         return new

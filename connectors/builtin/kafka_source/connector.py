@@ -1,4 +1,4 @@
-"""KafkaSource: the twin of MirrorMaker 2's source connector."""
+"""KafkaSource: the counterpart of MirrorMaker 2's source connector."""
 
 import json
 import logging
@@ -41,10 +41,10 @@ _VALIDATE_SECONDS = 5.0
 
 
 class KafkaSourceConnector(SourceConnector):
-    """Reads topics of one cluster into another, or into other topics of the same.
+    """Reads topics of a cluster into another one, or into other topics of the same cluster.
 
-    The partitions are dealt out to the tasks. New topics and partitions are noticed within the refresh interval; the
-    topics at the target are created before a task writes to them.
+    The partitions are distributed to the tasks. New topics and partitions are detected within the refresh interval; the
+    target's topics are created before a task writes to them.
     """
 
     version: ClassVar[str] = "1.0.0"
@@ -52,7 +52,7 @@ class KafkaSourceConnector(SourceConnector):
     preview_while_running = True
     catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
         title="Topics of a Kafka cluster",
-        summary="Copies topics between clusters, or within one, with MirrorMaker's names of topics.",
+        summary="Copies topics between clusters, or within one, with MirrorMaker's topic names.",
         category=Category.KAFKA,
         guarantee=Guarantee.EXACTLY_ONCE,
         needs=("Read access to the topics at the source cluster.",),
@@ -103,7 +103,7 @@ class KafkaSourceConnector(SourceConnector):
         return self.divide(topics, max_tasks)
 
     def divide(self, topics: Mapping[str, int], max_tasks: int) -> list[dict[str, str]]:
-        """The configurations of the tasks that read these topics, each with the number of its partitions."""
+        """Return the configurations of the tasks for these topics, given with the number of their partitions."""
         if self._parsed.string(names.ASSIGNMENT) == names.GROUP:
             if not topics:
                 return []
@@ -115,8 +115,9 @@ class KafkaSourceConnector(SourceConnector):
         ]
 
     def _choose_topics(self) -> dict[str, int]:
-        """What is to be read. Raises `ConnectorError` where a closed topic is named; leaves out those that a pattern
-        matches: else whoever can make a topic could stop everybody who reads by patterns.
+        """Return the topics to read, with the number of their partitions. Raises `ConnectorError` if a closed topic is
+        named. Closed topics that only match a pattern are skipped: otherwise anybody who may create a topic could stop
+        all connectors with patterns.
         """
         wanted, excluded = (Names(_list(self._parsed, key)) for key in (names.TOPICS, names.TOPICS_EXCLUDE))
         found = choose_topics(self._source.topics(), wanted, excluded, self._renaming)
@@ -127,13 +128,11 @@ class KafkaSourceConnector(SourceConnector):
         if closed != self._left_out:
             self._left_out = closed
             if closed:
-                self.context.warn(
-                    f"Topics that match are left out: {'; '.join(closed[each] for each in sorted(closed))}"
-                )
+                self.context.warn(f"Matching topics are skipped: {'; '.join(closed[each] for each in sorted(closed))}")
         return {topic: count for topic, count in found.items() if topic not in closed}
 
     def _closed_topics(self, topics: Mapping[str, int]) -> dict[str, str]:
-        """Why some of them are neither read nor created at the target."""
+        """Return why some of the topics are neither read nor created at the target."""
         limits = current()
         closed = {
             topic: reason for topic in topics if (reason := self.context.why_closed(self._renaming.target(topic)))
@@ -144,7 +143,7 @@ class KafkaSourceConnector(SourceConnector):
         return closed
 
     def _prepare_target(self, topics: Mapping[str, int]) -> None:
-        """Create what is missing, with the source's partitions and settings; give more partitions to what has fewer."""
+        """Create missing topics with the source's partitions and settings; add partitions to topics with fewer."""
         there = self._target.topics()
         missing = [topic for topic in topics if self._renaming.target(topic) not in there]
         configs = self._source.configs(missing)
@@ -170,9 +169,9 @@ class KafkaSourceConnector(SourceConnector):
             try:
                 found = self._choose_topics()
             except KafkaException as error:
-                logger.warning("The source's topics cannot be listed, it is tried again: %s", _words(error))
+                logger.warning("The source's topics cannot be listed; the next refresh tries again: %s", _words(error))
                 continue
-            except ConnectorError as error:  # the task that reads it says so, too, and fails
+            except ConnectorError as error:  # the task that reads it reports this, too, and fails
                 logger.warning("%s", error)
                 continue
             if self._known is not None and found != self._known:
@@ -200,8 +199,8 @@ class KafkaSourceConnector(SourceConnector):
                 ids[key] = cluster.cluster_id()
             except KafkaException as error:
                 errors[key] = [
-                    f"The cluster at {config[key]} does not answer: {_words(error)}. Check the addresses, and the "
-                    "security settings beside them."
+                    f"The cluster at {config[key]} does not respond: {_words(error)}. Check the addresses and the "
+                    "security settings."
                 ]
         if ids.get(names.SOURCE_SERVERS) == current().cluster_id and names.TOPICS not in errors:
             wanted = (part.strip() for part in config.get(names.TOPICS, "").split(","))
@@ -213,38 +212,39 @@ class KafkaSourceConnector(SourceConnector):
         if config.get(names.ASSIGNMENT) == names.GROUP:
             if len(ids) == 2 and not one:
                 errors[names.ASSIGNMENT] = [
-                    "Source and target are two clusters: offsets of a consumer group can be committed in a transaction "
-                    "of their own cluster only. Use the assignment static."
+                    "Source and target are different clusters: offsets of a consumer group can be committed only in "
+                    "a transaction of its own cluster. Use the assignment static."
                 ]
             if config.get(names.ISOLATION, names.READ_COMMITTED) != names.READ_COMMITTED:
                 errors[names.ISOLATION] = [
-                    "With the assignment group only read_committed waits for offsets of transactions that are not over "
-                    "yet. Remove this setting, or use the assignment static."
+                    "With the assignment group, only read_committed waits for offsets of open transactions. Remove "
+                    "this setting, or use the assignment static."
                 ]
         identity = names.POLICIES.get(config.get(names.POLICY, names.PREFIX)) == names.IDENTITY
         if identity and one:
             errors[names.POLICY] = [
-                "Source and target are one cluster: with the policy identity the connector would read what it writes, "
-                "for ever. Use the policy prefix, or another target."
+                "Source and target are the same cluster: with the policy identity the connector would read its own "
+                "records forever. Use the policy prefix, or another target."
             ]
         return errors
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
-        """Only what is committed at the source has an end: aborted records would be delivered otherwise."""
+        """Supported with read_committed only: otherwise, aborted records would be delivered."""
         committed = config.get(names.ISOLATION, names.READ_COMMITTED) == names.READ_COMMITTED
         return ExactlyOnceSupport.SUPPORTED if committed else ExactlyOnceSupport.UNSUPPORTED
 
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
     ) -> bool:
-        """Any offset may be deleted; a new one needs cluster, topic and partition, and the last offset delivered.
+        """Accept the deletion of any offset; a new one needs cluster, topic and partition, and the last offset
+        delivered.
 
-        With the assignment group it is the group that keeps offsets, and others are leftovers of another assignment.
+        With the assignment group, the group stores the offsets; source offsets are left from another assignment.
         """
         if config.get(names.ASSIGNMENT) == names.GROUP and any(offset is not None for _, offset in offsets):
             raise ConnectorError(
-                f"The offsets are those of the consumer group {group_of(config)}: move them with Kafka's "
-                "kafka-consumer-groups while the connector is stopped."
+                f"The consumer group {group_of(config)} stores the offsets: move them with kafka-consumer-groups "
+                "while the connector is stopped."
             )
         for partition, offset in offsets:
             if offset is None:
@@ -255,9 +255,7 @@ class KafkaSourceConnector(SourceConnector):
             for what, holder, key in (("partition", partition, names.PARTITION), ("offset", offset, names.OFFSET)):
                 number = holder.get(key)
                 if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-                    raise ConnectorError(
-                        f"The {what} {dict(holder)} must have an integer, not negative, under {key!r}."
-                    )
+                    raise ConnectorError(f"The {what} {dict(holder)} must have a non-negative integer under {key!r}.")
         return True
 
 

@@ -1,4 +1,4 @@
-"""Records of one partition at a time, by columns: the form that a batch takes."""
+"""Records of one partition by columns: the form of a batch."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -9,7 +9,7 @@ from ringfence.connectors.api import InputRecord
 
 
 class Run(NamedTuple):
-    """Records of one partition, in their order, by columns."""
+    """Consecutive records of one partition, by columns."""
 
     topic: str
     partition: int
@@ -28,7 +28,7 @@ def of_messages(run: Sequence[Message]) -> Run:
         [message.key() for message in run],
         [message.headers() for message in run],
         [message.timestamp()[1] for message in run],
-        [message.offset() for message in run],  # type: ignore[misc]  # only events have none
+        [message.offset() for message in run],  # type: ignore[misc]  # None only for events
     )
 
 
@@ -48,7 +48,7 @@ Record = TypeVar("Record")
 
 
 def by_partition(records: Sequence[Record], where: Callable[[Record], object]) -> list[Sequence[Record]]:
-    """The records of each partition, in their order."""
+    """Group records by partition; the order within a partition is kept."""
     if not records:
         return []
     if len(set(map(where, records))) == 1:

@@ -1,4 +1,4 @@
-"""The settings and the names in the offsets of KafkaSource, those of MirrorMaker 2's source where it has them."""
+"""The settings and offset fields of KafkaSource; as in MirrorMaker 2's source where it has them."""
 
 from typing import Final
 
@@ -28,9 +28,9 @@ STATIC: Final = "static"
 GROUP: Final = input_group.GROUP
 
 TASK_TOPICS: Final = "task.assigned.topics"
-"""In a task's configuration only, with the assignment `group`: JSON, a list of topics with their partitions."""
+"""In a task's configuration, with the assignment `group`: JSON, a list of topics with their numbers of partitions."""
 TASK_PARTITIONS: Final = "task.assigned.partitions"
-"""In a task's configuration only: JSON, a list of [topic, partition]."""
+"""In a task's configuration: JSON, a list of [topic, partition]."""
 
 CLUSTER: Final = "cluster"
 TOPIC: Final = "topic"
@@ -50,7 +50,7 @@ POLICIES: Final = {
     f"{_JAVA}IdentityReplicationPolicy": IDENTITY,
     f"{_JAVA}DefaultReplicationPolicy": PREFIX,
 }
-"""What may be written for `replication.policy.class`, and what it means."""
+"""Accepted values of `replication.policy.class`, and the policies they mean."""
 
 CONFIG_DEF: Final = (
     ConfigDef()
@@ -69,8 +69,8 @@ CONFIG_DEF: Final = (
         ConfigType.STRING,
         validator=NonEmpty(),
         importance=Importance.HIGH,
-        documentation="Addresses of the cluster to read from. Its other client settings stand beside it under "
-        "source.cluster., those of its consumer alone under source.consumer., with the names of Kafka's Java clients.",
+        documentation="Addresses of the cluster to read from. Prefix its other client settings with source.cluster., "
+        "and those of its consumer alone with source.consumer.; use the names of Kafka's Java clients.",
         group="Source",
         width=Width.LONG,
         display_name="Source cluster",
@@ -81,8 +81,8 @@ CONFIG_DEF: Final = (
         validator=NonEmpty(),
         importance=Importance.HIGH,
         documentation="Addresses of the cluster to write to: the worker's, or that of "
-        "producer.override.bootstrap.servers. Topics are created there with the source's partitions and configuration. "
-        "Other client settings stand beside it under target.cluster.",
+        "producer.override.bootstrap.servers. Topics are created there with the source's partitions "
+        "and configuration. Prefix other client settings with target.cluster.",
         group="Target",
         width=Width.LONG,
         display_name="Target cluster",
@@ -93,8 +93,8 @@ CONFIG_DEF: Final = (
         default="source",
         validator=NonEmpty(),
         importance=Importance.HIGH,
-        documentation="The source cluster's name in source offsets, and in the names of topics with the policy prefix. "
-        "Another name makes the connector start from the beginning.",
+        documentation="The source cluster's name in source offsets, and in topic names with the policy prefix. If "
+        "you change it, the connector starts from the beginning.",
         group="Source",
         width=Width.SHORT,
         display_name="Source alias",
@@ -105,7 +105,7 @@ CONFIG_DEF: Final = (
         default="target",
         validator=NonEmpty(),
         importance=Importance.LOW,
-        documentation="The target cluster's name: MirrorMaker 2's configurations have one. Nothing here depends on it.",
+        documentation="The target cluster's name, for compatibility with MirrorMaker 2. Not used.",
         group="Target",
         width=Width.SHORT,
         display_name="Target alias",
@@ -116,8 +116,8 @@ CONFIG_DEF: Final = (
         default=PREFIX,
         validator=OneOf(*POLICIES),
         importance=Importance.MEDIUM,
-        documentation="How a topic is called at the target: identity (the same name), or prefix (the source's alias "
-        "comes before it).",
+        documentation="Topic names at the target: identity (the same name), or prefix (the source's alias before the "
+        "name).",
         group="Target",
         width=Width.MEDIUM,
         display_name="Names of topics",
@@ -128,7 +128,7 @@ CONFIG_DEF: Final = (
         default=".",
         validator=NonEmpty(),
         importance=Importance.LOW,
-        documentation="What stands between the alias and the topic's name with the policy prefix.",
+        documentation="The separator between the alias and the topic's name, with the policy prefix.",
         group="Target",
         width=Width.SHORT,
         display_name="Separator",
@@ -138,7 +138,7 @@ CONFIG_DEF: Final = (
         ConfigType.LIST,
         default=r".*[\-\.]internal,.*\.replica,__.*",
         importance=Importance.MEDIUM,
-        documentation="Topics that are not read, although they match: names and regular expressions.",
+        documentation="Topics to exclude from the matching ones: names and regular expressions.",
         group="Source",
         width=Width.LONG,
         display_name="Excluded topics",
@@ -149,8 +149,8 @@ CONFIG_DEF: Final = (
         default=READ_COMMITTED,
         validator=OneOf(READ_COMMITTED, "read_uncommitted"),
         importance=Importance.MEDIUM,
-        documentation="read_committed leaves out aborted records, and waits for open transactions. With "
-        "read_uncommitted the connector is not exactly once.",
+        documentation="read_committed skips aborted records, and waits for open transactions. With read_uncommitted, "
+        "the connector is not exactly once.",
         group="Source",
         width=Width.MEDIUM,
         display_name="Isolation level",
@@ -160,7 +160,7 @@ CONFIG_DEF: Final = (
         ConfigType.INT,
         default=-1,
         importance=Importance.LOW,
-        documentation="Of topics that are created at the target; -1 takes the brokers' default.",
+        documentation="For topics that are created at the target; -1 means the brokers' default.",
         group="Target",
         width=Width.SHORT,
         display_name="Replication factor",
@@ -172,7 +172,7 @@ CONFIG_DEF: Final = (
         r"message\.timestamp\.(difference\.max|before\.max|after\.max)\.ms,log\.message\.timestamp\..*,"
         r"unclean\.leader\.election\.enable,min\.insync\.replicas",
         importance=Importance.LOW,
-        documentation="Settings of a topic that are not copied when it is created: names and regular expressions.",
+        documentation="Topic settings that are not copied when a topic is created: names and regular expressions.",
         group="Target",
         width=Width.LONG,
         display_name="Excluded topic settings",
@@ -184,9 +184,9 @@ CONFIG_DEF: Final = (
         validator=OneOf(STATIC, GROUP),
         recommender=Choices(STATIC, GROUP),
         importance=Importance.MEDIUM,
-        documentation="static: the connector deals the partitions out to the tasks. group: the tasks join a consumer "
-        "group, partitions move between them by themselves, and the group's offsets are committed in the transactions; "
-        "source and target must be one cluster then.",
+        documentation="static: the connector distributes the partitions to the tasks. group: the tasks join a "
+        "consumer group that rebalances the partitions, and the group's offsets are committed in the "
+        "transactions; source and target must be the same cluster.",
         group="Source",
         width=Width.SHORT,
         display_name="Assignment",
@@ -197,8 +197,7 @@ CONFIG_DEF: Final = (
         default=None,
         validator=NonEmpty(),
         importance=Importance.LOW,
-        documentation="The consumer group of the assignment group; ringfence-<name of the connector> where it is left "
-        "out.",
+        documentation="The consumer group of the assignment group. Default: ringfence-<name of the connector>.",
         group="Source",
         width=Width.MEDIUM,
         display_name="Consumer group",
@@ -209,8 +208,8 @@ CONFIG_DEF: Final = (
         default=input_group.DEFAULT_SESSION_TIMEOUT_MS,
         validator=Range(1000, 300_000),
         importance=Importance.LOW,
-        documentation="With the assignment group: after how long the group gives the partitions of a lost task away. "
-        "The transaction timeout is as long, where it is not set, and at least three commit intervals.",
+        documentation="With the assignment group: after how long the group reassigns the partitions of a lost task. "
+        "Also the default of the transaction timeout, which is at least three commit intervals.",
         group="Source",
         width=Width.SHORT,
         display_name="Session timeout (ms)",
@@ -221,7 +220,7 @@ CONFIG_DEF: Final = (
         default=600,
         validator=Range(1),
         importance=Importance.LOW,
-        documentation="How often new topics and partitions are looked for.",
+        documentation="How often to check for new topics and partitions.",
         group="Source",
         width=Width.SHORT,
         display_name="Refresh interval (s)",
@@ -232,7 +231,7 @@ CONFIG_DEF: Final = (
         default=2000,
         validator=Range(1, 100_000),
         importance=Importance.LOW,
-        documentation="The most records handed over at a time: with transaction.boundary=poll, those of one "
+        documentation="The maximum number of records in a batch; with transaction.boundary=poll, a batch is a "
         "transaction.",
         group="Source",
         width=Width.SHORT,
@@ -244,7 +243,7 @@ CONFIG_DEF: Final = (
         default=1000,
         validator=Range(1, 10_000),
         importance=Importance.LOW,
-        documentation="How long to wait for records before the task looks whether it shall stop.",
+        documentation="How long to wait for records before the task checks whether it must stop.",
         group="Source",
         width=Width.SHORT,
         display_name="Poll timeout (ms)",

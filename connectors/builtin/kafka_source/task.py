@@ -1,4 +1,4 @@
-"""Reads its share of the partitions, each from the offset after the last one that is in Kafka."""
+"""Reads its share of the partitions, each from the offset after the last delivered record."""
 
 import json
 import logging
@@ -39,14 +39,14 @@ _DENIED: Final = frozenset(
 
 
 class KafkaSourceTask(SourceTask):
-    """Delivers records as they are: bytes of keys, values and headers, the timestamp, and the number of the partition.
+    """Delivers records unchanged: the bytes of keys, values and headers, the timestamp, and the partition number.
 
-    Where converters and transforms leave bytes alone a whole run of one partition is handed over at a time.
+    If converters and transforms keep bytes unchanged, all records of one partition are delivered as one batch.
     """
 
     version: ClassVar[str | None] = "1.0.0"
     _consumer: Consumer | None = None  # so that stop() can follow a failed start
-    _group: GroupInput | None = None  # the framework's, which leaves the group
+    _group: GroupInput | None = None  # the framework's: it leaves the group itself
 
     def start(self, config: Mapping[str, str]) -> None:
         parsed = CONFIG_DEF.parse(config)
@@ -83,7 +83,7 @@ class KafkaSourceTask(SourceTask):
         logger.info("Reading %d partitions", len(share))
 
     def _partition(self, one: tuple[str, int]) -> dict[str, object]:
-        """The source partition; always the same object, which the record path is quick with."""
+        """Return the source partition; always the same object, which makes the record path fast."""
         if one not in self._partitions:
             self._partitions[one] = {settings.CLUSTER: self._alias, settings.TOPIC: one[0], settings.PARTITION: one[1]}
             self._targets[one[0]] = self._rename(one[0])
@@ -92,7 +92,7 @@ class KafkaSourceTask(SourceTask):
     def _group_offsets(
         self, assignment: str, group: str, delivered: Mapping[tuple[str, int], int | None]
     ) -> dict[tuple[str, int], int]:
-        """The group's offsets. Raises where the other way of keeping offsets is ahead of this one."""
+        """Return the group's offsets. Raises if the other way of storing offsets is ahead of this one."""
         try:
             grouped = Cluster(self._settings).group_offsets(group, list(delivered))
         except KafkaException as error:
@@ -104,12 +104,12 @@ class KafkaSourceTask(SourceTask):
         return grouped
 
     def _go_on(self, delivered: Mapping[tuple[str, int], int | None]) -> None:
-        """Assign these partitions, each behind what was delivered, or where the partition begins now."""
+        """Assign these partitions, each after its last delivered record, or at its current beginning."""
         assert self._consumer is not None
         try:
             bounds = Cluster(self._settings).bounds(list(delivered))
         except KafkaException as error:
-            raise _error_to_raise(error.args[0], "The partitions to read cannot be looked at") from error
+            raise _error_to_raise(error.args[0], "The partitions to read cannot be described") from error
         places = []
         for (topic, partition), last in delivered.items():
             try:
@@ -127,14 +127,14 @@ class KafkaSourceTask(SourceTask):
         try:
             return self._readable.check()
         except KafkaException as error:
-            raise _error_to_raise(error.args[0], "The source cluster cannot be looked at") from error
+            raise _error_to_raise(error.args[0], "The source cluster cannot be reached") from error
 
     def _leave_out(self, closed: frozenset[str]) -> None:
-        """Nothing more of these topics, not even what was read already."""
+        """Stop reading these topics, and drop their records that were already read."""
         if self._group is not None:
             raise ConnectorError(
-                f"The topics to read have changed: {', '.join(sorted(closed))} holds source offsets now. The task "
-                "starts again without it"
+                f"The topics to read have changed: {', '.join(sorted(closed))} contains source offsets now. The task "
+                "restarts without it"
             )
         assert self._consumer is not None
         gone = [one for one in self._partitions if one[0] in closed]
@@ -154,7 +154,7 @@ class KafkaSourceTask(SourceTask):
                 self._gather(of_records(part))
             return self._ready.popleft()[1] if self._ready else None
         assert self._consumer is not None
-        # `consume` waits until it has as many as it may take; for the first one only is there a wait here.
+        # `consume` waits until it has the requested number, so this waits for the first record only.
         first = self._consumer.poll(self._wait_s)
         if first is None:
             return None
@@ -172,7 +172,7 @@ class KafkaSourceTask(SourceTask):
         self._ready.append((run.topic, self._batch(run)))
 
     def _runs(self, messages: list[Message]) -> list[Sequence[Message]]:
-        """Those of each partition; with one partition to read, to look at each of them would be for nothing."""
+        """Group the messages by partition, unless only one partition is read."""
         if len(self._partitions) == 1 and messages:
             return [messages]
         return by_partition(messages, lambda message: (message.topic(), message.partition()))
@@ -210,7 +210,7 @@ class KafkaSourceTask(SourceTask):
             raise _error_to_raise(error, f"Topic {where[0]} cannot be read")
 
     def _out_of_range(self, where: tuple[str, int]) -> None:
-        """The partition has lost records while it was read; those before the position have been handed over."""
+        """Raise: the partition has lost records while it was read. Records before the position were delivered."""
         assert self._consumer is not None
         position = self._consumer.position([TopicPartition(*where)])[0].offset
         last = (
@@ -226,7 +226,7 @@ class KafkaSourceTask(SourceTask):
 
 
 def parse_offset(offset: SourceOffset | None) -> int | None:
-    """The last record's offset out of a source offset; raises `ConnectorError` for one that is not KafkaSource's."""
+    """Return the last record's offset of a source offset. Raises `ConnectorError` if it is not KafkaSource's."""
     if offset is None:
         return None
     number = offset.get(settings.OFFSET)
@@ -239,7 +239,7 @@ def parse_offset(offset: SourceOffset | None) -> int | None:
 
 
 def share_of(config: Mapping[str, str]) -> list[tuple[str, int]]:
-    """The partitions that a task may read: its own, or with a consumer group all."""
+    """Return the partitions that a task may read: its own; with a consumer group, all."""
     if settings.TASK_TOPICS in config:
         topics = json.loads(config[settings.TASK_TOPICS])
         return [(str(topic), partition) for topic, count in topics.items() for partition in range(int(count))]
@@ -247,15 +247,17 @@ def share_of(config: Mapping[str, str]) -> list[tuple[str, int]]:
 
 
 def group_of(config: Mapping[str, str]) -> str:
-    """The consumer group of the assignment `group`."""
+    """Return the consumer group of the assignment `group`."""
     return config.get(settings.GROUP_ID) or f"ringfence-{config.get('name', '')}"
 
 
 def _error_to_raise(error: KafkaError, doing: str) -> Exception:
-    """What to raise: the client goes on by itself after most errors, or the next attempt may."""
+    """Return the error to raise: retriable if the client recovers by itself, or the next attempt may succeed."""
     text = f"{doing}: {error.str()}"
     if error.code() in _DENIED:
-        return ConnectorError(f"{text}. Grant the source's principal READ and DESCRIBE on the topics it shall read.")
+        return ConnectorError(f"{text}. Grant the source's principal READ and DESCRIBE on the topics to read.")
     if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-        return RetriableError(f"{text}. The topic is gone, or not there yet: new topics are looked for again soon.")
+        return RetriableError(
+            f"{text}. The topic was deleted, or does not exist yet: the next refresh looks for topics again."
+        )
     return RetriableError(text) if error.retriable() or error.code() < 0 else ConnectorError(text)

@@ -1,4 +1,4 @@
-"""Which topics are read, how they are called at the target, and who reads which partition. Pure."""
+"""Which topics are read, their names at the target, and which task reads which partition. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,7 @@ class Names:
     """Names and regular expressions that match whole names."""
 
     def __init__(self, entries: Iterable[str]) -> None:
-        """Raises `ValueError` that names an expression which is none."""
+        """Raises `ValueError` that names an invalid expression."""
         self._exact = set()
         self._patterns = []
         for entry in entries:
@@ -26,7 +26,7 @@ class Names:
 
 
 class Renaming:
-    """A topic's name at the target."""
+    """Maps a topic to its name at the target."""
 
     def __init__(self, policy: str, alias: str, separator: str) -> None:
         """policy: `identity` or `prefix`."""
@@ -34,7 +34,7 @@ class Renaming:
 
     @classmethod
     def parse(cls, settings: ParsedConfig) -> "Renaming":
-        """As a connector's settings want it."""
+        """Return the renaming that a connector's settings define."""
         policy = names.POLICIES[settings.string(names.POLICY)]
         return cls(policy, settings.string(names.SOURCE_ALIAS), settings.string(names.SEPARATOR))
 
@@ -42,12 +42,12 @@ class Renaming:
         return self._prefix + topic
 
     def is_own(self, topic: str) -> bool:
-        """Whether this may be a topic that the connector itself has written: not to be read again on one cluster."""
+        """Return whether the connector may have written this topic: on one cluster, it must not be read."""
         return bool(self._prefix) and topic.startswith(self._prefix)
 
 
 def choose_topics(found: Mapping[str, int], wanted: Names, excluded: Names, renaming: Renaming) -> dict[str, int]:
-    """Of the topics that there are, with the number of their partitions, those to read; sorted."""
+    """Return the topics to read, sorted. found: all topics, with the number of their partitions."""
     return {
         topic: count
         for topic, count in sorted(found.items())
@@ -56,31 +56,33 @@ def choose_topics(found: Mapping[str, int], wanted: Names, excluded: Names, rena
 
 
 def divide_partitions(topics: Mapping[str, int], max_tasks: int) -> list[list[tuple[str, int]]]:
-    """Topic and partition for each task, dealt out in turn, so that a topic's partitions are spread; stable."""
+    """Return topic and partition for each task, distributed in turn, so that a topic's partitions are
+    spread. Stable.
+    """
     all_of_them = [(topic, partition) for topic, count in sorted(topics.items()) for partition in range(count)]
     tasks = min(max_tasks, len(all_of_them))
     return [all_of_them[number::tasks] for number in range(tasks)]
 
 
 def starting_offset(where: str, delivered: int | None, first: int, end: int) -> tuple[int, str | None]:
-    """Where to go on, and what is to be said about it.
+    """Return the offset to start at, and a message to log, or None.
 
-    delivered: the last record's offset, None for none; first, end: of the partition now (`end` is one past the last).
-    Raises `ValueError` where the partition ends before what was delivered: it was cut short, or made again.
+    delivered: the last record's offset, None for none. first, end: of the partition now (`end` is one after the last).
+    Raises `ValueError` if the partition ends before `delivered`: it was truncated, or created again.
     """
     if delivered is None:
         return first, None
     following = delivered + 1
     if following > end:
         raise ValueError(
-            f"{where} ends at offset {end}, but was read up to {following} before: it was cut short, or deleted and "
-            "created again. What it holds now may be other records under old offsets. To read it from its beginning, "
-            "stop the connector, reset its offsets and resume it."
+            f"{where} ends at offset {end}, but was read up to {following} before: it was truncated, or deleted and "
+            "created again. Its current records may be others with old offsets. To read it from its beginning, stop "
+            "the connector, reset its offsets and resume it."
         )
     if following < first:
         return first, (
-            f"{where} begins at offset {first} now; {first - following} offsets from {following} on have expired, or "
-            "were deleted, before they were read. Reading goes on at the beginning."
+            f"{where} now begins at offset {first}; {first - following} offsets from {following} on expired or were "
+            "deleted before they were read. Reading continues at the beginning."
         )
     return following, None
 
@@ -88,23 +90,23 @@ def starting_offset(where: str, delivered: int | None, first: int, end: int) -> 
 def check_other_offsets(
     assignment: str, group: str, delivered: Mapping[tuple[str, int], int | None], grouped: Mapping[tuple[str, int], int]
 ) -> None:
-    """A connector whose assignment was changed must not go back to old offsets. Raises `ValueError`.
+    """Prevent a connector whose assignment was changed from returning to old offsets. Raises `ValueError`.
 
-    delivered: the last record's offset by the source offsets; grouped: the next one's, by the consumer group.
+    delivered: the last record's offset by the source offsets. grouped: the next one's, by the consumer group.
     """
     for one, last in delivered.items():
         following, by_group = -1 if last is None else last + 1, grouped.get(one, -1)
         where = f"Partition {one[1]} of topic {one[0]}"
         if assignment == names.GROUP and -1 < by_group < following:
             raise ValueError(
-                f"{where} was read up to {following} by the connector's source offsets, but consumer group {group} "
-                f"stands at {by_group}: it would be read again from there. Stop the connector; move the group's "
-                "offsets with kafka-consumer-groups, or reset the connector's where the group's are the right ones."
+                f"{where} was read up to {following} by the connector's source offsets, but consumer group {group} is "
+                f"at {by_group}: records from there on would be read again. Stop the connector; move the group's "
+                "offsets with kafka-consumer-groups, or reset the connector's if the group's are correct."
             )
         if assignment != names.GROUP and by_group > max(0, following):
             raise ValueError(
-                f"{where} was read up to {by_group} by consumer group {group}, but the connector's source offsets "
-                f"stand at {max(0, following)}: it would be read again from there. Stop the connector and set its "
-                f"offset to {by_group - 1}, or delete the group with kafka-consumer-groups where the source offsets "
-                "are right."
+                f"{where} was read up to {by_group} by consumer group {group}, but the connector's source offsets are "
+                f"at {max(0, following)}: records from there on would be read again. Stop the connector and set its "
+                f"offset to {by_group - 1}, or delete the group with kafka-consumer-groups if the source offsets are "
+                "correct."
             )

@@ -1,1 +1,1 @@
-"""PySparkSource: Python data sources of PySpark, as connectors."""
+"""PySparkSource: PySpark's Python data sources as connectors."""

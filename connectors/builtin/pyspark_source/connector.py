@@ -1,4 +1,4 @@
-"""PySparkSource: whatever has a streaming reader for PySpark is a connector."""
+"""PySparkSource: runs any PySpark data source with a streaming reader as a connector."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
@@ -50,7 +50,7 @@ class PySparkSourceConnector(SourceConnector):
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
         if not config.get(names.SOURCE):
-            return {}  # the definition has said so already
+            return {}  # the definition has already reported it
         from ringfence.connectors.builtin.pyspark_source.sources import open_reader, open_source, read_schema
         from ringfence.connectors.builtin.pyspark_source.types import describe
 
@@ -61,18 +61,18 @@ class PySparkSourceConnector(SourceConnector):
             open_reader(source, schema)
         except ConnectorError as error:
             return {names.SOURCE: [str(error)]}
-        except Exception as error:  # noqa: BLE001 - the data source's own; its options are wrong as far as it says
+        except Exception as error:  # noqa: BLE001 - from the data source: it refuses its options
             return {names.SOURCE: [f"The data source refuses these options: {type(error).__name__}: {error}"]}
         return {}
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
-        """Supported: rows are committed with the offset behind them, and a plan before its rows."""
+        """Supported: rows are committed with the offset after them, and a plan before its rows."""
         return ExactlyOnceSupport.SUPPORTED
 
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
     ) -> bool:
-        """Any offset may be deleted; a new one has the data source's own form under `offset`."""
+        """Accept the deletion of any offset; a new one has the data source's own form under `offset`."""
         for partition, offset in offsets:
             if not isinstance(partition.get(names.SOURCE_KEY), str):
                 raise ConnectorError(f"The partition {dict(partition)} must have the name under {names.SOURCE_KEY!r}.")

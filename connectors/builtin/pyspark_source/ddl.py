@@ -1,4 +1,6 @@
-"""Schemas as text, such as `id bigint, tags array<string>`: PySpark parses them in a JVM only, which tasks have not."""
+"""Parses schemas as text, such as `id bigint, tags array<string>`. PySpark parses them in a JVM, which tasks do not
+have.
+"""
 
 import re
 from typing import Final
@@ -30,7 +32,7 @@ _TOKEN: Final = re.compile(r"\s*(`(?:[^`]|``)+`|[A-Za-z_]\w*|\d+|[<>(),:])")
 
 
 def parse_ddl(text: str) -> spark.StructType:
-    """Raises `ConnectorError` for what it does not understand."""
+    """Parse a schema. Raises `ConnectorError` for text that it does not understand."""
     return _Parser(text).read_fields(end="")
 
 
@@ -48,7 +50,7 @@ class _Parser:
             at = found.end()
 
     def read_fields(self, end: str) -> spark.StructType:
-        """`name type, name: type …` up to a token, or to the end of the text."""
+        """Read `name type, name: type …` up to a token, or to the end of the text."""
         fields = []
         while True:
             name = self._take().strip("`").replace("``", "`")

@@ -8,20 +8,20 @@ SOURCE: Final = "data.source"
 TOPIC: Final = "topic"
 POLL_INTERVAL: Final = "poll.interval.ms"
 OPTION: Final = "option."
-"""Begins the settings that are the data source's own options."""
+"""The prefix of settings that are the data source's own options."""
 
 GROUP: Final = "ringfence.data_sources"
-"""The entry points that name data sources: only those can be run."""
+"""The group of entry points that name data sources: only these can be run."""
 
 SOURCE_KEY: Final = "data_source"
 """The key of the source partition."""
 OFFSET: Final = "offset"
-"""In a source offset: where reading goes on, in the data source's own form."""
+"""In a source offset: where reading resumes, in the data source's own form."""
 START: Final = "from"
 END: Final = "to"
 PARTITIONS: Final = "partitions"
 READ: Final = "read"
-"""In a source offset within a plan: its bounds, in how many partitions, and how many of them have been read."""
+"""In a source offset within a plan: its bounds, the number of partitions, and how many of them have been read."""
 
 CONFIG_DEF: Final = (
     ConfigDef()
@@ -30,8 +30,8 @@ CONFIG_DEF: Final = (
         ConfigType.STRING,
         validator=NonEmpty(),
         importance=Importance.HIGH,
-        documentation=f"The data source: the name of an entry point of the group {GROUP}. Its options are the settings "
-        f"that begin with {OPTION}",
+        documentation=f"The data source: the name of an entry point of the group {GROUP}. Its options are the "
+        f"settings with the prefix {OPTION}",
         display_name="Data source",
     )
     .define(
@@ -47,6 +47,6 @@ CONFIG_DEF: Final = (
         ConfigType.INT,
         1000,
         validator=Range(10),
-        documentation="Milliseconds between two questions for new rows where there were none.",
+        documentation="Milliseconds between two checks for new rows when there were none.",
     )
 )

@@ -1,4 +1,4 @@
-"""The data sources that are installed. Needs PySpark, which every worker has."""
+"""The installed data sources. Needs PySpark, which every worker has."""
 
 from collections.abc import Mapping
 from importlib.metadata import entry_points
@@ -15,13 +15,15 @@ Reader = DataSourceStreamReader | SimpleDataSourceStreamReader
 
 
 def open_source(config: Mapping[str, str]) -> DataSource:
-    """Raises `ConnectorError` for a name that no installed package declares, and what the data source raises."""
+    """Return the data source. Raises `ConnectorError` if no installed package declares it, and what the data source
+    raises.
+    """
     name = config[SOURCE]
     points = {point.name: point for point in entry_points(group=GROUP)}
     if name not in points:
         known = ", ".join(sorted(points)) or "none"
         raise ConnectorError(
-            f"{SOURCE}: no installed package has an entry point {name!r} in the group {GROUP}. There are: {known}."
+            f"{SOURCE}: no installed package has an entry point {name!r} in the group {GROUP}. Existing ones: {known}."
         )
     found: Any = points[name].load()
     if not (isinstance(found, type) and issubclass(found, DataSource)):
@@ -31,13 +33,13 @@ def open_source(config: Mapping[str, str]) -> DataSource:
 
 
 def read_schema(source: DataSource) -> StructType:
-    """The columns of a data source, which it may give as text. Raises `ConnectorError`."""
+    """Return the columns of a data source, which may declare them as text. Raises `ConnectorError`."""
     schema = source.schema()
     return parse_ddl(schema) if isinstance(schema, str) else schema
 
 
 def open_reader(source: DataSource, schema: StructType) -> Reader:
-    """How the data source reads a stream. Raises `ConnectorError` where it reads batches only."""
+    """Return the streaming reader. Raises `ConnectorError` if the data source only reads batches."""
     try:
         return source.streamReader(schema)
     except NotImplementedError:
@@ -46,6 +48,6 @@ def open_reader(source: DataSource, schema: StructType) -> Reader:
         return source.simpleStreamReader(schema)
     except NotImplementedError as error:
         raise ConnectorError(
-            f"{SOURCE}: {source.name()} has neither streamReader nor simpleStreamReader. A source that is only read "
-            "as a whole has no positions to go on from."
+            f"{SOURCE}: {source.name()} has neither streamReader nor simpleStreamReader. A source without a streaming "
+            "reader has no positions to resume from."
         ) from error

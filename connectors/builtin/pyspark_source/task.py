@@ -1,4 +1,4 @@
-"""Reads a data source from its committed offset on."""
+"""Reads a data source from its committed offset."""
 
 import inspect
 import logging
@@ -20,7 +20,7 @@ Offset = dict[str, Any]
 
 
 class PySparkSourceTask(SourceTask):
-    """What one call of the reader gives is one batch, under the offset behind it."""
+    """The rows of one call of the reader are one batch, with the offset after it."""
 
     version: ClassVar[str | None] = "1.0.0"
     _steps: "_Steps | None" = None  # so that stop() can follow a failed start
@@ -65,18 +65,20 @@ class PySparkSourceTask(SourceTask):
 
 
 class _Steps(ABC):
-    """The calls of a reader, one after another. `take` gives rows with the offset behind them, None for no news."""
+    """The calls of a reader, one after another. `take` returns rows with the offset after them; None if
+    there are none.
+    """
 
     def __init__(self, reader: Any) -> None:
         self._reader = reader
         self._read: Offset | None = None
-        """The last offset of the reader's own that was returned as a whole."""
+        """The reader's last offset whose rows were all returned."""
 
     @abstractmethod
     def take(self) -> tuple[Iterable[Any], dict[str, object]] | None: ...
 
     def commit(self) -> None:
-        """All that was taken is committed: the reader need not keep it."""
+        """All returned rows are committed: the reader may discard them."""
         read, self._read = self._read, None
         if read is not None:
             self._reader.commit(read)
@@ -87,7 +89,7 @@ class _Steps(ABC):
 
 
 class _SimpleSteps(_Steps):
-    """A reader that gives rows and where they end."""
+    """A reader that returns rows and the offset after them."""
 
     def __init__(self, reader: SimpleDataSourceStreamReader, committed: SourceOffset | None) -> None:
         super().__init__(reader)
@@ -103,10 +105,10 @@ class _SimpleSteps(_Steps):
 
 
 class _PlannedSteps(_Steps):
-    """A reader that says what there is, divides it into partitions, and reads these.
+    """A reader that reports its latest offset, divides the rows into partitions, and reads these.
 
-    What there is changes with time, so the plan (from, to, how many partitions) is committed before the rows of its
-    second partition are: an attempt that goes on divides the same rows in the same way.
+    The latest offset changes with time, so the plan (from, to, number of partitions) is committed before the rows of
+    its second partition: an attempt that resumes divides the same rows in the same way.
     """
 
     def __init__(self, reader: DataSourceStreamReader, committed: SourceOffset | None) -> None:
@@ -163,13 +165,13 @@ class _PlannedSteps(_Steps):
         self._partitions = list(self._reader.partitions(start, end))
         if len(self._partitions) != count:
             raise ConnectorError(
-                f"The data source divided the rows between two offsets into {count} partitions before, and into "
-                f"{len(self._partitions)} now. Its partitions(start, end) must depend on start and end only."
+                f"The data source divided the rows between two offsets into {count} partitions before, but into "
+                f"{len(self._partitions)} now. Its partitions(start, end) must depend only on start and end."
             )
 
 
 def own_offset(committed: SourceOffset) -> Offset:
-    """The data source's own form. Raises `ConnectorError`."""
+    """Return the offset in the data source's own form. Raises `ConnectorError`."""
     found = committed.get(names.OFFSET)
     if not isinstance(found, dict):
         raise wrong_offset(committed)
@@ -178,13 +180,13 @@ def own_offset(committed: SourceOffset) -> Offset:
 
 def wrong_offset(committed: SourceOffset) -> ConnectorError:
     return ConnectorError(
-        f"The committed source offset {dict(committed)} is not one of this data source. Stop the connector and alter "
-        "or reset its offsets."
+        f"The committed source offset {dict(committed)} does not belong to this data source. Stop the connector and "
+        "alter or reset its offsets."
     )
 
 
 def _values_of(rows: Iterable[Any]) -> Iterable[Sequence[Any]]:
-    """Tuples as they are; the rows of Arrow's batches as tuples."""
+    """Return tuples unchanged, and the rows of Arrow's batches as tuples."""
     for row in rows:
         if hasattr(row, "to_pylist") and hasattr(row, "columns"):
             yield from zip(*(column.to_pylist() for column in row.columns), strict=True)

@@ -1,4 +1,4 @@
-"""Spark's types as Kafka Connect's schemas."""
+"""Converts Spark's types to Kafka Connect's schemas."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
@@ -25,27 +25,27 @@ _PLAIN: Final[dict[type[spark.DataType], Schema]] = {
     spark.DateType: connect.DATE,
 }
 _MICROS: Final = Schema(SchemaType.INT64, name="io.debezium.time.MicroTimestamp", version=1)
-"""Spark's timestamps have microseconds, Kafka Connect's own have not."""
+"""Spark's timestamps have microseconds; Kafka Connect's own type has milliseconds."""
 
 ValueOf = Callable[[Any], object]
 
 
 class RowType(NamedTuple):
-    """make: a struct of a row, given as a sequence in the order of the columns."""
+    """make: creates a struct from a row, which is a sequence in the order of the columns."""
 
     schema: Schema
     make: Callable[[Sequence[Any]], Struct]
 
 
 def describe(columns: spark.StructType) -> RowType:
-    """Raises `ConnectorError` for a type that records cannot hold."""
+    """Return the schema of the columns. Raises `ConnectorError` for a type that records cannot have."""
     schema = _struct(columns)
     converters = [_value_of(field.dataType) for field in columns.fields]
     names = [field.name for field in columns.fields]
 
     def make(row: Sequence[Any]) -> Struct:
         if len(row) != len(names):
-            raise ConnectorError(f"The data source gave a row of {len(row)} values for {len(names)} columns.")
+            raise ConnectorError(f"The data source returned a row of {len(row)} values for {len(names)} columns.")
         values = [None if value is None else convert(value) for value, convert in zip(row, converters, strict=True)]
         return Struct(schema, dict(zip(names, values, strict=True)))
 
@@ -65,7 +65,7 @@ def _schema(kind: spark.DataType) -> Schema:
         return connect.mapping(_schema(kind.keyType), _schema(kind.valueType).but(optional=kind.valueContainsNull))
     if isinstance(kind, spark.StructType):
         return _struct(kind)
-    raise ConnectorError(f"The data source has a column of the type {kind.simpleString()}, which records cannot hold.")
+    raise ConnectorError(f"The data source has a column of the type {kind.simpleString()}, which records cannot have.")
 
 
 def _struct(columns: spark.StructType) -> Schema:

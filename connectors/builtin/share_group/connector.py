@@ -26,17 +26,17 @@ _WHOLE = ("topic_id", "partition")
 
 
 class ShareGroupSourceConnector(KafkaSourceConnector):
-    """Reads topics through a share group, each record once for all tasks, in no order.
+    """Reads topics through a share group, each record once across all tasks, without an order.
 
-    Every task reads every topic; the broker says who tries which record. Topics are created at the target as by
-    KafkaSource.
+    Every task reads every topic; the broker decides which task gets which record. Topics are created at the target as
+    by KafkaSource.
     """
 
     version: ClassVar[str] = "1.0.0"
     aliases: ClassVar[tuple[str, ...]] = ()
     catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
         title="Topics as a queue",
-        summary="Any number of tasks on one partition, through a share group (KIP-932), in no order.",
+        summary="Any number of tasks per partition, through a share group (KIP-932), without an order.",
         category=Category.KAFKA,
         guarantee=Guarantee.EXACTLY_ONCE,
         needs=("Share groups at the source cluster (share.version 1 or later).",),
@@ -57,7 +57,7 @@ class ShareGroupSourceConnector(KafkaSourceConnector):
         return ShareGroupSourceTask
 
     def divide(self, topics: Mapping[str, int], max_tasks: int) -> list[dict[str, str]]:
-        """As many tasks as are allowed, whatever the number of partitions."""
+        """Return as many tasks as allowed, regardless of the number of partitions."""
         if not topics:
             return []
         return [{**self._config, settings.TASK_TOPICS: json.dumps(topics, separators=(",", ":"))}] * max_tasks
@@ -68,7 +68,7 @@ class ShareGroupSourceConnector(KafkaSourceConnector):
         if boundary != "poll":
             errors[TRANSACTION_BOUNDARY] = [
                 f"{TRANSACTION_BOUNDARY}={boundary}: the records of an open transaction are locked, and other tasks "
-                "wait for them. Use poll; batch.size says how many records a transaction has."
+                "wait for them. Use poll; batch.size sets the number of records per transaction."
             ]
         needed = f"{share_group.EXHAUSTED}={share_group.DEAD_LETTER}"
         if config.get(share_group.EXHAUSTED) == share_group.DEAD_LETTER and (
@@ -80,13 +80,13 @@ class ShareGroupSourceConnector(KafkaSourceConnector):
         return errors
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
-        """Whatever the share group does: the ledger counts."""
+        """Supported, regardless of the share group: the ledger decides."""
         return ExactlyOnceSupport.SUPPORTED
 
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
     ) -> bool:
-        """A partition is a topic's id and a number; what is before `low` or in `done` is not read again."""
+        """A partition is a topic's id and a number. Records before `low` or in `done` are not read again."""
         for partition, offset in offsets:
             if offset is None:
                 continue
@@ -98,9 +98,7 @@ class ShareGroupSourceConnector(KafkaSourceConnector):
             for what, holder, key in (("partition", partition, "partition"), ("offset", offset, "low")):
                 number = holder.get(key)
                 if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-                    raise ConnectorError(
-                        f"The {what} {dict(holder)} must have an integer, not negative, under {key!r}."
-                    )
+                    raise ConnectorError(f"The {what} {dict(holder)} must have a non-negative integer under {key!r}.")
             done = offset.get("done", [])
             if not isinstance(done, list) or not all(_is_range(one) for one in done):
                 raise ConnectorError(f"The offset {dict(offset)} must have a list of [first, last] under 'done'.")

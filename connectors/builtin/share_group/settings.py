@@ -47,8 +47,8 @@ def _define() -> ConfigDef:
         default=None,
         validator=NonEmpty(),
         importance=Importance.MEDIUM,
-        documentation="The share group; <group.id>-<name of the connector> where it is left out. It is this "
-        "connector's alone. No order is kept between records, not per key either.",
+        documentation="The share group. Default: <group.id>-<name of the connector>. Only this connector may use it. "
+        "Records have no order, not even per key.",
         group=_GROUP,
         width=Width.MEDIUM,
         display_name="Share group",
@@ -60,8 +60,8 @@ def _define() -> ConfigDef:
         validator=OneOf(share_group.EARLIEST, share_group.LATEST),
         recommender=Choices(share_group.EARLIEST, share_group.LATEST),
         importance=Importance.MEDIUM,
-        documentation="Where a topic begins that the connector has not read before. Partitions that are added to a "
-        "topic later, and a topic that is created again, are read from their beginning.",
+        documentation="Where to start in a topic that the connector has not read before. Partitions that are added "
+        "to a topic later, and topics that are created again, are read from their beginning.",
         group=_GROUP,
         width=Width.SHORT,
         display_name="Start",
@@ -70,21 +70,21 @@ def _define() -> ConfigDef:
         made,
         share_group.LOCK_MS,
         "Lock (ms)",
-        "How long a record stays with one task before another one gets it, too. A record that takes longer is "
+        "How long a record belongs to one task before another task may get it, too. A record that takes longer is "
         "processed more than once, and committed once.",
     )
     _number(
         made,
         share_group.DELIVERY_LIMIT,
         "Delivery limit",
-        "How often the broker delivers a record before it archives it. Archived records are not lost: the sweep reads "
-        "them from their topic.",
+        "How often the broker delivers a record before it archives it. Archived records are not lost: the sweep "
+        "reads them from their topic.",
     )
     _number(
         made,
         share_group.MAX_LOCKS,
         "Locked records",
-        "How many records of one partition all tasks together may hold. With batch.size, it bounds how many tasks "
+        "How many records of one partition all tasks together may have. With batch.size, this limits how many tasks "
         "find work in one partition.",
     )
     _number(
@@ -98,8 +98,8 @@ def _define() -> ConfigDef:
         made,
         share_group.CLAIM_TIMEOUT_MS,
         "Claim timeout (ms)",
-        "How long a task waits for another one's open transaction on the same records before it fences it. Longer than "
-        "a transaction takes.",
+        "How long a task waits for another task's open transaction on the same records before it fences that task. "
+        "Must exceed the duration of a transaction.",
     )
     made.define(
         share_group.EXHAUSTED,
@@ -108,8 +108,8 @@ def _define() -> ConfigDef:
         validator=OneOf(share_group.DEAD_LETTER, share_group.RETRY),
         recommender=Choices(share_group.RETRY, share_group.DEAD_LETTER),
         importance=Importance.MEDIUM,
-        documentation="What happens to a record whose processing has ended its task's process every time. retry: it is "
-        "tried again, alone. dead-letter: it goes to errors.deadletterqueue.topic.name.",
+        documentation="What happens to a record whose processing has ended its task's process every time. retry: it "
+        "is tried again, alone. dead-letter: it is written to errors.deadletterqueue.topic.name.",
         group=_GROUP,
         width=Width.SHORT,
         display_name="Exhausted records",

@@ -1,4 +1,4 @@
-"""Delivers the records of a share group as they are: bytes of keys, values and headers, and the timestamp."""
+"""Delivers the records of a share group unchanged: the bytes of keys, values and headers, and the timestamp."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class ShareGroupSourceTask(SourceTask):
-    """What `poll` returns is what one poll of the group gave, and is committed in one transaction."""
+    """Each `poll` returns the records of one poll of the group, which are committed in one transaction."""
 
     version: ClassVar[str | None] = "1.0.0"
 
@@ -40,8 +40,8 @@ class ShareGroupSourceTask(SourceTask):
     def poll(self) -> Sequence[SourceRecord] | RecordBatch | None:
         if closed := self._readable.check():
             raise ConnectorError(
-                f"The topics to read have changed: {', '.join(sorted(closed))} holds source offsets now. The task "
-                "starts again without it"
+                f"The topics to read have changed: {', '.join(sorted(closed))} contains source offsets now. The task "
+                "restarts without it"
             )
         records = self._input.poll(self._wait_s, self._limit)
         if not records:
@@ -75,7 +75,7 @@ class ShareGroupSourceTask(SourceTask):
         ]
 
     def _partition(self, record: ShareRecord) -> dict[str, object]:
-        """Always the same object, which the record path is quick with."""
+        """Return the source partition; always the same object, which makes the record path fast."""
         one = record.topic, record.partition
         if one not in self._partitions:
             self._partitions[one] = {settings.TOPIC: record.topic, settings.PARTITION: record.partition}

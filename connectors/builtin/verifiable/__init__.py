@@ -1,1 +1,1 @@
-"""VerifiableSource: numbers without a gap, to check that none is missing and none comes twice."""
+"""VerifiableSource: consecutive numbers, to check that none is missing and none is repeated."""

@@ -1,4 +1,4 @@
-"""VerifiableSource: the twin of Kafka's VerifiableSourceConnector."""
+"""VerifiableSource: the counterpart of Kafka's VerifiableSourceConnector."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
@@ -21,14 +21,14 @@ from ringfence.connectors.builtin.verifiable.task import VerifiableSourceTask, n
 
 
 class VerifiableSourceConnector(SourceConnector):
-    """As many tasks as allowed, each counting for itself."""
+    """As many tasks as allowed, each with its own count."""
 
     version: ClassVar[str] = "1.0.0"
     aliases: ClassVar[tuple[str, ...]] = ("org.apache.kafka.connect.tools.VerifiableSourceConnector",)
     preview_while_running = True
     catalog: ClassVar[CatalogEntry | None] = CatalogEntry(
         title="Numbers for tests",
-        summary="Counts without a gap, to check that none is missing and none comes twice.",
+        summary="Counts without a gap, to check that no number is missing or repeated.",
         category=Category.TESTS,
         guarantee=Guarantee.EXACTLY_ONCE,
         sample={"tasks.max": "1", "topic": "numbers", "throughput": "100"},
@@ -52,26 +52,24 @@ class VerifiableSourceConnector(SourceConnector):
         return ExactlyOnceSupport.SUPPORTED
 
     def record_positions(self, config: Mapping[str, str]) -> PositionPaths | None:
-        """The number in each value, counted by each task for itself."""
+        """Return the paths of the number in each value, and of the task that counts it."""
         if CONFIG_DEF.parse(config).boolean(COMPLETE_RECORD_DATA):
             return PositionPaths("value.seqno", ("value.task",))
         return PositionPaths("value", ("key",))
 
     def count_records(self, config: Mapping[str, str], partition: SourcePartition, offset: SourceOffset) -> int | None:
-        """The numbers from 0 up to the committed one."""
+        """Return the count of numbers from 0 up to the committed one."""
         return next_number(offset)
 
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
     ) -> bool:
-        """Any offset may be deleted; a new one needs the task's number and the last number delivered."""
+        """Accept the deletion of any offset; a new one needs the task's number and the last number delivered."""
         for partition, offset in offsets:
             if offset is None:
                 continue
             for what, holder, key in (("partition", partition, ID), ("offset", offset, SEQNO)):
                 number = holder.get(key)
                 if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-                    raise ConnectorError(
-                        f"The {what} {dict(holder)} must have an integer, not negative, under {key!r}."
-                    )
+                    raise ConnectorError(f"The {what} {dict(holder)} must have a non-negative integer under {key!r}.")
         return True

@@ -1,4 +1,4 @@
-"""The settings and the names in the offsets of VerifiableSource, the same as Kafka's."""
+"""The settings and offset fields of VerifiableSource, the same as Kafka's."""
 
 from typing import Final
 
@@ -30,7 +30,7 @@ CONFIG_DEF: Final = (
         default=-1,
         validator=Range(-1),
         importance=Importance.HIGH,
-        documentation="Records a second for each task; -1 for no limit, 0 for none at all.",
+        documentation="Records per second for each task; -1 for no limit, 0 for no records.",
         width=Width.SHORT,
         display_name="Throughput",
     )

@@ -1,4 +1,4 @@
-"""Counts: 0, 1, 2, ... at a given rate, from the number after the committed one on."""
+"""Counts 0, 1, 2, … at a given rate, from the number after the committed one."""
 
 import logging
 import time
@@ -23,7 +23,7 @@ LONGEST_WAIT_SECONDS = 0.5
 
 
 class FixedRate:
-    """How many records are due at a rate; what was missed for more than a second is not made up for."""
+    """Tells how many records are due at a fixed rate. A delay of more than a second is not caught up."""
 
     def __init__(self, per_second: int, now: float) -> None:
         self._per_second = per_second
@@ -31,7 +31,7 @@ class FixedRate:
         self._given = 0
 
     def due(self, now: float) -> int:
-        """Records that may be given now, at most `MOST_AT_ONCE`; counted as given."""
+        """Return how many records may be delivered now, at most `MOST_AT_ONCE`; they count as delivered."""
         if self._per_second < 0:
             return MOST_AT_ONCE
         behind = (now - self._since) * self._per_second - self._given
@@ -42,7 +42,7 @@ class FixedRate:
         return due
 
     def seconds_to_next(self, now: float) -> float:
-        """How long to wait until the next record is due, at most half a second."""
+        """Return the seconds until the next record is due, at most half a second."""
         if self._per_second == 0:
             return LONGEST_WAIT_SECONDS
         next_at = self._since + (self._given + 1) / self._per_second
@@ -50,7 +50,7 @@ class FixedRate:
 
 
 class VerifiableSourceTask(SourceTask):
-    """The key of each record is the task's number, the value the number counted, or a structure that holds it."""
+    """The key of each record is the task's number; the value is the count, or a struct with it."""
 
     version: ClassVar[str | None] = "1.0.0"
 
@@ -103,7 +103,7 @@ class VerifiableSourceTask(SourceTask):
 
 
 def next_number(offset: SourceOffset | None) -> int:
-    """The number to count from; raises `ConnectorError` for an offset that is not VerifiableSource's."""
+    """Return the number to count from. Raises `ConnectorError` for an offset that is not VerifiableSource's."""
     if offset is None:
         return 0
     seqno = offset.get(SEQNO)

@@ -1,1 +1,1 @@
-"""Converters whose schemas a Schema Registry keeps: Avro, JSON Schema, Protobuf. They need the extra of that name."""
+"""Converters with a Schema Registry: Avro, JSON Schema, Protobuf. They need the extra `schema-registry`."""

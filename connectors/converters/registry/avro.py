@@ -1,4 +1,4 @@
-"""Avro, with the schemas that Confluent's AvroConverter makes of Kafka Connect's."""
+"""Avro, with the schemas of Confluent's AvroConverter."""
 
 import io
 import json
@@ -18,7 +18,7 @@ from ringfence.connectors.values.moments import encode
 
 
 class AvroConverter(RegistryConverter):
-    """Avro's binary form."""
+    """Writes Avro's binary form."""
 
     aliases = ("io.confluent.connect.avro.AvroConverter",)
     kind = "AVRO"
@@ -33,7 +33,7 @@ class AvroConverter(RegistryConverter):
         try:
             parsed = self._avro.parse_schema(for_writing(shown))
         except self._refusals as error:
-            raise ConnectorError(f"Avro has no form for {schema}: {error}.") from error
+            raise ConnectorError(f"Avro cannot represent {schema}: {error}.") from error
         encode, schemaless_writer = encoder(schema), self._avro.schemaless_writer
 
         def write(value: object) -> bytes:
@@ -45,7 +45,7 @@ class AvroConverter(RegistryConverter):
 
 
 def encoder(schema: Schema) -> Callable[[object], Any]:
-    """Checks a value of that schema and makes what fastavro takes of it. Raises `ConnectorError`."""
+    """Return a function that checks a value of the schema and converts it for fastavro. It raises `ConnectorError`."""
     inner = _encoder(schema)
 
     def encode(value: object) -> Any:
@@ -63,7 +63,7 @@ def _encoder(schema: Schema) -> Callable[[object], Any]:
             if value is None:
                 if schema.optional:
                     return None
-                raise ConnectorError(f"A value is null, and {schema} is neither optional nor has it a default.")
+                raise ConnectorError(f"A value is null, but {schema} is neither optional nor has a default.")
         return value if present is None else present(value)
 
     return encode
@@ -93,7 +93,7 @@ def _present(schema: Schema) -> Callable[[Any], Any] | None:
 
             def struct(value: Struct) -> dict[str, Any]:
                 if not is_same_struct(value.schema, schema):
-                    raise ConnectorError("Mismatching schema: the struct has another one than the record names.")
+                    raise ConnectorError("Mismatching schema: the struct's schema is not the record's.")
                 pairs = zip(encoders, value.values, strict=True)
                 return dict(zip(names, [encode(item) for encode, item in pairs], strict=True))
 

@@ -1,4 +1,4 @@
-"""Avro's form of Kafka Connect's schemas, word for word that of Confluent's AvroConverter."""
+"""Converts Kafka Connect's schemas to Avro's, literally as Confluent's AvroConverter does."""
 
 import math
 import re
@@ -16,7 +16,7 @@ from ringfence.connectors.values.texts import number_text
 _NAMESPACE: Final = "io.confluent.connect.avro"
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PRECISION: Final = "64"
-# Parameters of a schema that was Avro once.
+# Parameters of a schema that was converted from Avro.
 _OWN_PRECISION: Final = "connect.decimal.precision"
 _DOC: Final = f"{_NAMESPACE}.record.doc"
 _FIELD_DOC: Final = f"{_NAMESPACE}.field.doc."
@@ -43,12 +43,12 @@ Json = Any
 
 
 def avro_schema(schema: Schema) -> Json:
-    """The Avro schema, in the order in which Confluent's converter tells it. Raises `ConnectorError`."""
+    """Return the Avro schema, with the order of Confluent's converter. Raises `ConnectorError`."""
     return _Schemas(schema).union(schema)
 
 
 def for_writing(shown: Json) -> Json:
-    """The same without what a writer need not know, some of which not every Avro library takes."""
+    """Return the schema without what a writer does not need, since some Avro libraries reject parts of that."""
     if isinstance(shown, list):
         return [for_writing(each) for each in shown]
     if isinstance(shown, dict):
@@ -57,7 +57,7 @@ def for_writing(shown: Json) -> Json:
 
 
 class _Schemas:
-    """One whole. A record that comes up again is named, not told again."""
+    """Converts one whole schema. A record that occurs again is written by its name only."""
 
     def __init__(self, schema: Schema) -> None:
         self._told: dict[str, object] = {}
@@ -66,14 +66,14 @@ class _Schemas:
         self._repeated = {name for name, count in Counter(_names(schema)).items() if count > 1}
 
     def union(self, schema: Schema) -> Json:
-        """The schema, with null where it is optional: first, unless it has a default."""
+        """Return the schema; an optional one as a union with null, which comes first unless there is a default."""
         shown = self._plain(schema)
         if not schema.optional:
             return shown
         return ["null", shown] if schema.default is None else [shown, "null"]
 
     def _plain(self, schema: Schema) -> Json:
-        """The schema of values that are not null."""
+        """Return the schema of values that are not null."""
         match schema.type:
             case SchemaType.STRUCT:
                 shown = self._struct(schema)
@@ -119,18 +119,18 @@ class _Schemas:
     def _record(
         self, full_name: str, same: object, fields: Sequence[tuple[str, Schema, str | None]], doc: str | None
     ) -> Any:
-        """A record, or its name where it was told before. same: equal for what may be one record."""
+        """Return a record, or its name if it occurred before. same: equal for occurrences of the same record."""
         space, _, name = full_name.rpartition(".")
         _check(name)
         if not space and name in self._repeated:
-            # Only Java's parser would find it again: to others a bare name is one of the namespace around it.
+            # Only Java's parser would find it again: others resolve a bare name in the enclosing namespace.
             space = self._space
         full = f"{space}.{name}" if space else name
         if full in self._told:
             if self._told[full] == same:
                 return name if space == self._space else full
             raise ConnectorError(
-                f"Two structs, or maps whose keys are not strings, have the name {full} in Avro: give each schema "
+                f"Two structs, or maps with keys that are not strings, have the name {full} in Avro: give each schema "
                 "its own."
             )
         self._told[full] = same
@@ -158,7 +158,7 @@ class _Schemas:
 
 
 def _names(schema: Schema) -> Iterator[str]:
-    """The names of records within, as often as they come up."""
+    """Yield the names of all records in it, as often as they occur."""
     if schema.name is not None and (schema.type is SchemaType.STRUCT or pairs(schema)):
         yield schema.name
     for inner in (*(field.schema for field in schema.fields), schema.keys, schema.values):
@@ -172,7 +172,7 @@ def _check(name: str) -> None:
 
 
 def _metadata(schema: Schema) -> dict[str, Json]:
-    """What a Kafka Connect that reads needs to make the same schema again, and what Avro calls logical types."""
+    """Return what a consuming Kafka Connect needs to build the same schema again, and Avro's logical type."""
     shown: dict[str, Json] = {}
     if schema.doc is not None:
         shown["connect.doc"] = schema.doc
@@ -193,7 +193,9 @@ def _metadata(schema: Schema) -> dict[str, Json]:
 
 
 def _can_be_told(schema: Schema, value: object) -> bool:
-    """Whether Avro takes a default: pairs, which are records there, it does not take as pairs."""
+    """Return whether Avro accepts a default: it does not accept pairs, which are records in Avro, in the
+    form of pairs.
+    """
     if isinstance(value, Struct):
         return all(
             _can_be_told(field.schema, each)
@@ -207,7 +209,7 @@ def _can_be_told(schema: Schema, value: object) -> bool:
 
 
 def _default(schema: Schema, value: object) -> Json:  # noqa: C901 - a case for each kind of value
-    """A default as JSON; bytes as Latin 1, as Avro says."""
+    """Return a default as JSON; bytes as Latin-1, by Avro's specification."""
     if value is None:
         return None
     if schema.name == DECIMAL_NAME:

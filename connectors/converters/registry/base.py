@@ -1,4 +1,4 @@
-"""What the converters with a registry have in common: each schema is registered once, and each record names its id."""
+"""The common base of converters with a registry: each schema is registered once, and each record contains its id."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
@@ -12,24 +12,26 @@ from ringfence.connectors.converters.registry.confluent_client import load, tran
 from ringfence.connectors.converters.registry.settings import client, registry_settings, subject_of
 
 Write = Callable[[object], bytes]
-"""A value as bytes, without the id."""
+"""Returns a value as bytes, without the id."""
 
 
 def pairs(schema: Schema) -> bool:
-    """Whether a map is written as a list of keys with values: the maps of Avro and of JSON know plain strings only."""
+    """Return whether a map is written as a list of keys with values: maps of Avro and JSON have plain
+    strings as keys.
+    """
     return schema.keys is not None and (schema.keys.type is not STRING.type or schema.keys.optional)
 
 
 class RegistryConverter(Converter):
     """Writes a zero byte, the schema's id in four bytes, and the value.
 
-    None is a tombstone, whatever its schema. A value without a schema is written with the plain one of its Python type;
-    structures need a schema. A registry that does not answer is a `RetriableError`; one that refuses a schema is a
-    `ConnectorError`.
+    None is a tombstone, with any schema. A value without a schema is written with the plain schema of its Python type;
+    structs need a schema. Raises `RetriableError` if the registry does not respond, and `ConnectorError` if it refuses
+    a schema.
     """
 
     kind: ClassVar[str]
-    """The registry's name for the form of the schemas."""
+    """The registry's name for the schema format."""
 
     @classmethod
     def config_def(cls) -> ConfigDef:
@@ -48,16 +50,18 @@ class RegistryConverter(Converter):
         self.prepare(settings)
 
     def trial(self) -> None:
-        """The registry is not asked: ids are 0."""
+        """Make no request to the registry: ids are 0."""
         self._trial = True
 
     @abstractmethod
     def prepare(self, settings: ParsedConfig) -> None:
-        """Take the form's own settings. Raises `ConfigException`."""
+        """Apply the format's own settings. Raises `ConfigException`."""
 
     @abstractmethod
     def form(self, schema: Schema) -> tuple[str, Write]:
-        """The schema's text for the registry, and what writes its values. Raises `ConnectorError`."""
+        """Return the schema's text for the registry, and the function that writes its values. Raises
+        `ConnectorError`.
+        """
 
     def from_record(self, topic: str, value: object, schema: Schema | None = None) -> bytes | None:
         if value is None:
@@ -76,7 +80,7 @@ class RegistryConverter(Converter):
                 return schema
         if isinstance(value, bytes | bytearray | memoryview):
             return BYTES
-        raise refuse(self, topic, value, "it needs a schema: let the connector give one, or use JsonConverter.")
+        raise refuse(self, topic, value, "it needs a schema: add one in the connector, or use JsonConverter.")
 
     def _of(self, topic: str, schema: Schema) -> tuple[bytes, Write]:
         ready = self._known.get((topic, schema))
@@ -94,8 +98,8 @@ class RegistryConverter(Converter):
         name = type(self).__name__
         if subject is None:
             raise ConnectorError(
-                f"{name} is to register schemas by their names, and {schema} for topic {topic} has none: give it one, "
-                "or use TopicNameStrategy."
+                f"{name} registers schemas by their names, but {schema} for topic {topic} has none: give it one, or "
+                "use TopicNameStrategy."
             )
         if self._trial:
             return 0
@@ -109,34 +113,39 @@ class RegistryConverter(Converter):
             return int(self._client.lookup_schema(subject, wanted, self._normalize).schema_id)
         except unreachable as error:
             raise RetriableError(
-                f"{name} cannot reach the Schema Registry ({type(error).__name__}): see that it runs at the address."
+                f"{name} cannot reach the Schema Registry ({type(error).__name__}): check that it is running at the "
+                "configured address."
             ) from error
         except egress.Refused as error:
             raise ConnectorError(f"{name}: {error}.") from error
         except no_token as error:
             raise RetriableError(
-                f"{name} gets no token for the Schema Registry: look at bearer.auth.* and at the issuer."
+                f"{name} gets no token for the Schema Registry: check bearer.auth.* and the issuer."
             ) from error
         except registry.SchemaRegistryError as error:
             if error.http_status_code in (408, 425, 429) or error.http_status_code >= 500:
                 raise RetriableError(
-                    f"{name}: the Schema Registry is not able to answer just now: {_code(error)}"
+                    f"{name}: the Schema Registry is temporarily unable to respond: {_code(error)}"
                 ) from None
             raise ConnectorError(f"{name}: {_remedy(error.http_status_code, subject)} ({_code(error)}).") from None
 
 
 def _code(error: Any) -> str:
-    """Numbers only: the text is whatever answered at that address, and this one is shown to whoever named it."""
+    """Return only numbers: the response's text may come from any server, and is shown to the user who set
+    its address.
+    """
     return f"HTTP {error.http_status_code}, code {error.error_code}"
 
 
 def _remedy(status: int, subject: str) -> str:
     match status:
         case 401 | 403:
-            return f"the Schema Registry refuses these credentials for {subject}: look at basic.auth and bearer.auth"
+            return f"the Schema Registry refuses these credentials for {subject}: check basic.auth and bearer.auth"
         case 404:
             return f"the Schema Registry does not know this schema under {subject}: register it (auto.register.schemas)"
         case 409:
-            return f"the schema is not compatible with those before it under {subject}: change it, or the compatibility"
+            return (
+                f"the schema is not compatible with earlier ones under {subject}: change it, or the compatibility level"
+            )
         case _:
             return f"the Schema Registry refuses the schema under {subject}"

@@ -1,4 +1,4 @@
-"""JSON with a JSON Schema in the registry: that which Confluent's JsonSchemaConverter makes of Kafka Connect's."""
+"""JSON with a JSON Schema in the registry, with the schemas of Confluent's JsonSchemaConverter."""
 
 import json
 from typing import Any, Final
@@ -26,7 +26,7 @@ Json = Any
 
 
 class JsonSchemaConverter(RegistryConverter):
-    """JSON without an envelope. `decimal.format` says whether decimals are strings (BASE64) or numbers."""
+    """JSON without an envelope. `decimal.format` sets whether decimals are strings (BASE64) or numbers."""
 
     aliases = ("io.confluent.connect.json.JsonSchemaConverter",)
     kind = "JSON"
@@ -37,7 +37,7 @@ class JsonSchemaConverter(RegistryConverter):
             "object.additional.properties",
             ConfigType.BOOLEAN,
             default=True,
-            documentation="Whether structs may hold more than their fields; where not, they may grow fields.",
+            documentation="Whether structs may have more than the schema's fields; if not, fields can be added later.",
         )
 
     def prepare(self, settings: ParsedConfig) -> None:

@@ -1,4 +1,4 @@
-"""The .proto file of a schema: as a descriptor, for the messages' class, and as the text that the registry keeps."""
+"""The .proto file of a schema: as a descriptor, for the message class, and as text for the registry."""
 
 import re
 from collections.abc import Iterator
@@ -37,13 +37,13 @@ Descriptor = Any
 
 
 class ProtoFile:
-    """One file with one message for the whole, and those of inner structs within it."""
+    """One file with one top-level message; those of inner structs are nested in it."""
 
     def __init__(self, schema: Schema) -> None:
-        """Raises `ConnectorError` for what Protobuf has no form for."""
+        """Raises `ConnectorError` for what Protobuf cannot represent."""
         if schema.type is not SchemaType.STRUCT:
             raise ConnectorError(
-                f"ProtobufConverter writes structs, and the schema is {schema}: use another converter, such as "
+                f"ProtobufConverter writes structs, but the schema is {schema}: use another converter, such as "
                 "StringConverter for keys."
             )
         self._proto = load("google.protobuf.descriptor_pb2")
@@ -58,7 +58,7 @@ class ProtoFile:
         self.full_name = f"{package}.{name}" if package else name
 
     def message_class(self) -> Any:
-        """The class of the messages, of a pool of its own: two schemas may have one name."""
+        """The message class, from a pool of its own, since two schemas may have the same name."""
         pool = load("google.protobuf.descriptor_pool").DescriptorPool()
         for module in _MODULES:
             source = load(module).DESCRIPTOR
@@ -70,7 +70,7 @@ class ProtoFile:
         return load("google.protobuf.message_factory").GetMessageClass(pool.FindMessageTypeByName(self.full_name))
 
     def text(self) -> str:
-        """The file as people write it."""
+        """The source text of the file."""
         lines = ['syntax = "proto3";']
         if self._file.package:
             lines.append(f"package {self._file.package};")
@@ -82,7 +82,7 @@ class ProtoFile:
         return f"ConnectDefault{self._count}"
 
     def _message(self, message: Descriptor, name: str, path: str, schema: Schema) -> None:
-        """Fills the descriptor of one message. path: its whole name, with a dot before it."""
+        """Fill the descriptor of a message. path: its full name, with a leading dot."""
         _check(name)
         message.name = name
         self._fields[path] = frozenset(schema.names)
@@ -115,20 +115,23 @@ class ProtoFile:
         elif schema.type is SchemaType.STRUCT:
             name = (schema.name or self._make_name()).rpartition(".")[2]
             if name in self._fields[path]:
-                name += "Message"  # fields and messages within one share their names
+                name += "Message"  # fields and nested messages share a namespace
             field.type, field.type_name = field.TYPE_MESSAGE, f"{path}.{name}"
             told = self._told.get(f"{path}.{name}")
             if told is None:
                 self._told[f"{path}.{name}"] = schema
                 self._message(message.nested_type.add(), name, f"{path}.{name}", schema)
             elif told.fields != schema.fields:
-                raise ConnectorError(f"Two structs within {path[1:]} have the name {name}: give each its own name.")
+                raise ConnectorError(f"Two structs in {path[1:]} have the name {name}: give each its own name.")
         else:
             raise ConnectorError(f"Protobuf has no lists of lists and no maps in lists: field {field.name} is one.")
 
     def _map(self, message: Descriptor, path: str, field: Descriptor, schema: Schema) -> None:
         if schema.keys is None or schema.values is None or schema.keys.type not in _KEYS or schema.keys.name in LOGICAL:
-            raise ConnectorError(f"The keys of Protobuf's maps are strings, integers or booleans, not in {field.name}.")
+            raise ConnectorError(
+                f"The keys of Protobuf's maps must be strings, integers or booleans: those of field {field.name} "
+                "are not."
+            )
         name = "".join(part.capitalize() for part in field.name.split("_")) + "Entry"
         entry = message.nested_type.add(name=name)
         entry.options.map_entry = True

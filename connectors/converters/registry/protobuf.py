@@ -19,7 +19,7 @@ Fill = Callable[[Message, Any], None]
 
 
 class ProtobufConverter(RegistryConverter):
-    """Structs as messages, fields numbered in their order. A field that may be null says whether it is there.
+    """Structs become messages, with fields numbered in their order. Nullable fields have explicit presence.
 
     Decimals, dates, times and timestamps are confluent.type.Decimal, google.type.Date and TimeOfDay, and
     google.protobuf.Timestamp.
@@ -38,7 +38,7 @@ class ProtobufConverter(RegistryConverter):
         def write(value: object) -> bytes:
             message = made()
             fill(message, value if value.__class__ is Struct else fit(schema, value))
-            # A zero byte says that it is the file's first message.
+            # A zero byte: the message is the file's first.
             return b"\x00" + bytes(message.SerializeToString(deterministic=True))
 
         return file.text(), write
@@ -50,18 +50,18 @@ def _message(schema: Schema) -> Fill:
 
     def fill(message: Message, struct: Struct) -> None:
         if not is_same_struct(struct.schema, schema):
-            raise ConnectorError("Mismatching schema: the struct has another one than the record names.")
+            raise ConnectorError("Mismatching schema: the struct's schema is not the record's.")
         for name, (inner, put), value in zip(names, fields, struct.values_or_defaults(), strict=True):
             if value is not None:
                 put(message, value)
             elif not inner.optional:
-                raise ConnectorError(f"Field {name} is null, and {inner} is neither optional nor has it a default.")
+                raise ConnectorError(f"Field {name} is null, but {inner} is neither optional nor has a default.")
 
     return fill
 
 
 def _field(name: str, schema: Schema) -> Fill:
-    """Puts a value into the field of that name."""
+    """Return a function that puts a value into the field with this name."""
     if schema.type is SchemaType.ARRAY and schema.values is not None:
         return _fill_repeated(name, schema.values)
     if schema.type is SchemaType.MAP and schema.values is not None:
@@ -85,7 +85,7 @@ def _fill_repeated(name: str, schema: Schema) -> Fill:
         field = getattr(message, name)
         for value in values:
             if value is None:
-                raise ConnectorError(f"Protobuf's lists hold no nulls: field {name} has one.")
+                raise ConnectorError(f"Protobuf's lists cannot contain nulls: field {name} has one.")
             if inner is None:
                 field.append(value)
             else:
@@ -101,7 +101,7 @@ def _map(name: str, schema: Schema) -> Fill:
         field = getattr(message, name)
         for key, value in values.items():
             if key is None or value is None:
-                raise ConnectorError(f"Protobuf's maps hold no nulls: field {name} has one.")
+                raise ConnectorError(f"Protobuf's maps cannot contain nulls: field {name} has one.")
             if inner is None:
                 field[key] = value
             else:
@@ -111,7 +111,7 @@ def _map(name: str, schema: Schema) -> Fill:
 
 
 def _submessage(schema: Schema) -> Fill | None:
-    """What fills a message of that schema; None where the values are no messages."""
+    """Return what fills a message of this schema; None if its values are not messages."""
     if schema.name in LOGICAL:
         if schema.name == DECIMAL_NAME:
             return _decimal(int(schema.parameters.get("scale", "0")))

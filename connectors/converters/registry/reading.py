@@ -1,4 +1,4 @@
-"""Reads values that a converter with a registry has written: a zero byte, the schema's id in four bytes, the value."""
+"""Reads values that a converter with a registry wrote: a zero byte, the schema's id in four bytes, the value."""
 
 import base64
 import io
@@ -24,7 +24,7 @@ _MODULES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ReadValue:
-    """kind: AVRO, JSON or PROTOBUF; name: the schema's, "" for none; value: as Python's JSON has it, bytes excepted."""
+    """kind: AVRO, JSON or PROTOBUF. name: the schema's, "" for none. value: as from Python's JSON, except for bytes."""
 
     id: int
     kind: str
@@ -33,23 +33,25 @@ class ReadValue:
 
 
 def schema_id(data: bytes) -> int | None:
-    """The id that the value names; None where it has not that form."""
+    """Return the schema id in the value; None if the value does not have this form."""
     return int.from_bytes(data[1:_ID_BYTES], "big") if len(data) > _ID_BYTES and data[0] == 0 else None
 
 
 class SchemaReader:
-    """Asks the registry once for each schema, whose id never means another."""
+    """Requests each schema from the registry once: an id never changes its meaning."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
-        """settings: of a converter, without prefix. Raises `ConfigException`; nothing is sent yet."""
+        """settings: a converter's, without prefix. Makes no request yet. Raises `ConfigException`."""
         self._client = client(registry_settings().parse(settings))
         self._known: dict[int, _Form | str] = {}
 
     def read(self, data: bytes) -> ReadValue:
-        """Raises `ConnectorError` with a text for people: the schema is not to be had, or the value is not of it."""
+        """Decode a value. Raises `ConnectorError` with a message for users if the schema is not available, or does not
+        fit.
+        """
         number = schema_id(data)
         if number is None:
-            raise ConnectorError("The value names no schema of a registry.")
+            raise ConnectorError("The value does not contain the id of a registry's schema.")
         form = self._known.get(number)
         if form is None:
             form = self._known[number] = self._ask(number)
@@ -63,7 +65,7 @@ class SchemaReader:
             raise ConnectorError(f"The value does not fit schema {number} ({type(error).__name__}).") from error
 
     def _ask(self, number: int) -> "_Form | str":
-        """The schema's form, or why it is not to be had."""
+        """Return the reader for a schema, or a message why it is not available."""
         registry = load("confluent_kafka.schema_registry")
         unreachable = transport_error()
         no_token = load("confluent_kafka.schema_registry.error").OAuthTokenError
@@ -77,16 +79,16 @@ class SchemaReader:
                 case _:
                     return _Protobuf(self._client, number)
         except registry.SchemaRegistryError as error:
-            return f"The Schema Registry does not give schema {number} (HTTP {error.http_status_code})."
+            return f"The Schema Registry does not return schema {number} (HTTP {error.http_status_code})."
         except unreachable as error:
-            return f"The Schema Registry does not answer ({type(error).__name__})."
+            return f"The Schema Registry does not respond ({type(error).__name__})."
         except no_token:
             return "No token for the Schema Registry was obtained: check bearer.auth.* and the issuer."
         except egress.Refused as error:
             return f"{error}."
         except ConnectorError as error:
             return f"Schema {number} cannot be read: {error}"
-        except Exception as error:  # noqa: BLE001 - a foreign schema: the libraries raise anything
+        except Exception as error:  # noqa: BLE001 - the libraries raise anything for a foreign schema
             return f"Schema {number} cannot be read ({type(error).__name__})."
 
 
@@ -129,7 +131,7 @@ class _Json(_Form):
 
 
 class _Protobuf(_Form):
-    """By the compiled file, which Confluent's registry gives, and others with its API."""
+    """Reads with the compiled file, which Confluent's registry returns, and others with its API."""
 
     kind = "PROTOBUF"
 
@@ -139,13 +141,13 @@ class _Protobuf(_Form):
         proto, pools = load("google.protobuf.descriptor_pb2"), load("google.protobuf.descriptor_pool")
         for module in _MODULES:
             load(module)
-        registry.clear_caches()  # by id alone, whatever format was asked for: it would give the source again
+        registry.clear_caches()  # the cache is keyed by id alone, and would return the source again
         found = registry.get_schema(number, fmt="serialized")
         try:
             compiled = base64.b64decode(found.schema_str, validate=True)
         except ValueError as error:
             raise ConnectorError(
-                "this registry gives Protobuf as source only, without the compiled file (format=serialized)."
+                "this registry returns Protobuf only as source, without the compiled file (format=serialized)."
             ) from error
         file = proto.FileDescriptorProto.FromString(compiled)
         known, pool = pools.Default(), pools.DescriptorPool()
@@ -175,7 +177,9 @@ class _Protobuf(_Form):
 
 
 def _indexes(data: bytes) -> tuple[list[int], int]:
-    """Which message of the file it is, and where it begins. One zero stands for the first message."""
+    """Return the path of the message in its file, and where the message begins. A single zero means the
+    first message.
+    """
     count, at = _zigzag(data, 0)
     if count == 0:
         return [0], at

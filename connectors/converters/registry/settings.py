@@ -1,4 +1,4 @@
-"""The settings that the converters with a registry share, and the registry's client out of them: the one door to it."""
+"""The common settings of converters with a registry, and the registry client that is built from them."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -26,25 +26,25 @@ _STRATEGIES: Final = ("TopicNameStrategy", "RecordNameStrategy", "TopicRecordNam
 _JAVA_STRATEGIES: Final = "io.confluent.kafka.serializers.subject."
 _LOW, _MEDIUM, _HIGH = Importance.LOW, Importance.MEDIUM, Importance.HIGH
 _TEXTS: Final = {
-    "bearer.auth.logical.cluster": "The logical cluster that goes with a bearer token.",
-    "bearer.auth.identity.pool.id": "The identity pool that goes with a bearer token.",
-    "bearer.auth.issuer.endpoint.url": "Where OAUTHBEARER fetches tokens.",
-    "bearer.auth.client.id": "Who OAUTHBEARER fetches tokens as.",
-    "bearer.auth.scope": "What OAUTHBEARER asks for.",
-    "schema.registry.ssl.truststore.location": "A PEM file with the certificates to trust.",
-    "schema.registry.ssl.keystore.location": "A PEM file with the own certificate, and its key.",
-    "schema.registry.ssl.key.location": "A PEM file with the own key.",
+    "bearer.auth.logical.cluster": "The logical cluster of a bearer token.",
+    "bearer.auth.identity.pool.id": "The identity pool of a bearer token.",
+    "bearer.auth.issuer.endpoint.url": "The URL that OAUTHBEARER fetches tokens from.",
+    "bearer.auth.client.id": "The client id for OAUTHBEARER.",
+    "bearer.auth.scope": "The scope for OAUTHBEARER.",
+    "schema.registry.ssl.truststore.location": "A PEM file with trusted certificates.",
+    "schema.registry.ssl.keystore.location": "A PEM file with the client's certificate and its key.",
+    "schema.registry.ssl.key.location": "A PEM file with the client's key.",
 }
 _SECRETS: Final = {
     "basic.auth.user.info": "user:password, with basic.auth.credentials.source=USER_INFO.",
     "bearer.auth.token": "The token, with bearer.auth.credentials.source=STATIC_TOKEN.",
-    "bearer.auth.client.secret": "The secret of OAUTHBEARER's client.",
-    "schema.registry.ssl.key.password": "The password of the own key.",
+    "bearer.auth.client.secret": "The client secret for OAUTHBEARER.",
+    "schema.registry.ssl.key.password": "The password of the client's key.",
 }
 
 
 def registry_settings() -> ConfigDef:
-    """What all of them take, without the prefix (`value.converter.`)."""
+    """Return the common settings, without the prefix (`value.converter.`)."""
     keys = (
         ConfigDef()
         .define(
@@ -58,7 +58,7 @@ def registry_settings() -> ConfigDef:
             "auto.register.schemas",
             ConfigType.BOOLEAN,
             default=True,
-            documentation="Whether unknown schemas are registered; else their records are refused.",
+            documentation="Whether unknown schemas are registered; if not, their records are refused.",
         )
         .define(
             "normalize.schemas",
@@ -72,7 +72,7 @@ def registry_settings() -> ConfigDef:
             default=False,
             validator=_false,
             importance=_LOW,
-            documentation="Not supported: a record is written with its own schema.",
+            documentation="Not supported: a record is always written with its own schema.",
         )
     )
     for half in ("key", "value"):
@@ -81,20 +81,20 @@ def registry_settings() -> ConfigDef:
             ConfigType.CLASS,
             default=_STRATEGIES[0],
             validator=_is_strategy,
-            documentation="What the schema is registered under: the topic, the schema's name, or both.",
+            documentation="The subject of a schema: the topic, the schema's name, or both.",
         )
     keys.define(
         "basic.auth.credentials.source",
         ConfigType.STRING,
         default="URL",
         validator=OneOf("URL", "USER_INFO"),
-        documentation="USER_INFO where basic.auth.user.info holds user and password.",
+        documentation="USER_INFO if basic.auth.user.info contains user and password.",
     ).define(
         "bearer.auth.credentials.source",
         ConfigType.STRING,
         default=None,
         validator=OneOf("STATIC_TOKEN", "OAUTHBEARER"),
-        documentation="Where a bearer token comes from; none where it is left out.",
+        documentation="The source of a bearer token; not set: no token.",
     )
     for name, text in _SECRETS.items():
         keys.define(name, ConfigType.PASSWORD, default=None, documentation=text)
@@ -107,7 +107,7 @@ def registry_settings() -> ConfigDef:
             default="PEM",
             validator=_is_pem,
             importance=_LOW,
-            documentation="PEM is the only one.",
+            documentation="Only PEM is supported.",
         )
     return keys.define(
         "http.read.timeout.ms",
@@ -115,37 +115,39 @@ def registry_settings() -> ConfigDef:
         default=10_000,
         validator=Range(1),
         importance=_LOW,
-        documentation="How long an answer of the registry may take.",
+        documentation="The timeout of a request to the registry.",
     )
 
 
 def _without_secrets(name: str, value: object) -> None:
     if isinstance(value, list) and any(urlsplit(each).username for each in value):
-        reason = "the address holds a user, which pages would show; use basic.auth.user.info"
+        reason = "the address contains a user, which pages would show; use basic.auth.user.info"
         raise ConfigException.invalid(name, HIDDEN, reason)
 
 
 def _false(name: str, value: object) -> None:
     if value:
-        raise ConfigException.invalid(name, "true", "a record is written with its own schema; leave it out")
+        raise ConfigException.invalid(
+            name, "true", "a record is always written with its own schema; remove the setting"
+        )
 
 
 def _is_pem(name: str, value: object) -> None:
     if str(value).upper() != "PEM":
-        raise ConfigException.invalid(name, value, "only PEM can be read here; export the certificates as PEM")
+        raise ConfigException.invalid(name, value, "only PEM is supported; export the certificates as PEM")
 
 
 def _is_strategy(name: str, value: object) -> None:
     if str(value).removeprefix(_JAVA_STRATEGIES) not in _STRATEGIES:
-        raise ConfigException.invalid(name, value, f"Known are: {', '.join(_STRATEGIES)}")
+        raise ConfigException.invalid(name, value, f"Available: {', '.join(_STRATEGIES)}")
 
 
 Subject = Callable[[str, Schema], str | None]
-"""`subject(topic, schema)`: what the schema is registered under; None where it needs a name and has none."""
+"""`subject(topic, schema)`: returns the subject of the schema; None if it needs a name and has none."""
 
 
 def subject_of(settings: ParsedConfig, is_key: bool) -> Subject:
-    """The strategy that the settings name."""
+    """Return the strategy that the settings name."""
     half = "key" if is_key else "value"
     strategy = settings.string(f"{half}.subject.name.strategy").removeprefix(_JAVA_STRATEGIES)
 
@@ -160,12 +162,12 @@ def subject_of(settings: ParsedConfig, is_key: bool) -> Subject:
 
 
 def client_config(settings: ParsedConfig) -> dict[str, Any]:
-    """confluent-kafka's settings of the registry's client."""
+    """Return confluent-kafka's settings for the registry client."""
     config: dict[str, Any] = {
         "url": ",".join(settings.strings("schema.registry.url")),
         "timeout": settings.integer("http.read.timeout.ms") / 1000,
         "retries.wait.ms": 200,
-        "max.retries": 1,  # what lasts longer is errors.retry.timeout's business, and the task's restart's
+        "max.retries": 1,  # longer outages are handled by errors.retry.timeout, or by the task's restart
     }
     if settings.string("basic.auth.credentials.source") == "USER_INFO":
         config["basic.auth.user.info"] = _require(settings, "basic.auth.user.info", password=True)
@@ -198,7 +200,7 @@ def _require(settings: ParsedConfig, name: str, *, password: bool = False) -> st
 
 
 def client(settings: ParsedConfig) -> Any:
-    """A client of the registry. Raises `ConfigException`; nothing is sent yet."""
+    """Create a registry client. Makes no request yet. Raises `ConfigException`."""
     registry = load("confluent_kafka.schema_registry")
     policy = egress.Policy(worker_limits.current().egress)
     try:
@@ -207,4 +209,4 @@ def client(settings: ParsedConfig) -> Any:
             guard(http_client, policy)
         return made
     except (ValueError, TypeError, OSError) as error:
-        raise ConfigException(f"The Schema Registry's settings do not fit together: {error}") from error
+        raise ConfigException(f"The Schema Registry's settings are inconsistent: {error}") from error

@@ -1,4 +1,4 @@
-"""Which structs may stand where a schema asks for one."""
+"""Compares the schemas of structs."""
 
 import functools
 
@@ -7,8 +7,9 @@ from ringfence.connectors.api import Schema
 
 @functools.lru_cache(1024)
 def is_same_struct(made: Schema, wanted: Schema) -> bool:
-    """Whether a struct of the schema `made` is one of `wanted`: the same fields, name, version, doc and parameters.
+    """Return whether a struct of the schema `made` is valid for `wanted`: with the same fields, name, version, doc and
+    parameters.
 
-    Whether it may be left out, and what stands in its place then, is said by the field that holds it.
+    Optionality and default are ignored: they depend on the field that contains the struct.
     """
     return made == wanted or made.but(optional=wanted.optional, default=wanted.default) == wanted
