@@ -1,1 +1,1 @@
-"""Source connectors: what a connector author imports, and the connectors that ship with Ringfence."""
+"""Source connectors: the API for connector authors, and the built-in connectors."""

@@ -1,6 +1,6 @@
 """Converters, header converters, transforms and predicates, under Kafka Connect's class names.
 
-They come with Ringfence, so their list is fixed; connectors are found as entry points (`connectors.plugins`).
+They are part of Ringfence, so the list is fixed; connectors are found as entry points (`connectors.plugins`).
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from ringfence.connectors.transforms.registry import PREDICATES, TRANSFORMS, VER
 
 
 class PartType(StrEnum):
-    """The word in the `type` field of `GET /connector-plugins`."""
+    """The value of the field `type` in `GET /connector-plugins`."""
 
     CONVERTER = "converter"
     HEADER_CONVERTER = "header_converter"
@@ -26,9 +26,9 @@ class PartType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """`class_name`: the Java class that this one is a twin of, or else its own; `names`: all that users may write.
+    """class_name: the Java class of the counterpart, or else its own. names: all that users may write.
 
-    version: Kafka Connect's, for a twin of one of its classes; None for others.
+    version: Kafka Connect's, for the counterpart of one of its classes; None for others.
     """
 
     class_name: str
@@ -40,7 +40,7 @@ class Part:
 
 @cache
 def parts() -> tuple[Part, ...]:
-    """All of them, sorted by type and class."""
+    """Return all parts, sorted by type and class."""
     found = [
         *_describe(CONVERTERS, PartType.CONVERTER),
         *_describe(HEADER_CONVERTERS, PartType.HEADER_CONVERTER),
@@ -51,7 +51,9 @@ def parts() -> tuple[Part, ...]:
 
 
 def find_part(name: str) -> Part | None:
-    """The part of this name, class or alias; a converter comes before the header converter of the same class."""
+    """Return the part with this name, class or alias; a converter takes precedence over the header converter of the
+    same class.
+    """
     return next((part for part in parts() if name in part.names), None)
 
 

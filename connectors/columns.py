@@ -1,10 +1,9 @@
-"""Records of a batch by column: the quick way of values that have one shape through transforms and converter.
+"""Records of a batch by column: a fast path through transforms and converter for values of one shape.
 
-A record at a time, a chain of small transforms spends most of its time on making records and structs that live until
-the next transform. Here the values of many records go through together, and a struct is a plain list in the meantime.
-It is
-the same chain with the same results, or else it is not taken: whoever cannot go on says so, and the records take their
-own way one by one.
+Record by record, a chain of small transforms spends most of its time on creating records and structs that live until
+the next transform. Here the values of many records are processed together, and a struct is a plain list in between. The
+results are the same: a transform or converter that cannot process a column says so, and the records are then processed
+one by one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,12 +13,12 @@ from ringfence.connectors.api import Schema, SchemaType, SourceRecord, Struct, S
 
 
 class Column:
-    """Consecutive records for one topic whose values have one schema (one object), none of them null.
+    """Consecutive records for one topic whose values have the same schema object, none of them null.
 
-    records: as the connector handed them over, never changed: their keys, headers, partitions and timestamps hold.
-    topic, schema (None: plain values) and values are changed by transforms in place. values: one a record; with a
-    struct's schema each is a list in the order of its fields, which belongs to the column, so that it may be changed.
-    A plain mapping belongs to the connector, and may not.
+    records: as the connector returned them, never changed; they provide keys, headers, partitions and timestamps.
+    topic, schema (None: plain values) and values are changed by transforms in place. values: one per record. With a
+    struct's schema, each is a list in the order of its fields, which belongs to the column and may be changed. A plain
+    mapping belongs to the connector and must not be changed.
     """
 
     __slots__ = ("records", "schema", "topic", "values")
@@ -36,7 +35,7 @@ class Column:
         return self.schema is not None and self.schema.type is SchemaType.STRUCT
 
     def whole(self) -> list[Any]:
-        """The values as a record would have them: structs as such."""
+        """Return the values in the form of records: lists of fields as structs."""
         schema, of = self.schema, Struct.of
         if schema is None or not self.structs:
             return self.values
@@ -44,7 +43,9 @@ class Column:
 
 
 def column_of(records: Sequence[SourceRecord]) -> Column | None:
-    """Of records with one topic and one value schema; None where their values have several shapes, or are null."""
+    """Return the column of records with one topic and one value schema; None if their values have several shapes, or
+    are null.
+    """
     if isinstance(records, StructBatch):
         return Column(records, records.topic, records.schema, records.rows())
     values: list[Any] = [record.value for record in records]
@@ -60,7 +61,7 @@ def column_of(records: Sequence[SourceRecord]) -> Column | None:
 
 
 def alike(batch: Sequence[SourceRecord]) -> Iterator[Sequence[SourceRecord]]:
-    """The batch, cut where the topic or the value's schema (the object) changes."""
+    """Split the batch where the topic or the value's schema object changes."""
     if isinstance(batch, StructBatch):
         yield batch
         return

@@ -1,6 +1,6 @@
-"""The settings that every source connector has, with Kafka Connect's names, groups and order.
+"""The settings of every source connector, with Kafka Connect's names, groups and order.
 
-A setting whose effect is not there yet is refused with the reason, never ignored: see `delivery_settings.not_yet`.
+A setting that is not supported yet is refused with the reason, never ignored: see `delivery_settings.not_yet`.
 """
 
 from collections.abc import Callable, Iterable
@@ -40,7 +40,9 @@ _COMMON, _TRANSFORMS, _PREDICATES = "Common", "Transforms", "Predicates"
 
 
 def is_connector_name(name: str, value: object) -> None:
-    """A validator: raises `ConfigException` for a name that is empty or has control characters, in Connect's words."""
+    """Validate a connector's name. Raises `ConfigException`, in Connect's words, if it is empty or has control
+    characters.
+    """
     if not str(value):
         raise ConfigException.invalid(name, value, "String may not be empty")
     NoControlCharacters()(name, value)
@@ -58,7 +60,7 @@ _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 
 
 def common_settings() -> ConfigDef:
-    """The settings that do not depend on which transforms and converters a configuration names."""
+    """Return the settings that do not depend on the configured transforms and converters."""
     keys = ConfigDef()
     _identity(keys)
     _conversion(keys)
@@ -68,14 +70,14 @@ def common_settings() -> ConfigDef:
 
 
 def _identity(keys: ConfigDef) -> None:
-    """What runs, and how many tasks."""
+    """Define what runs, and the number of tasks."""
     (
         keys.define(
             NAME,
             ConfigType.STRING,
             validator=is_connector_name,
             importance=_HIGH,
-            documentation="The connector's name. No other connector of this cluster may have it.",
+            documentation="The connector's name, unique in this cluster.",
             group=_COMMON,
             width=Width.MEDIUM,
             display_name="Connector name",
@@ -85,7 +87,7 @@ def _identity(keys: ConfigDef) -> None:
             ConfigType.STRING,
             validator=NonEmpty(),
             importance=_HIGH,
-            documentation="Which connector to run: its name, its Python class, or the Java class that it is a twin of.",
+            documentation="The connector to run: its name, its Python class, or the Java class of its counterpart.",
             group=_COMMON,
             width=Width.LONG,
             display_name="Connector class",
@@ -96,8 +98,8 @@ def _identity(keys: ConfigDef) -> None:
             default=None,
             importance=_MEDIUM,
             documentation=(
-                "The version of the connector: one (1.2.3), the newest of a range ([1.2,2.0)), or latest. "
-                "The newest that is installed where it is left out."
+                "The version of the connector: one (1.2.3), the newest of a range ([1.2,2.0)), or latest. Default: "
+                "the newest that is installed."
             ),
             group=_COMMON,
             width=Width.MEDIUM,
@@ -109,7 +111,7 @@ def _identity(keys: ConfigDef) -> None:
             default=1,
             validator=Range(1),
             importance=_HIGH,
-            documentation="The most tasks that may read the source side by side.",
+            documentation="The maximum number of tasks that read the source in parallel.",
             group=_COMMON,
             width=Width.SHORT,
             display_name="Tasks max",
@@ -119,7 +121,7 @@ def _identity(keys: ConfigDef) -> None:
             ConfigType.BOOLEAN,
             default=True,
             importance=_LOW,
-            documentation="Whether a connector that makes more tasks than tasks.max fails. Deprecated: leave it on.",
+            documentation="Whether a connector fails if it creates more than tasks.max tasks. Deprecated: leave it on.",
             group=_COMMON,
             width=Width.SHORT,
             display_name="Enforce tasks max",
@@ -128,7 +130,7 @@ def _identity(keys: ConfigDef) -> None:
 
 
 def _conversion(keys: ConfigDef) -> None:
-    """From the source's records to those in Kafka."""
+    """Define how the source's records become Kafka's."""
     _converter(keys, KEY, "key", _is_converter, CONVERTERS)
     _converter(keys, VALUE, "value", _is_converter, CONVERTERS)
     _converter(keys, HEADER, "header value", _is_header_converter, HEADER_CONVERTERS)
@@ -140,7 +142,7 @@ def _conversion(keys: ConfigDef) -> None:
             validator=OneOf("none", "restart"),
             recommender=Choices("restart", "none"),
             importance=_LOW,
-            documentation="What to do when a value that comes from a configuration provider changes.",
+            documentation="What to do when a value from a configuration provider changes.",
             group=_COMMON,
             width=Width.MEDIUM,
             display_name="Reload action",
@@ -151,7 +153,7 @@ def _conversion(keys: ConfigDef) -> None:
             default=[],
             validator=UniqueItems(),
             importance=_LOW,
-            documentation="Aliases of the transforms to apply to each record, in their order.",
+            documentation="Aliases of the transforms to apply to each record, in this order.",
             group=_TRANSFORMS,
             width=Width.LONG,
             display_name="Transforms",
@@ -173,7 +175,7 @@ def _conversion(keys: ConfigDef) -> None:
 def _converter(
     keys: ConfigDef, name: str, what: str, validator: Callable[[str, object], None], classes: Iterable[type]
 ) -> None:
-    """The settings of one converter: its class, and its version. what: it turns into bytes."""
+    """Define the settings of one converter: its class and its version. what: what it converts to bytes."""
     title = what.partition(" ")[0].capitalize()
     (
         keys.define(
@@ -183,7 +185,7 @@ def _converter(
             validator=validator,
             recommender=Choices(*(cls.__name__ for cls in classes)),
             importance=_LOW,
-            documentation=f"Turns {what}s into bytes. The worker's converter where it is left out.",
+            documentation=f"Converts {what}s to bytes. Default: the worker's converter.",
             group=_COMMON,
             width=Width.SHORT,
             display_name=f"{title} converter class",
@@ -193,7 +195,7 @@ def _converter(
             default=None,
             validator=not_yet("choosing a converter by its version is"),
             importance=_LOW,
-            documentation="Not supported: converters come with the version of this program.",
+            documentation="Not supported: converters have the version of this program.",
             group=_COMMON,
             width=Width.SHORT,
             display_name=f"{title} converter version",

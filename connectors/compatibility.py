@@ -1,4 +1,4 @@
-"""What the compatibility suite found about a connector: a file beside its code, which counts for that code only."""
+"""The result of the compatibility suite for a connector: a file beside its code, valid for that code only."""
 
 import hashlib
 import inspect
@@ -15,7 +15,7 @@ FILE: Final = "exactly_once_report.json"
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """result: passed, failed or skipped; reason: why it did not pass, for people."""
+    """result: passed, failed or skipped. reason: a message why it did not pass."""
 
     check: str
     result: str
@@ -24,7 +24,7 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class CompatibilityReport:
-    """suite: its version; digest: of the code that was checked; day: ISO 8601."""
+    """suite: its version. digest: that of the checked code. day: in ISO 8601."""
 
     connector: str
     version: str
@@ -35,12 +35,12 @@ class CompatibilityReport:
 
     @property
     def passed(self) -> bool:
-        """No check failed, and at least one passed."""
+        """Whether no check failed, and at least one passed."""
         found = {each.result for each in self.results}
         return "passed" in found and "failed" not in found
 
     def summary(self) -> dict[str, object]:
-        """For pages and the API: `{"suite", "day", "passed", "skipped"}`, the last two are the checks' names."""
+        """Return, for pages and the API, `{"suite", "day", "passed", "skipped"}`; the last two are names of checks."""
         return {
             "suite": self.suite,
             "day": self.day,
@@ -50,7 +50,7 @@ class CompatibilityReport:
 
 
 def write_report(cls: type, report: CompatibilityReport) -> Path:
-    """Into the connector's folder; reports about other connectors there stay."""
+    """Write the report into the connector's folder. Reports about other connectors there are kept."""
     path = _folder(cls) / FILE
     kept = _load(path)
     kept[report.connector] = {
@@ -65,7 +65,7 @@ def write_report(cls: type, report: CompatibilityReport) -> Path:
 
 
 def read_report(cls: type) -> CompatibilityReport | None:
-    """The report about exactly this code; None where there is none, or the code has changed since."""
+    """Return the report about exactly this code; None if there is none, or the code has changed since."""
     try:
         name = class_name(cls)
         found = _load(_folder(cls) / FILE).get(name)
@@ -80,12 +80,14 @@ def read_report(cls: type) -> CompatibilityReport | None:
             str(found["day"]),
             tuple(CheckResult(each["check"], each["result"], each["reason"]) for each in results),
         )
-    except (OSError, TypeError, KeyError, ValueError):  # no file of its own, or not one that we have written
+    except (OSError, TypeError, KeyError, ValueError):  # no source file, or a file with another format
         return None
 
 
 def source_digest(cls: type) -> str:
-    """SHA-256 of the Python files in the connector's folder, or of its module alone where that is in no package."""
+    """Return the SHA-256 of the Python files in the connector's folder, or of its module if that is not
+    in a package.
+    """
     module = Path(inspect.getfile(cls))
     inside = "." in cls.__module__
     hashed = hashlib.sha256()

@@ -1,7 +1,8 @@
-"""Values that stand elsewhere: `${env:NAME}`, `${file:/path:key}`, `${dir:/path:file}` in a configuration (KIP-297).
+"""Values stored elsewhere: `${env:NAME}`, `${file:/path:key}`, `${dir:/path:file}` in a configuration (KIP-297).
 
 The worker names its providers as for Kafka Connect: `config.providers=file`, `config.providers.file.class=…`,
-`config.providers.file.param.allowed.paths=…`. Only what runs the plugin resolves; what is stored and shown is the text.
+`config.providers.file.param.allowed.paths=…`. Only the process that runs the plugin resolves them; the references are
+stored and shown.
 """
 
 import os
@@ -17,18 +18,20 @@ from ringfence.connectors.api.config_types import HIDDEN, ConfigException
 
 PREFIX: Final = "config.providers"
 PROVIDERS: Final = "RINGFENCE_CONFIG_PROVIDERS"
-"""The environment variable through which plugin processes get the worker's `config.providers*` settings, as JSON."""
+"""The environment variable that passes the worker's `config.providers*` settings to plugin processes, as JSON."""
 _REFERENCE: Final = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
 _JAVA: Final = "org.apache.kafka.common.config.provider."
 _OURS: Final = ("RINGFENCE_", "CONNECT_")
-"""Variables that hold the platform's own settings, passwords among them: no provider gives these."""
+"""Variables with the platform's own settings, including passwords: no provider returns these."""
 _SHORT: Final = 4
-"""Shorter values are too common to be looked for inside of others."""
+"""Shorter values are too common to be searched for in other strings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """`value(path, key)` and the file that it stands in, if any; both raise `ConfigException`, which holds no value."""
+    """`value(path, key)`, and the file that contains it, if any. Both raise `ConfigException`, which
+    contains no value.
+    """
 
     value: Callable[[str, str], str]
     file: Callable[[str, str], Path] | None = None
@@ -36,21 +39,21 @@ class Provider:
 
 @dataclass(frozen=True)
 class Resolved:
-    """A configuration as the plugin sees it. `raw`: as it is stored; `found`: each reference and its value."""
+    """A configuration as the plugin sees it. raw: as it is stored. found: each reference and its value."""
 
     raw: Mapping[str, str]
     config: dict[str, str]
     found: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def hide(self, text: str) -> str:
-        """The text without any value that came from a provider."""
+        """Return the text without any value from a provider."""
         for value in sorted(filter(None, self.found.values()), key=len, reverse=True):
             if len(value) >= _SHORT:
                 text = text.replace(value, HIDDEN)
         return text
 
     def restore_references(self, config: Mapping[str, str]) -> dict[str, str]:
-        """What a plugin made of the configuration, with the references back in the places of their values."""
+        """Return a configuration that a plugin returned, with references instead of their values."""
         result = {}
         for key, value in config.items():
             if key in self.raw and value == self.config.get(key):
@@ -64,25 +67,25 @@ class Resolved:
 
 
 class ConfigProviders:
-    """The providers of a worker. Raises `ConfigException` for settings that cannot be meant."""
+    """The providers of a worker. Raises `ConfigException` for invalid settings."""
 
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
-        """`settings`: the worker's; without `config.providers` in them, references are mere text."""
+        """settings: the worker's; without `config.providers` in them, references are plain text."""
         given = settings or {}
         names = [name.strip() for name in given.get(PREFIX, "").split(",") if name.strip()]
         self._providers = {name: _provider(name, given) for name in names}
 
     @staticmethod
     def settings_of(settings: Mapping[str, str]) -> dict[str, str]:
-        """The part of a worker's settings that providers are made from."""
+        """Return those settings of a worker that configure providers."""
         return {key: value for key, value in settings.items() if key == PREFIX or key.startswith(PREFIX + ".")}
 
     def refers(self, value: str) -> bool:
-        """Whether the text holds a reference to one of these providers."""
+        """Return whether the text contains a reference to one of these providers."""
         return any(match[1] in self._providers for match in _REFERENCE.finditer(value))
 
     def files(self, config: Mapping[str, str]) -> list[Path]:
-        """The files that values of this configuration stand in; without those that may not be read."""
+        """Return the files with the values of this configuration, without files that must not be read."""
         found = set()
         for match in (match for value in config.values() for match in _REFERENCE.finditer(value)):
             provider = self._providers.get(match[1])
@@ -92,14 +95,16 @@ class ConfigProviders:
         return sorted(found)
 
     def resolve(self, config: Mapping[str, str]) -> Resolved:
-        """Every reference replaced by its value, once. Raises `ConfigException`, naming setting and reference."""
+        """Replace every reference by its value, once. Raises `ConfigException`, which names setting and reference."""
         resolved, errors = self.attempt(config)
         for error in errors.values():
             raise ConfigException(error)
         return resolved
 
     def attempt(self, config: Mapping[str, str]) -> tuple[Resolved, dict[str, str]]:
-        """The same, and for each setting that could not be resolved its error; such a setting keeps its text."""
+        """Do the same, and return the error of each setting that could not be resolved; such a setting
+        keeps its text.
+        """
         found: dict[str, str] = {}
         errors: dict[str, str] = {}
         result: dict[str, str] = {}
@@ -139,7 +144,9 @@ def _provider(name: str, settings: Mapping[str, str]) -> Provider:
 
 
 def _environment(pattern: str, prefix: str) -> Callable[[str, str], str]:
-    """Without a pattern no variable is given, as configurations are other people's."""
+    """Return the lookup of environment variables. Without a pattern none is allowed, since other users write
+    configurations.
+    """
     try:
         allowed = re.compile(pattern)
     except re.error as error:
@@ -150,8 +157,8 @@ def _environment(pattern: str, prefix: str) -> Callable[[str, str], str]:
             raise ConfigException("an environment variable is written ${env:NAME}, without a path")
         if not pattern:
             raise ConfigException(
-                f"the worker lets no variable be used: it needs the setting {prefix}param.allowlist.pattern, a regular "
-                "expression for the names that may be"
+                f"the worker allows no variables: set {prefix}param.allowlist.pattern, a regular expression for the "
+                "allowed names"
             )
         if key.startswith(_OURS):
             raise ConfigException(f"the variable {key} is a setting of the platform, which connectors may not read")
@@ -165,9 +172,9 @@ def _environment(pattern: str, prefix: str) -> Callable[[str, str], str]:
 
 
 def _path_checker(paths: list[str], prefix: str) -> Callable[[str], Path]:
-    """A function that gives the real path, or raises `ConfigException` where it is outside of `paths`.
+    """Return a function that returns the real path, or raises `ConfigException` if it is outside of `paths`.
 
-    Without any path nothing is given: where Kafka Connect lets all files be read, an editor reads the worker's keys.
+    Without paths nothing is allowed: Kafka Connect allows all files, which lets an editor read the worker's keys.
     """
     roots = [Path(path) for path in paths]
     for root in roots:
@@ -181,8 +188,7 @@ def _path_checker(paths: list[str], prefix: str) -> Callable[[str], Path]:
         found = Path(path).resolve()
         if not real_roots:
             raise ConfigException(
-                f"the worker lets no file be used: it needs the setting {prefix}param.allowed.paths, the folders that "
-                "hold the values"
+                f"the worker allows no files: set {prefix}param.allowed.paths, the folders with the values"
             )
         if not any(found.is_relative_to(root) for root in real_roots):
             raise ConfigException(f"{path} is not below the worker's allowed.paths")
@@ -207,7 +213,7 @@ def _property(real: Callable[[str], Path]) -> Callable[[str, str], str]:
 def _within(real: Callable[[str], Path]) -> Callable[[str, str], Path]:
     def place(path: str, key: str) -> Path:
         if not key or key in (".", "..") or "/" in key:
-            raise ConfigException(f"{key!r} is no file of the directory {path}")
+            raise ConfigException(f"{key!r} is not a file of the directory {path}")
         return real(f"{real(path)}/{key}")
 
     return place

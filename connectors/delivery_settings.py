@@ -73,7 +73,7 @@ def _retry_settings(keys: ConfigDef) -> None:
             default=60000,
             validator=Range(1),
             importance=_MEDIUM,
-            documentation="The longest pause between two attempts, in milliseconds. Without retries it has no effect.",
+            documentation="The maximum pause between two attempts, in milliseconds. Without retries it has no effect.",
             group=_ERRORS,
             width=Width.MEDIUM,
             display_name="Longest pause between retries",

@@ -1,9 +1,9 @@
-"""Where configurations may send connectors to: registries, token issuers, other Kafka clusters (`egress.allow`).
+"""The hosts that configurations may connect to: registries, token issuers, other Kafka clusters (`egress.allow`).
 
-Entries, separated by commas, each with `:port` or `:from-to` behind it where only those ports are meant:
-`public`, `private` (RFC 1918 and the like), `loopback` (the worker's own machine), a network (`10.1.0.0/16`), an
-address (`[fd00::1]:443`), a host name, `*.example.com`. An address that a name resolves to must be allowed, or the name
-itself. Link-local addresses and those where clouds keep credentials are never allowed, whatever the list says.
+Entries are separated by commas. A suffix `:port` or `:from-to` limits an entry to these ports: `public`, `private` (RFC
+1918 and similar), `loopback` (the worker's own machine), a network (`10.1.0.0/16`), an address (`[fd00::1]:443`), a
+host name, `*.example.com`. Either an address that a name resolves to must be allowed, or the name itself. Link-local
+addresses and clouds' metadata services, which have credentials, are never allowed.
 """
 
 import ipaddress
@@ -28,29 +28,29 @@ _CLASSES: Final = frozenset({"public", "private", "loopback"})
 
 
 class Refused(Exception):
-    """It may not be connected to. The message is for people."""
+    """The connection is not allowed. The message is for users."""
 
 
 def plain(text: str) -> Address:
-    """An address; one of IPv4 in the clothes of IPv6 is that of IPv4."""
+    """Parse an address; an IPv4-mapped IPv6 address becomes IPv4."""
     address = ipaddress.ip_address(text.partition("%")[0])
     return getattr(address, "ipv4_mapped", None) or address
 
 
 def never(address: Address) -> bool:
-    """Link-local, multicast, unspecified, or a cloud's metadata service."""
+    """Return whether the address is link-local, multicast, unspecified, or a cloud's metadata service."""
     return address.is_multicast or address.is_unspecified or any(address in network for network in _NEVER)
 
 
 def kind(address: Address) -> str:
-    """public, private or loopback."""
+    """Return public, private or loopback."""
     if address.is_loopback:
         return "loopback"
     return "public" if address.is_global else "private"
 
 
 class Policy:
-    """What `egress.allow` says. Raises ValueError for an entry that cannot be read."""
+    """The rules of `egress.allow`. Raises ValueError for an invalid entry."""
 
     def __init__(self, text: str) -> None:
         self._entries = [_entry(part.strip()) for part in text.split(",") if part.strip()]
@@ -61,14 +61,16 @@ class Policy:
         )
 
     def addresses(self, host: str, port: int, resolve: Resolve | None = None) -> list[str]:
-        """Where the name leads to, all of it allowed. Raises `Refused`, and OSError where it leads nowhere."""
+        """Resolve a name. Returns addresses that are all allowed. Raises `Refused`, and OSError if it has
+        no address.
+        """
         found = list(dict.fromkeys((resolve or look_up)(host.strip("[]"), port)))
         for each in found:
             if not self.allows(host.strip("[]"), plain(each), port):
                 where = f"{host}:{port}" if each == host.strip("[]") else f"{host}:{port} ({each})"
                 raise Refused(
                     f"Connections to {where} are not allowed by the worker's {EGRESS_ALLOW}: add its name, address or "
-                    "network there, unless it is one that never is allowed (link-local, metadata services)"
+                    "network there, unless it is one that is never allowed (link-local, metadata services)"
                 )
         return found
 
@@ -80,7 +82,7 @@ def look_up(host: str, port: int) -> list[str]:
 def _entry(text: str) -> tuple[Callable[[str, Address], bool], int, int]:
     found = _PORTS.match(text)
     if found is None:
-        raise ValueError(f"{EGRESS_ALLOW}: {text!r} cannot be read")
+        raise ValueError(f"{EGRESS_ALLOW}: {text!r} is malformed")
     host = found["host"].lower()
     low = int(found["low"] or 0)
     high = int(found["high"] or found["low"] or 65535)
@@ -101,7 +103,9 @@ def _entry(text: str) -> tuple[Callable[[str, Address], bool], int, int]:
 
 
 def check_servers(policy: Policy, servers: str) -> None:
-    """`host:port,…`, as in bootstrap.servers. Raises `Refused`; a name that leads nowhere is the client's matter."""
+    """Check `host:port,…`, as in bootstrap.servers. Raises `Refused`; a name without an address is left to
+    the client.
+    """
     for server in servers.split(","):
         host, colon, port = server.strip().rpartition(":")
         if not colon or not port.isdecimal():

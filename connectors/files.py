@@ -1,8 +1,8 @@
-"""Files that a configuration names: opened below the worker's `file.roots` only.
+"""Files that a configuration names: they are opened only below the worker's `file.roots`.
 
-A path is judged by what it leads to, symbolic links resolved, before it is opened, so that no device is touched; and
-the open file is judged once more by where the kernel says it is, so that a link that is exchanged in between gains
-nothing. Folders are compared by device and inode, too: a bind mount is another name of the same folder.
+A path is checked before it is opened, with symbolic links resolved, so that no device is touched. The open file is
+checked again by the path that the kernel reports, so that exchanging a link in between achieves nothing. Folders are
+compared by device and inode, too, since a bind mount is another name of the same folder.
 """
 
 import os
@@ -16,15 +16,15 @@ from ringfence.connectors.worker_limits import FILE_ROOTS, WRITE_ROOTS, WorkerLi
 
 _NEVER: Final = ("/proc", "/sys", "/dev")
 _SETTING: Final = re.compile(r"(^|\.)ssl\.(truststore|keystore|ca|crl|certificate|key)\.location$")
-"""Settings of clients that name a file, under whichever prefix they stand."""
+"""Client settings that name a file, with any prefix."""
 
 
 class ClosedFile(ConnectorError):
-    """The worker does not let configurations name this file."""
+    """The worker does not allow configurations to name this file."""
 
 
 def open_allowed(path: str, flags: int = 0) -> int:
-    """A descriptor of the file, read-only and without blocking. Raises `ClosedFile`, OSError, ValueError."""
+    """Return a descriptor of the file, read-only and non-blocking. Raises `ClosedFile`, OSError, ValueError."""
     limits = current()
     check(path, limits)
     file = os.open(path, flags | os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -37,30 +37,32 @@ def open_allowed(path: str, flags: int = 0) -> int:
 
 
 def check(path: str, limits: WorkerLimits | None = None) -> None:
-    """Raises `ClosedFile` where the path leads out of the roots as it is now, whether or not there is a file."""
+    """Raise `ClosedFile` if the path currently leads out of the roots, whether or not the file exists."""
     _judge(path, os.path.realpath(path), limits or current())
 
 
 def check_write(folder: str) -> None:
-    """Raises `ClosedFile` unless connectors may delete, move and create files in the folder as well as read them."""
+    """Raise `ClosedFile` unless connectors may delete, move and create files in the folder as well as read them."""
     limits = current()
     check(folder, limits)
     real = Path(os.path.realpath(folder))
     if not any(real.is_relative_to(os.path.realpath(root)) for root in limits.write_roots):
         raise ClosedFile(
-            f"Files in {folder} cannot be deleted or moved: it is not below a folder that connectors may change. Name "
-            f"it in the worker's {WRITE_ROOTS} (CONNECT_FILE_WRITE_ROOTS) as well as in {FILE_ROOTS}, and start the "
-            "worker again."
+            f"Files in {folder} cannot be deleted or moved: it is not below a folder that connectors may change. Add "
+            f"it to the worker's {WRITE_ROOTS} (CONNECT_FILE_WRITE_ROOTS) as well as to {FILE_ROOTS}, and restart the "
+            "worker."
         )
 
 
 def client_files(config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The files that client settings of a configuration name: (setting, path). Which these are is told by the name."""
+    """Yield the files that client settings of a configuration name, as (setting, path). The name identifies such
+    settings.
+    """
     return ((name, path) for name, value in config.items() if _SETTING.search(name) and (path := value.strip()))
 
 
 def find_refused(config: Mapping[str, str]) -> dict[str, str]:
-    """By setting, why the file of a client setting may not be read."""
+    """Return, by setting, why the file of a client setting must not be read."""
     found = {}
     for name, path in client_files(config):
         try:
@@ -71,21 +73,21 @@ def find_refused(config: Mapping[str, str]) -> dict[str, str]:
 
 
 def _place_of(file: int, path: str) -> str:
-    """Where the open file is."""
+    """Return the path of the open file."""
     try:
         return os.readlink(f"/proc/self/fd/{file}")
     except OSError:  # not Linux
         real = os.path.realpath(path)
         if not os.path.samestat(os.fstat(file), os.stat(real)):
-            raise ClosedFile(f"File {path} was exchanged while it was opened. Start the task again") from None
+            raise ClosedFile(f"File {path} was exchanged while it was opened. Restart the task") from None
         return real
 
 
 def _judge(path: str, place: str, limits: WorkerLimits) -> None:
     if not limits.roots:
         raise ClosedFile(
-            f"File {path} cannot be read: this worker lets connectors read no files. To allow it, name folders in the "
-            f"worker's {FILE_ROOTS} (CONNECT_FILE_ROOTS) and start the worker again."
+            f"File {path} cannot be read: this worker does not allow connectors to read files. To allow it, name "
+            f"folders in the worker's {FILE_ROOTS} (CONNECT_FILE_ROOTS) and restart the worker."
         )
     real = Path(place)
     roots = [os.path.realpath(root) for root in limits.roots]
@@ -99,7 +101,7 @@ def _judge(path: str, place: str, limits: WorkerLimits) -> None:
 
 
 def _covers(closed: str, real: Path) -> bool:
-    """Whether the path is the closed one or below it, under whatever name."""
+    """Return whether the path is the closed one or below it, under any name."""
     if real.is_relative_to(closed):
         return True
     try:

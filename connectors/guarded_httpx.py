@@ -1,7 +1,8 @@
-"""httpx clients that connect to allowed addresses only (`egress.allow`).
+"""httpx clients that connect only to allowed addresses (`egress.allow`).
 
-httpx has no public way to judge the address that a client of somebody else connects to. All private parts of httpx that
-we use are in this module, so the minor version is pinned; `tests/security/test_guarded_httpx.py` is their canary.
+httpx has no public API for checking the address that another library's client connects to. All private parts of httpx
+that we use are in this module; the minor version is pinned, and `tests/security/test_guarded_httpx.py` is the canary
+test.
 """
 
 from typing import Any, Final
@@ -12,10 +13,10 @@ _NOWHERE: Final = "unknown.invalid"
 
 
 def guard(client: Any, policy: Policy) -> None:
-    """Have an httpx client connect to allowed addresses only, and follow no redirect.
+    """Make an httpx client connect only to allowed addresses, and follow no redirects.
 
-    Each name is looked up once; the address found is the one that is judged and connected to, so a name that changes
-    between a check and the connection gains nothing (DNS rebinding). A refused connection raises `egress.Refused`.
+    Each name is resolved once, and the connection goes to the address that was checked, so a name that changes between
+    check and connection achieves nothing (DNS rebinding). A refused connection raises `egress.Refused`.
     """
     client.follow_redirects = False
     for transport in {client._transport, *client._mounts.values()} - {None}:
@@ -23,7 +24,7 @@ def guard(client: Any, policy: Policy) -> None:
 
 
 class _Guarded:
-    """httpcore's network backend."""
+    """A network backend of httpcore."""
 
     def __init__(self, backend: Any, policy: Policy) -> None:
         self._backend, self._policy = backend, policy
@@ -32,8 +33,8 @@ class _Guarded:
         try:
             (address, *_) = self._policy.addresses(host, port)
         except (OSError, UnicodeError):
-            # The backend reports an unknown name in its client's own words. It gets another name, since this one may
-            # exist by now.
+            # The backend reports an unknown name with its own error. It gets another name, since this one may exist by
+            # now.
             address = _NOWHERE
         return self._backend.connect_tcp(address, port, **options)
 

@@ -1,6 +1,6 @@
-"""Sessions of requests that connect to allowed addresses only (`egress.allow`), also after a redirect.
+"""Sessions of requests that connect only to allowed addresses (`egress.allow`), including redirects.
 
-Needs requests, which several extras bring.
+Needs requests, which several extras install.
 """
 
 from typing import Any
@@ -16,9 +16,9 @@ from ringfence.connectors import egress, worker_limits
 
 
 def guard(session: Session, retries: Retry | None = None) -> None:
-    """Have it connect to addresses that the worker allows; no proxy and no password of the environment.
+    """Make a session connect only to allowed addresses, without proxies and passwords from the environment.
 
-    What it connects to in vain raises `egress.Refused`.
+    A refused connection raises `egress.Refused`.
     """
     session.trust_env = False
     adapter = _Guarded(egress.Policy(worker_limits.current().egress), retries)
@@ -40,7 +40,7 @@ class _Guarded(HTTPAdapter):
 
 
 def _pools(policy: egress.Policy) -> dict[str, type]:
-    """A name is looked up once, judged, and that address is connected to (DNS rebinding)."""
+    """Return pools that resolve a name once and connect to the address that was checked (against DNS rebinding)."""
 
     class Judged(HTTPConnection):
         def _new_conn(self) -> Any:
@@ -48,7 +48,7 @@ def _pools(policy: egress.Policy) -> dict[str, type]:
             try:
                 self._dns_host = policy.addresses(name, self.port or self.default_port)[0]
             except (OSError, UnicodeError) as error:
-                raise NewConnectionError(self, f"There is no host {name}") from error
+                raise NewConnectionError(self, f"The host {name} cannot be resolved") from error
             try:
                 return super()._new_conn()
             finally:

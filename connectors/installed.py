@@ -1,4 +1,4 @@
-"""Whether a package was installed, upgraded or removed since a process looked: by the folders that packages are in."""
+"""Detects that packages were installed, upgraded or removed since a process started, by their folders."""
 
 import os
 import sys
@@ -11,16 +11,16 @@ _PACKAGES = ("site-packages", "dist-packages")
 
 
 def installed_state(environment: Mapping[str, str] | None = None) -> State:
-    """Equal as long as no package came, went or was replaced. Each of these touches the folder that it happens in.
+    """Return a state that is equal until a package is added, removed or replaced. Each of these touches its folder.
 
-    `environment`: of a process that is started by this one; its PYTHONPATH counts, too.
+    environment: of a process that this one starts; its PYTHONPATH is included.
     """
     folders = {*(path for path in sys.path if Path(path).name in _PACKAGES), *_more_folders(environment)}
     return frozenset((path, changed_at(path)) for path in folders)
 
 
 def find_distributions(environment: Mapping[str, str] | None = None) -> Iterable[Distribution]:
-    """What is installed, for a process with this environment."""
+    """Return the distributions that a process with this environment finds."""
     return distributions(path=[*_more_folders(environment), *sys.path])
 
 
@@ -30,7 +30,7 @@ def _more_folders(environment: Mapping[str, str] | None) -> list[str]:
 
 
 def changed_at(path: str) -> int:
-    """When a folder was changed last, in nanoseconds; 0 for one that cannot be looked at."""
+    """Return when a folder was last changed, in nanoseconds; 0 if it cannot be read."""
     try:
         return os.stat(path).st_mtime_ns
     except OSError:

@@ -1,8 +1,8 @@
-"""Files for clients' libraries, which open them by name: what was judged is what is opened.
+"""Files for client libraries that open them by name: exactly the file that was checked is opened.
 
-A key or certificate is read through `files.open_allowed` and copied into memory; the library gets a name of the copy.
-A link that is exchanged later, or a file that is replaced, changes nothing for a client that is being made. The same
-content has one copy in a process, so nothing piles up but what is really renewed.
+A key or certificate is read through `files.open_allowed` and copied into memory; the library gets the copy's name. A
+link or file that is exchanged later does not affect a client that is being created. A process has one copy of each
+content, so copies accumulate only as files are renewed.
 """
 
 import os
@@ -20,7 +20,9 @@ _lock: Final = threading.Lock()
 
 
 def pin(path: str) -> str:
-    """A name of a copy of the file, for this process's life. Raises `ClosedFile`, OSError, ValueError."""
+    """Return the name of a copy of the file, valid for this process's life. Raises `ClosedFile`, OSError,
+    ValueError.
+    """
     content = _read(path)
     with _lock:
         if content not in _copies:
@@ -29,9 +31,9 @@ def pin(path: str) -> str:
 
 
 def pin_client_files(config: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The settings with the files that they name pinned, and by setting why one cannot be read.
+    """Return the settings with pinned files, and by setting why a file cannot be read.
 
-    A file that cannot be read is not named in them.
+    The settings do not contain files that cannot be read.
     """
     settings, errors = dict(config), {}
     for name, path in client_files(config):

@@ -1,7 +1,7 @@
-"""Finds Python plugins in `plugin.path` that have an environment of their own, by their metadata: none is imported.
+"""Finds Python plugins in `plugin.path` with their own environments, by their metadata: none is imported.
 
-An entry of `plugin.path` has a folder for each: a virtual environment, or what `pip install --target` makes. Its
-packages come before those that the worker was installed with, except for what is loaded before any plugin.
+An entry of `plugin.path` contains a folder for each: a virtual environment, or the target of `pip install --target`.
+Its packages come before the worker's own, except for those that are loaded before any plugin.
 """
 
 import site
@@ -18,15 +18,15 @@ from ringfence.connectors.installed import changed_at
 from ringfence.connectors.java import versions
 
 GROUP: Final = "ringfence.connectors"
-"""Of entry points: each names a connector's class."""
+"""The group of entry points that name connector classes."""
 ENVIRONMENT: Final = "RINGFENCE_PLUGIN_PACKAGES"
-"""Tells a process which plugin environment it is of."""
+"""The variable that passes its plugin environment to a process."""
 _PYTHON: Final = f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 
 @dataclass(frozen=True, slots=True)
 class PythonPlugin:
-    """One connector class, dotted. version: of its distribution; names: all that users may write for it."""
+    """One connector class, dotted. version: its distribution's. names: all that users may write for it."""
 
     class_name: str
     version: str
@@ -35,9 +35,9 @@ class PythonPlugin:
 
 @dataclass(frozen=True, slots=True)
 class PluginEnvironment:
-    """folder: one in `plugin.path`; packages: what goes on Python's path, with the time of its last change.
+    """folder: one in `plugin.path`. packages: the entry for Python's path, with the time of its last change.
 
-    Equal as long as nothing was installed, upgraded or removed in it.
+    Equal until something is installed, upgraded or removed in it.
     """
 
     folder: str
@@ -50,28 +50,28 @@ class PluginEnvironment:
 
     @property
     def problem(self) -> str | None:
-        """Why nothing in it can be run; None where something may."""
+        """Why nothing in it can run; None if something can."""
         if not self.packages:
             return f"{self.folder} was made for another Python than this worker's: install it again with {_PYTHON}"
         return None
 
     def as_variables(self) -> dict[str, str]:
-        """What tells a process to `enter` it. They differ where the environment does."""
+        """Return the variables with which a process can `enter` it. They differ if the environment has changed."""
         return {ENVIRONMENT: self.packages, f"{ENVIRONMENT}_CHANGED": str(self.changed_ns)} if self.packages else {}
 
 
 def is_environment(folder: Path) -> bool:
-    """Whether a folder in `plugin.path` holds Python packages, and so no Java plugin."""
+    """Return whether a folder in `plugin.path` contains Python packages, and is therefore not a Java plugin."""
     return (folder / "pyvenv.cfg").is_file() or any(folder.glob("*.dist-info"))
 
 
 def find_environments(folders: Sequence[str]) -> tuple[PluginEnvironment, ...]:
-    """Those in these entries of `plugin.path`, by folder. What cannot be read holds none."""
+    """Return the environments in these entries of `plugin.path`, by folder. Unreadable entries are skipped."""
     return tuple(open_environment(place) for folder in folders for place in _environments(Path(folder)))
 
 
 def open_environment(folder: Path) -> PluginEnvironment:
-    """That of a folder that holds one (`is_environment`)."""
+    """Return the environment in a folder (see `is_environment`)."""
     packages = folder / "lib" / _PYTHON / "site-packages" if (folder / "pyvenv.cfg").is_file() else folder
     if not packages.is_dir():
         return PluginEnvironment(str(folder), "", 0)
@@ -81,9 +81,9 @@ def open_environment(folder: Path) -> PluginEnvironment:
 def choose_environment(
     environments: Sequence[PluginEnvironment], name: str, requirement: str | None, taken: frozenset[str]
 ) -> PluginEnvironment | None:
-    """The one with the newest version of a connector that `connector.plugin.version` asks for.
+    """Return the environment with the newest version of a connector that `connector.plugin.version` accepts.
 
-    None where there is none, and for what is neither a version nor a range. taken: short names of other connectors.
+    None if there is none, or the requirement is neither a version nor a range. taken: short names of other connectors.
     """
     found = [
         (environment, plugin)
@@ -93,25 +93,25 @@ def choose_environment(
     ]
     try:
         chosen = versions.choose(requirement, found, lambda each: each[1].version)
-    except ValueError:  # validation says so
+    except ValueError:  # validation reports it
         return None
     return None if chosen is None else chosen[0]
 
 
 def names_of(point: EntryPoint) -> frozenset[str]:
-    """All that users may write for the connector of an entry point, as far as that is known without loading it."""
+    """Return all names that users may write for an entry point's connector, as far as known without loading it."""
     class_name = f"{point.module}.{point.attr}"
     return frozenset({class_name, point.name, *short_names(class_name)})
 
 
 def describe_point(point: EntryPoint) -> PythonPlugin:
-    """The connector of an entry point, without loading it."""
+    """Describe an entry point's connector without loading it."""
     version = point.dist.version if point.dist is not None else "unknown"
     return PythonPlugin(f"{point.module}.{point.attr}", version, names_of(point))
 
 
 def enter(variables: Mapping[str, str]) -> None:
-    """Put the packages of the environment that the variables tell of first on this process's path. Nothing for none."""
+    """Put the packages of the environment in these variables first on this process's path. Does nothing without one."""
     packages = variables.get(ENVIRONMENT, "")
     if not packages:
         return
@@ -121,13 +121,13 @@ def enter(variables: Mapping[str, str]) -> None:
 
 
 def find_entered(variables: Mapping[str, str]) -> PluginEnvironment | None:
-    """The environment that this process has entered; None for none."""
+    """Return the environment that this process has entered, or None."""
     packages = variables.get(ENVIRONMENT, "")
     return PluginEnvironment(packages, packages, changed_at(packages)) if packages else None
 
 
 def entry_points_of(environment: PluginEnvironment) -> list[EntryPoint]:
-    """Its connectors' entry points."""
+    """Return the entry points of its connectors."""
     if not environment.packages:
         return []
     found = distributions(path=[environment.packages])

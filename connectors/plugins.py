@@ -1,7 +1,7 @@
 """Finds connectors: every entry point of the group `ringfence.connectors`, and every Java connector in `plugin.path`.
 
-By any of the names that users write. A Java class name in full means that Java class where `plugin.path` holds it, else
-our connector that is its twin; a short name means ours wherever there is one.
+Connectors are found by any name that users may write. A full Java class name means the Java class if `plugin.path`
+contains it, otherwise our counterpart; a short name means ours if there is one.
 """
 
 import importlib
@@ -26,19 +26,19 @@ from ringfence.connectors.plugin_environments import (
 
 
 class UnknownConnector(LookupError):
-    """No connector of that name, or more than one; the message lists those that there are."""
+    """No connector has this name, or several have it; the message lists the available ones."""
 
 
 @dataclass(frozen=True)
 class PluginInfo:
-    """One connector that can be run. `class_name` is its Python class, dotted; `names` are all that users may write."""
+    """One connector that can run. class_name: its dotted Python class. names: all that users may write."""
 
     cls: type[SourceConnector]
     class_name: str
     names: frozenset[str]
     type: str = "source"
     distribution_version: str | None = None
-    """Of a plugin in an environment of its own: what its versions are told apart by without loading any."""
+    """For a plugin with its own environment: identifies its version without loading it."""
 
     @property
     def version(self) -> str:
@@ -47,12 +47,12 @@ class PluginInfo:
 
 @dataclass
 class PluginRegistry:
-    """The connectors that are installed. One that cannot be loaded is left out, and `broken` says why."""
+    """The installed connectors. Those that cannot be loaded are left out, and `broken` contains the reasons."""
 
     plugins: list[PluginInfo] = field(default_factory=list)
     broken: dict[str, str] = field(default_factory=dict)
     seen: State | None = None
-    """What was installed when the entry points were looked for; None where they were given."""
+    """The state of installed packages when the entry points were read; None if these were given."""
     _python: list[PluginInfo] = field(default_factory=list, repr=False)
     _java: Sequence[JavaPlugin] = ()
     _older: dict[str, list[PluginInfo]] = field(default_factory=dict, repr=False)
@@ -74,10 +74,10 @@ class PluginRegistry:
         return registry
 
     def _load(self, point: EntryPoint, found: PythonPlugin | None = None) -> None:
-        """found: how it was found without being loaded, and so what leads to this process."""
+        """found: the description without loading it, which led to this process."""
         try:
             plugin = describe(point.load(), point.name)
-        except Exception as error:  # noqa: BLE001 - foreign code is imported; kept as the plugin's own error
+        except Exception as error:  # noqa: BLE001 - foreign code is imported; recorded as the plugin's own error
             self.broken[point.name] = f"{type(error).__name__}: {error}"
             return
         if found is not None:
@@ -85,7 +85,7 @@ class PluginRegistry:
         self.plugins.append(plugin)
 
     def follow_plugin_path(self) -> None:
-        """Take up the Java connectors as they stand in `plugin.path` now; those that stay keep their `PluginInfo`."""
+        """Load the current Java connectors of `plugin.path`; those that did not change keep their `PluginInfo`."""
         java = runtime.current()
         found = () if java is None else find_plugins(java.folders)
         if found == self._java:
@@ -96,23 +96,21 @@ class PluginRegistry:
         self._join()
 
     def versions(self, plugin: PluginInfo) -> list[PluginInfo]:
-        """The plugin in all installed versions, the newest first. Of a Python plugin there is one."""
+        """Return the plugin in all installed versions, newest first. A Python plugin has one."""
         return [plugin, *self._older.get(plugin.class_name, ())]
 
     def choose(self, plugin: PluginInfo, requirement: str | None) -> PluginInfo | None:
-        """The newest version that `connector.plugin.version` asks for; None for none.
+        """Return the newest version that `connector.plugin.version` accepts, or None.
 
-        Raises ValueError for what is neither a version nor a range.
+        Raises ValueError if the requirement is neither a version nor a range.
         """
         return versions.choose(requirement, self.versions(plugin), lambda each: each.version)
 
     def find(self, name: str) -> PluginInfo:
-        """The connector of this name, class or alias, in its newest version.
+        """Return the connector with this name, class or alias, in its newest version.
 
-        Raises `UnknownConnector`, in Kafka Connect's words.
-
-        One that was installed in the meantime is found; one that was loaded before stays as it is until its process
-        ends.
+        Raises `UnknownConnector`, in Kafka Connect's words. Finds connectors that were installed in the meantime; a
+        connector that was loaded before stays as it is until its process ends.
         """
         try:
             return self._find(name)
@@ -156,7 +154,7 @@ class PluginRegistry:
 
 
 def describe(cls: object, entry_name: str | None = None) -> PluginInfo:
-    """What is known of a connector class. Raises `TypeError` for a class that is no `SourceConnector`."""
+    """Describe a connector class. Raises `TypeError` for a class that is not a `SourceConnector`."""
     if not (isinstance(cls, type) and issubclass(cls, SourceConnector)):
         raise TypeError(f"{cls!r} is not a subclass of connectors.api.SourceConnector")
     names = {class_path(cls), *cls.aliases}
@@ -168,7 +166,7 @@ def describe(cls: object, entry_name: str | None = None) -> PluginInfo:
 
 
 def join(python: Sequence[PluginInfo], java: Sequence[JavaPlugin]) -> list[PluginInfo]:
-    """Each name with one meaning: the Java classes' full names are theirs, all other names stay with Python's."""
+    """Give each name one meaning: full names of Java classes mean these; all other names mean the Python connectors."""
     full = {plugin.class_name for plugin in java}
     ours = [replace(each, names=each.names - full) if each.names & full else each for each in python]
     taken = {name for each in ours for name in each.names}
@@ -181,14 +179,14 @@ def _describe_java(plugin: JavaPlugin, taken: set[str]) -> PluginInfo:
 
 
 def class_path(cls: type) -> str:
-    """The dotted path that `load_task_class` reads back; what a task configuration carries as `task.class`."""
+    """Return the dotted path for `load_task_class`; a task configuration contains it as `task.class`."""
     return class_name(cls)
 
 
 def load_task_class(path: str) -> type[SourceTask]:
-    """The task class of a dotted path; one that is no Python class is Java's, where this worker runs Java connectors.
+    """Return the task class of a dotted path. Other paths mean Java's, if this worker runs Java connectors.
 
-    Raises `ImportError` or `TypeError`, with what to do about it.
+    Raises `ImportError` or `TypeError`, with the remedy.
     """
     module, _, name = path.rpartition(".")
     try:

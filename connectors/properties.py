@@ -1,7 +1,8 @@
-"""Strings of `java.util.Properties`, read and written so that Java and this module understand each other.
+"""Reads and writes the format of `java.util.Properties`, compatibly with Java.
 
-Comments (`#`, `!`), `=`, `:` or blanks between key and value, lines that go on after a backslash, and the escapes
-`\\t`, `\\n`, `\\r`, `\\f`, `\\uXXXX` and a backslash before any other character. Blanks at a value's end belong to it.
+Comments (`#`, `!`), `=`, `:` or blanks between key and value, continuation lines after a backslash, and the escapes
+`\\t`, `\\n`, `\\r`, `\\f`, `\\uXXXX` and a backslash before any other character. Blanks at the end of a value belong to
+it.
 """
 
 import re
@@ -21,8 +22,7 @@ _HEX: Final = re.compile(r"u[0-9a-fA-F]{4}")
 
 
 class Malformed(ValueError):
-    """`line`: counted from 1. The message says what is wrong there and how to mend it, without the text itself,
-    which may hold a secret."""
+    """line: counted from 1. The message contains the error and the remedy, but not the text, which may be a secret."""
 
     def __init__(self, line: int, message: str) -> None:
         super().__init__(f"line {line} {message}")
@@ -31,7 +31,7 @@ class Malformed(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One key and its value. `line`: where it begins."""
+    """One key and its value. line: where it begins."""
 
     line: int
     key: str
@@ -39,10 +39,9 @@ class Entry:
 
 
 def entries(text: str, *, bare: bool = False) -> Iterator[Entry]:
-    """All of them in their order, a key twice where it is there twice. Raises `Malformed`.
+    """Yield all entries in their order, including repeated keys. Raises `Malformed`.
 
-    `bare`: a key alone on its line has an empty value, as in Java; without it is refused, since in a file that
-    somebody has written it is a slip.
+    bare: a key alone on its line has an empty value, as in Java. Otherwise it is refused as a likely mistake.
     """
     for line, logical in _logical_lines(text):
         found = _KEY.match(logical)
@@ -57,29 +56,29 @@ def entries(text: str, *, bare: bool = False) -> Iterator[Entry]:
 
 
 def read(text: str, *, bare: bool = False) -> dict[str, str]:
-    """The settings; of a key that is there twice the last value, as in Java. Raises `Malformed`."""
+    """Return the settings; a repeated key has its last value, as in Java. Raises `Malformed`."""
     return {entry.key: entry.value for entry in entries(text, bare=bare)}
 
 
 def read_several(text: str) -> list[dict[str, str]]:
-    """Connectors one after another, each with one `name`; each but the first begins with it. Raises `Malformed`."""
+    """Return several connectors, each with one `name`; each but the first begins with it. Raises `Malformed`."""
     found: list[dict[str, str]] = []
     for entry in entries(text):
         if not found or (entry.key == "name" and "name" in found[-1]):
             found.append({})
         if entry.key in found[-1]:
-            raise Malformed(entry.line, f"gives {entry.key} again: begin each connector with its name")
+            raise Malformed(entry.line, f"repeats {entry.key}: begin each connector with its name")
         found[-1][entry.key] = entry.value
     return found
 
 
 def write(settings: Mapping[str, str]) -> str:
-    """One `key=value` line for each, in ASCII, so that it reads the same in every encoding."""
+    """Return a line `key=value` for each setting, in ASCII, which is the same in every encoding."""
     return "".join(f"{_escape(key, _SPECIAL + ' ')}={_escape(value)}\n" for key, value in settings.items())
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """The lines that say something, joined where one goes on in the next, with the number of the first."""
+    """Yield the lines with content, continuation lines joined, with the number of the first."""
     joined, began = "", 0
     for number, natural in enumerate(_LINE_END.split(text), 1):
         line = natural.lstrip(_BLANKS)
@@ -92,12 +91,12 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
         else:
             yield began, joined
             joined = ""
-    if joined:  # the last line promised more
+    if joined:  # the last line ended with a backslash
         yield began, joined
 
 
 def _plain(text: str, line: int) -> str:
-    """Without escapes. Java's characters are UTF-16: two of them may make one of ours."""
+    """Resolve the escapes. Java's characters are UTF-16: two of them may form one of ours."""
 
     def one(found: re.Match[str]) -> str:
         if found[1][0] != "u":

@@ -1,4 +1,4 @@
-"""Settings that are taken for secrets by their name, whatever their plugin says."""
+"""Settings that are treated as secrets because of their names, regardless of the plugin's definition."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -12,17 +12,17 @@ _SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 _SHORTEST = 4
-"""Shorter values are too common to be looked for inside of texts."""
+"""Shorter values are too common to be searched for in texts."""
 
 
 @lru_cache(maxsize=4096)
 def secret_by_name(key: str) -> bool:
-    """Whether a setting of this name is taken for a secret."""
+    """Return whether a setting with this name is treated as a secret."""
     return bool(_SECRET_NAME.search(key))
 
 
 def hiding(config: Mapping[str, str]) -> Callable[[str], str]:
-    """Takes the values of such settings out of texts."""
+    """Return a function that removes the values of such settings from texts."""
     secrets = {value for key, value in config.items() if len(value) >= _SHORTEST and secret_by_name(key)}
     values = sorted(secrets, key=len, reverse=True)
 

@@ -1,4 +1,4 @@
-"""The settings of a Java connector whose initial snapshot is one transaction. Kafka Connect has nothing like them."""
+"""The settings of a Java connector whose initial snapshot is one transaction. Kafka Connect has no counterpart."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -14,7 +14,7 @@ _GROUP: Final = "Exactly Once Support"
 
 
 def snapshot_keys() -> ConfigDef:
-    """Their definitions."""
+    """Return their definitions."""
     return (
         ConfigDef()
         .define(
@@ -22,9 +22,9 @@ def snapshot_keys() -> ConfigDef:
             ConfigType.BOOLEAN,
             default=False,
             importance=Importance.MEDIUM,
-            documentation="Commit an initial snapshot, which source offsets in Debezium's form tell, as one "
-            "transaction. A snapshot that is interrupted then leaves no row in the topics, and none comes twice. "
-            "Consumers with read_committed see nothing of it until it ends.",
+            documentation="Commit an initial snapshot, which is detected by source offsets in Debezium's form, as "
+            "one transaction. A snapshot that is interrupted then leaves no rows in the topics, and no "
+            "row is repeated. read_committed consumers see nothing of it until it ends.",
             group=_GROUP,
             width=Width.SHORT,
             display_name="Snapshot as one transaction",
@@ -35,8 +35,9 @@ def snapshot_keys() -> ConfigDef:
             default=DEFAULT_TIMEOUT_MS,
             validator=Range(1000, 2**31 - 1),
             importance=Importance.LOW,
-            documentation="With snapshot.transaction, the longest that the snapshot may take, in milliseconds. The "
-            "brokers' transaction.max.timeout.ms and the worker's connector.transaction.timeout.max.ms must allow it.",
+            documentation="With snapshot.transaction, the maximum duration of the snapshot, in milliseconds. The "
+            "brokers' transaction.max.timeout.ms and the worker's connector.transaction.timeout.max.ms "
+            "must allow it.",
             group=_GROUP,
             width=Width.SHORT,
             display_name="Longest snapshot",
@@ -47,8 +48,9 @@ def snapshot_keys() -> ConfigDef:
             default=False,
             importance=Importance.MEDIUM,
             documentation="With snapshot.transaction and Debezium for PostgreSQL: drop the replication slot that an "
-            "interrupted snapshot has left, before the next one. Without it the task says that the slot is there, and "
-            "does not start: with an old slot, changes made around the beginning of a snapshot come twice.",
+            "interrupted snapshot has left, before the next one. Without it, the task reports the slot "
+            "and does not start: with an old slot, changes from around the beginning of a snapshot are "
+            "repeated.",
             group=_GROUP,
             width=Width.SHORT,
             display_name="Drop the slot of an interrupted snapshot",
@@ -57,7 +59,9 @@ def snapshot_keys() -> ConfigDef:
 
 
 def snapshot_timeout_ms(config: Mapping[str, str]) -> int:
-    """For how long the snapshot's transaction may be open; 0 without such a transaction. ValueError for no number."""
+    """Return how long the snapshot's transaction may be open; 0 without one. Raises ValueError if it is
+    not a number.
+    """
     if config.get(SNAPSHOT_TRANSACTION, "").strip().lower() != "true":
         return 0
     return int(config.get(SNAPSHOT_TRANSACTION_TIMEOUT_MS, "").strip() or DEFAULT_TIMEOUT_MS)

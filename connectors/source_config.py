@@ -1,6 +1,6 @@
-"""The whole definition for one source connector's configuration: common settings, converters', transforms'.
+"""The complete definition for a source connector's configuration: common settings, converters, transforms.
 
-The connector's own settings (`SourceConnector.config_def`) come on top of it.
+The connector's own settings (`SourceConnector.config_def`) are added to it.
 """
 
 from collections.abc import Mapping
@@ -15,10 +15,10 @@ from ringfence.connectors.transforms import transform_keys
 
 
 def source_config_def(config: Mapping[str, str], *, java: bool = False) -> ConfigDef:
-    """The settings that the framework knows in this configuration: also those that it must refuse.
+    """Return the settings that the framework knows in this configuration, including those that it must refuse.
 
-    A name that is in none of these, nor in the connector's own definition, is the connector's business. java: without
-    those of transforms and converters, which are Java's own beside a Java connector, and with those of snapshots.
+    Other names are left to the connector. java: without transforms and converters, which are Java's own for a Java
+    connector, and with the settings of snapshots.
     """
     if java:
         known = (key for key in common_settings().keys.values() if not of_a_part(key.name))
@@ -38,7 +38,7 @@ def source_config_def(config: Mapping[str, str], *, java: bool = False) -> Confi
 
 
 def of_a_part(setting: str) -> bool:
-    """Whether it is a setting of transforms, predicates or converters."""
+    """Return whether the setting belongs to transforms, predicates or converters."""
     return setting.partition(".")[0] in ("transforms", "predicates") or ".converter" in setting
 
 
@@ -46,5 +46,5 @@ def _converter_keys(setting: str, name: str) -> ConfigDef:
     try:
         cls = find_header_converter(setting, name) if setting == HEADER else find_converter(setting, name)
     except ConfigException:
-        return ConfigDef()  # the validator of the setting itself says so
+        return ConfigDef()  # the setting's own validator reports it
     return cls.config_def()

@@ -1,4 +1,4 @@
-"""`topic.creation.*`: how topics that are missing are created before the first record goes there (KIP-158)."""
+"""`topic.creation.*`: how missing topics are created before the first record is written (KIP-158)."""
 
 import re
 from collections.abc import Mapping
@@ -18,20 +18,21 @@ _MEDIUM, _LOW = Importance.MEDIUM, Importance.LOW
 
 
 def group_names(config: Mapping[str, str]) -> list[str]:
-    """What `topic.creation.groups` lists, in its order."""
+    """Return what `topic.creation.groups` lists, in its order."""
     return [name.strip() for name in config.get(GROUPS, "").split(",") if name.strip()]
 
 
 def groups_setting(keys: ConfigDef) -> None:
-    """`topic.creation.groups` alone: the groups' own settings depend on it."""
+    """Define only `topic.creation.groups`: the groups' own settings depend on it."""
     keys.define(
         GROUPS,
         ConfigType.LIST,
         default=[],
         validator=UniqueItems(),
         importance=_LOW,
-        documentation="Groups of topics that share settings for their creation, the first that matches wins. A group g "
-        "has topic.creation.g.include (regular expressions), and its own partitions, replication.factor and settings.",
+        documentation="Groups of topics with common settings for their creation; the first that matches is used. A "
+        "group g has topic.creation.g.include (regular expressions), and its own partitions, "
+        "replication.factor and settings.",
         group=_GROUP,
         width=Width.LONG,
         display_name="Topic creation groups",
@@ -52,7 +53,9 @@ def _expressions(name: str, value: object) -> None:
 
 
 def topic_creation_keys(config: Mapping[str, str]) -> ConfigDef:
-    """The settings of each group; with any of them the default's two sizes are required, as in Kafka Connect."""
+    """Return the settings of each group. If there are any, the default's partitions and replication factor are
+    required, as in Kafka Connect.
+    """
     keys = ConfigDef()
     if not any(name.startswith(PREFIX) for name in config):
         return keys
@@ -76,7 +79,7 @@ def topic_creation_keys(config: Mapping[str, str]) -> ConfigDef:
                 default=[],
                 validator=_expressions,
                 importance=_LOW,
-                documentation="Topics that are not of this group, although they match.",
+                documentation="Topics to exclude from the matching ones.",
                 group=f"{_GROUP}: {group}",
                 width=Width.LONG,
                 display_name=f"Not of {group}",
@@ -87,8 +90,8 @@ def topic_creation_keys(config: Mapping[str, str]) -> ConfigDef:
             default=default,
             validator=_count,
             importance=_MEDIUM,
-            documentation="The number of partitions; -1 takes the broker's default."
-            + ("" if group == DEFAULT else " The default group's where it is left out."),
+            documentation="The number of partitions; -1 means the broker's default."
+            + ("" if group == DEFAULT else " Default: the default group's."),
             group=f"{_GROUP}: {group}",
             width=Width.SHORT,
             display_name=f"Partitions of {group}",
@@ -98,8 +101,8 @@ def topic_creation_keys(config: Mapping[str, str]) -> ConfigDef:
             default=default,
             validator=_count,
             importance=_MEDIUM,
-            documentation="The replication factor; -1 takes the broker's default."
-            + ("" if group == DEFAULT else " The default group's where it is left out."),
+            documentation="The replication factor; -1 means the broker's default."
+            + ("" if group == DEFAULT else " Default: the default group's."),
             group=f"{_GROUP}: {group}",
             width=Width.SHORT,
             display_name=f"Replication factor of {group}",
@@ -109,7 +112,7 @@ def topic_creation_keys(config: Mapping[str, str]) -> ConfigDef:
 
 
 def _others(keys: ConfigDef, config: Mapping[str, str], groups: list[str]) -> None:
-    """Settings of topics are Kafka's business; those of a group that is not listed are a mistake."""
+    """Accept any topic setting, which Kafka validates; refuse settings of a group that is not listed."""
 
     def reject_unlisted(name: str, value: object) -> None:
         raise ConfigException.invalid(name, value, f"its group is not listed in {GROUPS}; add it there, or remove this")
@@ -124,7 +127,7 @@ def _others(keys: ConfigDef, config: Mapping[str, str], groups: list[str]) -> No
             default=None,
             validator=None if known else reject_unlisted,
             importance=_LOW,
-            documentation="A setting of the topics that are created.",
+            documentation="A topic setting for the created topics.",
             group=_GROUP,
             display_name=name,
         )

@@ -1,8 +1,8 @@
-"""What a worker closes to its connectors: files outside of its roots, and its own topics as a source.
+"""What a worker does not allow its connectors: files outside its roots, and its own topics as a source.
 
-The worker says it once for each process that runs plugin code: in an environment variable of plugin processes, in the
-specification of a task. A process that was told nothing reads no file of a configuration. These are limits for what
-configurations name. A plugin's own code can read whatever the operating system lets the worker's user read.
+The worker passes the limits to each process that runs plugin code: in an environment variable of plugin processes, in
+the specification of a task. A process without limits reads no file that a configuration names. The limits apply to what
+configurations name; a plugin's own code can read whatever the operating system allows the worker's user.
 """
 
 import json
@@ -15,7 +15,7 @@ from typing import Final
 from ringfence.connectors.egress import DEFAULT, EGRESS_ALLOW
 
 ENVIRONMENT: Final = "RINGFENCE_CONNECTOR_LIMITS"
-"""Carries `as_settings` to plugin processes, as JSON."""
+"""The variable that passes `as_settings` to plugin processes, as JSON."""
 LISTEN_HOST: Final = "listen.host"
 LISTEN_AUTO: Final = "auto"
 LISTEN_DEFAULT: Final = "127.0.0.1"
@@ -30,13 +30,12 @@ _BETWEEN: Final = ","
 
 @dataclass(frozen=True, slots=True)
 class WorkerLimits:
-    """roots: folders, or single files, that configurations may name files of. closed: never, whatever the roots say.
+    """roots: folders or files that configurations may name. closed: never allowed, even below the roots.
 
-    cluster_id: of the worker's Kafka cluster, "" where it is not known; topics: the workers' own there. egress: where
-    connections may go (`connectors.egress`); home: the addresses of the worker's Kafka, which need no permission.
-    write_roots: those of the roots in which connectors may delete and move files.
-    listen_host: where tasks listen that are pushed to.
-    offsets: connectors' own offsets topics, as this process was told last (`tell_offsets_topics`).
+    cluster_id: that of the worker's Kafka cluster, "" if unknown. topics: the workers' own topics there. egress: the
+    allowed connections (`connectors.egress`). home: the addresses of the worker's Kafka, which are always allowed.
+    write_roots: the roots in which connectors may delete and move files. listen_host: where tasks that receive requests
+    listen. offsets: connectors' own offsets topics, as last set by `tell_offsets_topics`.
     """
 
     roots: tuple[str, ...] = ()
@@ -50,7 +49,7 @@ class WorkerLimits:
     offsets: frozenset[str] = field(default_factory=frozenset)
 
     def as_settings(self) -> dict[str, str]:
-        """The inverse of `of_settings`; without the offsets topics, which change while processes run."""
+        """Do the inverse of `of_settings`, without the offsets topics, which change while processes run."""
         told = {
             FILE_ROOTS: self.roots,
             WRITE_ROOTS: self.write_roots,
@@ -66,21 +65,23 @@ class WorkerLimits:
         }
 
     def listen_addresses(self) -> tuple[str, str]:
-        """Where a task listens, and where web processes find it. `auto`: at this machine's address towards Kafka."""
+        """Return where a task listens, and where web processes reach it. `auto`: at this machine's address towards
+        Kafka.
+        """
         if self.listen_host != LISTEN_AUTO:
             return self.listen_host, self.listen_host
         host, _, port = names(self.home)[0].rpartition(":") if names(self.home) else ("", "", "")
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
             way.connect((host or "127.0.0.1", int(port or 9092)))  # sends nothing
-            return "0.0.0.0", str(way.getsockname()[0])  # noqa: S104 - somebody set `auto`
+            return "0.0.0.0", str(way.getsockname()[0])  # noqa: S104 - the user chose `auto`
 
     def internal(self, topic: str) -> bool:
-        """Whether the topic of the worker's cluster is Kafka's, the workers' or an offsets topic of a connector."""
+        """Return whether the worker cluster's topic is Kafka's, the workers' or an offsets topic of a connector."""
         return topic.startswith("__") or topic in self.topics or topic in self.offsets
 
 
 def names(text: str) -> tuple[str, ...]:
-    """The entries of a list setting."""
+    """Return the entries of a list setting."""
     return tuple(entry for each in text.split(_BETWEEN) if (entry := each.strip()))
 
 
@@ -98,7 +99,7 @@ def of_environment(environment: Mapping[str, str]) -> WorkerLimits:
 
 
 def wrong_roots(settings: Mapping[str, str]) -> str:
-    """What is wrong with the worker's settings; "" where nothing is."""
+    """Return the error in the worker's settings; "" if there is none."""
     for setting in (FILE_ROOTS, WRITE_ROOTS):
         for root in names(settings.get(setting, "")):
             if not os.path.isabs(root):
@@ -110,19 +111,19 @@ _current: list[WorkerLimits] = []
 
 
 def declare(limits: WorkerLimits) -> None:
-    """For this process, from now on."""
+    """Set the limits of this process."""
     _current[:] = [limits]
 
 
 def current() -> WorkerLimits:
-    """As declared; of the environment where nobody has."""
+    """Return the declared limits, or else those of the environment."""
     if not _current:
         declare(of_environment(os.environ))
     return _current[0]
 
 
 def tell_offsets_topics(topics: Iterable[str]) -> None:
-    """The offsets topics that connectors have now; for this process. `current` is another object when they change."""
+    """Set connectors' current offsets topics, for this process. A change makes `current` return another object."""
     known = current()
     told = frozenset(topics)
     if told != known.offsets:

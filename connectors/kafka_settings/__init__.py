@@ -1,1 +1,3 @@
-"""Kafka's Java client settings in librdkafka's words; for the runtime's clients, and for connectors that read Kafka."""
+"""Translates the settings of Kafka's Java clients to librdkafka's, for the runtime and for connectors that
+read Kafka.
+"""

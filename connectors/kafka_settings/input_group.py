@@ -1,7 +1,7 @@
-"""The settings of a connector whose tasks may read as members of a consumer group, under the names of KafkaSource.
+"""The settings of a connector whose tasks may join a consumer group, with the names of KafkaSource.
 
-The runtime has to know of the group before a task starts: its producer comes first. A connector of your own that calls
-`join_group` takes the same names.
+The runtime must know the group before a task starts, since its producer is created first. Your own connector that calls
+`join_group` uses the same names.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ DEFAULT_SESSION_TIMEOUT_MS: Final = 10_000
 
 
 def session_timeout_ms(config: Mapping[str, str]) -> int | None:
-    """After how long the group gives a lost task's partitions away; None where the tasks read no group."""
+    """Return after how long the group reassigns a lost task's partitions; None if the tasks join no group."""
     if config.get(ASSIGNMENT) != GROUP:
         return None
     text = config.get(SESSION_TIMEOUT_MS, "").strip()

@@ -1,7 +1,7 @@
-"""The settings of Kafka's Java clients, as Connect's users write them, in librdkafka's words: one table.
+"""Translates the settings of Kafka's Java clients, as Connect's users write them, to librdkafka's. One table. Pure.
 
-A setting that is unknown or has no counterpart is an error that names it; one that the exactly-once runtime fixes
-itself (KIP-618: isolation level, transactional id) is ignored with a warning that says so. Pure.
+A setting that is unknown or has no counterpart is an error that names it. A setting that the exactly-once runtime fixes
+(KIP-618: isolation level, transactional id) is ignored with a warning.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -29,7 +29,7 @@ _CONSUMER: Final = (Role.CONSUMER,)
 _MAX: Final = 2**31 - 1
 
 Convert = Callable[[str], str]
-"""From Java's value to librdkafka's. Raises ValueError that says what is expected."""
+"""Converts Java's value to librdkafka's. Raises ValueError with the expected form."""
 
 
 def _whole(low: int, high: int = _MAX, **replaced: int) -> Convert:
@@ -71,7 +71,7 @@ def _secret(text: str) -> str:
 
 
 def _acks(text: str) -> str:
-    """Less than all is for worker modes without transactions: `client_settings.too_few_acks` tells."""
+    """Values other than all are for worker modes without transactions: `client_settings.too_few_acks` reports them."""
     return "all" if text == "-1" else _one_of("all", "1", "0")(text)
 
 
@@ -81,7 +81,7 @@ def _identification(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What becomes of one Java setting. `to`: librdkafka's name."""
+    """The translation of one Java setting. to: librdkafka's name."""
 
     to: str
     convert: Convert
@@ -111,7 +111,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "ssl.endpoint.identification.algorithm": Rule("ssl.endpoint.identification.algorithm", _identification),
     "ssl.key.password": Rule("ssl.key.password", _secret),
     "sasl.mechanisms": Rule("sasl.mechanism", _one_of(*security.MECHANISMS, upper=True)),
-    # librdkafka's own names of what Java puts into stores and login modules.
+    # librdkafka's names of what Java puts into stores and login modules.
     "sasl.username": Rule("sasl.username", _text),
     "sasl.password": Rule("sasl.password", _secret),
     "ssl.ca.location": Rule("ssl.ca.location", _text),
@@ -140,14 +140,14 @@ RULES: Final[Mapping[str, Rule]] = {
 FIXED: Final[Mapping[Role, Mapping[str, str]]] = {
     Role.PRODUCER: {
         "transactional.id": "it is ${group.id}-${connector}-${task}",
-        "enable.idempotence": "it is true",
+        "enable.idempotence": "it is always true",
     },
     Role.CONSUMER: {
-        "isolation.level": "it is read_committed",
+        "isolation.level": "it is always read_committed",
         "group.id": "source offsets are read without a group",
-        "enable.auto.commit": "it is false",
-        "auto.offset.reset": "it is earliest",
-        "fetch.max.wait.ms": "it changes with what is read",
+        "enable.auto.commit": "it is always false",
+        "auto.offset.reset": "it is always earliest",
+        "fetch.max.wait.ms": "it depends on what is read",
     },
     Role.ADMIN: {},
 }
@@ -159,12 +159,12 @@ _STORES: Final = frozenset(
     for end in ("type", "location", "password", *ends)
 )
 _LEVELS: Final = {"gzip": (1, 9), "lz4": (1, 12), "zstd": (1, 22)}
-"""Java has a compression level per codec (KIP-390), librdkafka one for the codec that is used."""
+"""Java has a compression level per codec (KIP-390), librdkafka one for the codec in use."""
 
 
 @dataclass(slots=True)
 class Translated:
-    """librdkafka's settings, and what is to be said about the given ones, by their name as it was given."""
+    """librdkafka's settings, and warnings and errors by the setting's name as it was given."""
 
     settings: dict[str, str] = field(default_factory=dict, repr=False)
     warnings: dict[str, str] = field(default_factory=dict)
@@ -172,20 +172,20 @@ class Translated:
 
 
 def known_settings(role: Role) -> list[str]:
-    """The settings that can be given for this role."""
+    """Return the settings that are accepted for this role."""
     levels = [f"compression.{codec}.level" for codec in _LEVELS] if role is Role.PRODUCER else []
     plain = [name for name, rule in RULES.items() if role in rule.roles]
     return sorted([*plain, *_STORES, "sasl.jaas.config", *levels, *FIXED[role]])
 
 
 def any_client(name: str) -> bool:
-    """Whether this Java setting says how to reach a cluster: the same for every role."""
+    """Return whether this Java setting is about connecting to a cluster: these are the same for every role."""
     rule = RULES.get(name)
     return len(rule.roles) == len(_EVERY) if rule else name in _STORES or name == "sasl.jaas.config"
 
 
 def translate(role: Role, given: Mapping[str, str], names: Mapping[str, str] | None = None) -> Translated:
-    """Translate one client's settings, prefixes taken off. `names`: how each was called where the user wrote it."""
+    """Translate one client's settings, without prefixes. names: each setting's name in the user's configuration."""
     called = names or {}
     found = Translated()
     for name, value in given.items():
@@ -196,8 +196,7 @@ def translate(role: Role, given: Mapping[str, str], names: Mapping[str, str] | N
             continue
         if not _exists(role, name):
             found.errors[full] = (
-                f"Unknown configuration {full}: a {role} here has no such setting, nor one that means the same. "
-                "Remove it."
+                f"Unknown configuration {full}: a {role} here has no such setting, nor an equivalent one. Remove it."
             )
             continue
         try:
@@ -223,7 +222,7 @@ def _one(role: Role, name: str, value: str, given: Mapping[str, str], found: Tra
     elif name == "sasl.jaas.config":
         found.settings.update(security.login(value))
         if "sasl.mechanism" in given and not security.fits(value, given["sasl.mechanism"]):
-            raise ValueError("its login module is not the one of sasl.mechanism")
+            raise ValueError("its login module does not fit sasl.mechanism")
     elif name not in _STORES:
         codec = name.split(".")[1]
         level = _whole(*_LEVELS[codec])(value.strip())
@@ -232,7 +231,9 @@ def _one(role: Role, name: str, value: str, given: Mapping[str, str], found: Tra
 
 
 def of_prefix(prefix: str, config: Mapping[str, str]) -> dict[str, str]:
-    """The settings below a prefix, without it; not those of a longer prefix of the same kind (`producer.override.`)."""
+    """Return the settings below a prefix, without it; not those of a longer prefix of the same kind
+    (`producer.override.`).
+    """
     return {
         name.removeprefix(prefix): value
         for name, value in config.items()
@@ -241,12 +242,12 @@ def of_prefix(prefix: str, config: Mapping[str, str]) -> dict[str, str]:
 
 
 def servers(bootstrap: str) -> frozenset[str]:
-    """The addresses in a bootstrap list, for comparing two."""
+    """Return the addresses in a bootstrap list, for comparison."""
     return frozenset(address.strip().lower() for address in bootstrap.split(",") if address.strip())
 
 
 def merge(role: Role, layers: Iterable[tuple[str, Mapping[str, str]]]) -> Translated:
-    """Settings from several configurations, later ones on top: (prefix, configuration) each."""
+    """Merge the settings of several configurations, later ones on top: (prefix, configuration) each."""
     given: dict[str, str] = {}
     names: dict[str, str] = {}
     for prefix, config in layers:
@@ -260,7 +261,7 @@ _LOGINS: Final = frozenset({"sasl.jaas.config", "sasl.username", "sasl.password"
 
 
 def _over(base: Mapping[str, str], over: Mapping[str, str]) -> dict[str, str]:
-    """A layer that brings a login or a store of its own replaces that of the layer below as a whole."""
+    """A layer with its own login or store replaces that of the layer below as a whole."""
     gone: set[str] = set()
     if "sasl.jaas.config" in over:
         gone |= _LOGINS

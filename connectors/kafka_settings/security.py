@@ -1,6 +1,6 @@
-"""Java's security settings in librdkafka's words: SASL logins, and keys and certificates as PEM.
+"""Translates Java's security settings to librdkafka's: SASL logins, and keys and certificates as PEM.
 
-No error quotes a value: a login or key that cannot be read is still a secret.
+No error quotes a value: a malformed login or key is still a secret.
 """
 
 import re
@@ -37,7 +37,7 @@ SECRETS: Final = frozenset(
 
 
 def login(jaas: str) -> dict[str, str]:
-    """User and password out of a `sasl.jaas.config`. Raises ValueError, without quoting any of it."""
+    """Return user and password from a `sasl.jaas.config`. Raises ValueError, which quotes none of it."""
     found = _LOGIN.fullmatch(jaas)
     if found is None:
         raise ValueError('a string of the form `<login module> required username="…" password="…";` is expected')
@@ -50,7 +50,7 @@ def login(jaas: str) -> dict[str, str]:
     }
     missing = [name for name in ("username", "password") if not options.get(name)]
     if missing:
-        raise ValueError(f"{' and '.join(missing)} must be given in it")
+        raise ValueError(f"it must contain {' and '.join(missing)}")
     unknown = sorted(options.keys() - {"username", "password"})
     if unknown:
         raise ValueError(f"its option {unknown[0]} has no counterpart here")
@@ -58,15 +58,16 @@ def login(jaas: str) -> dict[str, str]:
 
 
 def fits(jaas: str, mechanism: str) -> bool:
-    """Whether the login module is the one of the mechanism."""
+    """Return whether the login module belongs to the mechanism."""
     found = _LOGIN.fullmatch(jaas)
     return found is None or mechanism.upper().startswith(_LOGIN_MODULES.get(found["module"], ""))
 
 
 def stores(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """librdkafka's settings for Java's key store and trust store, and an error per setting that has no counterpart.
+    """Return librdkafka's settings for Java's key store and trust store, and an error per setting without a
+    counterpart.
 
-    Only the type PEM has one: a file, or the text itself.
+    Only the type PEM is supported: a file, or the text itself.
     """
     settings: dict[str, str] = {}
     errors: dict[str, str] = {}
@@ -97,7 +98,7 @@ def stores(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def overlay(base: Mapping[str, str], over: Mapping[str, str]) -> dict[str, str]:
-    """librdkafka settings on top of others: a key given as text takes the place of one given as a file."""
+    """Merge librdkafka settings: a key given as text replaces one given as a file."""
     result = dict(base)
     for pair in _EITHER:
         if any(name in over for name in pair):

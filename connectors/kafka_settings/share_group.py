@@ -1,6 +1,6 @@
-"""The settings of a connector whose tasks read as members of a share group, under the names of ShareGroupSource.
+"""The settings of a connector whose tasks join a share group, with the names of ShareGroupSource.
 
-A connector of your own that calls `join_share_group` takes the same names.
+Your own connector that calls `join_share_group` uses the same names.
 """
 
 from collections.abc import Mapping
@@ -27,15 +27,15 @@ NUMBERS: Final[Mapping[str, tuple[int, int, int]]] = {
     SWEEP_AFTER_MS: (0, 0, 86_400_000),
     CLAIM_TIMEOUT_MS: (10_000, 100, 600_000),
 }
-"""Default, least and greatest of each number. The brokers have limits of their own."""
+"""Default, minimum and maximum of each number. The brokers have limits of their own."""
 
 
 def number_of(config: Mapping[str, str], name: str) -> int:
-    """The default stands in for what cannot be read: validation says what is wrong."""
+    """Return a number; the default if it is malformed, which validation reports."""
     text = config.get(name, "").strip()
     return int(text) if text.isdecimal() else NUMBERS[name][0]
 
 
 def group_of(group_id: str, connector: str, configured: str | None) -> str:
-    """A connector's share group: its own, by default the worker group's name and the connector's."""
+    """Return a connector's share group; the default consists of the worker group's name and the connector's."""
     return (configured or "").strip() or f"{group_id}-{connector}"

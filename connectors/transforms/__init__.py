@@ -1,8 +1,8 @@
-"""Transforms: small changes to each record on its way, by configuration alone.
+"""Transforms: small changes to each record, by configuration alone.
 
-`transforms=a,b` names aliases in their order; `transforms.a.type` says which transform `a` is, and further
-`transforms.a.*` are its settings. `transforms.a.predicate=p` limits it to the records that the predicate `p` accepts
-(`predicates=p`, `predicates.p.type`), with `transforms.a.negate=true` to the others.
+`transforms=a,b` lists aliases in their order; `transforms.a.type` is the class of `a`, and other `transforms.a.*` are
+its settings. `transforms.a.predicate=p` limits it to the records that the predicate `p` accepts (`predicates=p`,
+`predicates.p.type`); with `transforms.a.negate=true`, to the others.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ __all__ = ["Predicate", "Transform", "build_transforms", "find_predicate", "find
 
 
 def build_transforms(config: Mapping[str, str]) -> list[Transform]:
-    """The connector's transforms in their order, configured, each behind its predicate. Raises `ConfigException`."""
+    """Return the connector's transforms in their order, configured, with their predicates. Raises `ConfigException`."""
     return [_transform(config, f"transforms.{alias}.") for alias in aliases(config, "transforms")]
 
 

@@ -1,4 +1,4 @@
-"""What a transform is: it changes one record at a time, between the connector and the converters."""
+"""The interface of transforms, which change one record at a time between connector and converters."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ from ringfence.connectors.api import (
 from ringfence.connectors.columns import Column
 
 JAVA: Final = "org.apache.kafka.connect.transforms."
-"""The package of the Java classes that these are twins of."""
+"""The package of the Java counterparts."""
 
 
 class Transform(ABC):
@@ -32,50 +32,50 @@ class Transform(ABC):
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        """The transform's own settings, without the prefix (`transforms.<alias>.`); here `_CONFIG_DEF`."""
+        """Return the transform's own settings, without the prefix (`transforms.<alias>.`); by default `_CONFIG_DEF`."""
         return cls._CONFIG_DEF
 
     @abstractmethod
     def configure(self, config: Mapping[str, str]) -> None:
-        """Take the settings, prefix stripped. Raises `ConfigException`."""
+        """Apply the settings, given without the prefix. Raises `ConfigException`."""
 
     @abstractmethod
     def apply(self, record: SourceRecord) -> SourceRecord | None:
-        """The record to go on with, the given one where nothing changes, or None to drop it.
+        """Return the transformed record, the given one if nothing changes, or None to drop it.
 
-        A changed record is a new object: the connector's own record stays as it is. Raises `ConnectorError`.
+        A changed record is a new object: the connector's own record stays unchanged. Raises `ConnectorError`.
         """
 
     @property
     def class_name(self) -> str:
-        """The class that the error of a record names."""
+        """The class that a record's error names."""
         return type(self).__name__
 
     @property
     def by_column(self) -> bool:
-        """Whether `apply_column` can do it, as it is configured."""
+        """Whether `apply_column` supports the current configuration."""
         return False
 
     def apply_column(self, column: Column) -> bool:
         """Change topic, schema and values of many records at once, exactly as `apply` changes each.
 
-        False, or any error, where that cannot be done with these: the column is thrown away, and `apply` is called
-        for each of its records. So nothing may be remembered of a column.
+        Return False, or raise, if that is not possible: the column is discarded, and `apply` is called for each of its
+        records. So no state of a column may be kept.
         """
         return False
 
     def close(self) -> None:  # noqa: B027 - optional to override
-        """Free what `configure` took."""
+        """Free the resources that `configure` acquired."""
 
 
 class KeyOrValue(Transform):
-    """A transform of the record's key or of its value; `halves` makes the two classes of it."""
+    """A transform of the record's key or value; `halves` makes its two classes."""
 
     on_key: ClassVar[bool]
 
     def target(self, record: SourceRecord) -> tuple[Schema | None, object]:
-        """The schema and the value that it is about. A struct without a schema beside it has its own; a mapping with
-        a struct's schema becomes one.
+        """Return the schema and the value to transform. A struct without a separate schema has its own; a mapping with
+        a struct's schema is converted to a struct.
         """
         schema, value = (record.key_schema, record.key) if self.on_key else (record.value_schema, record.value)
         if value.__class__ is Struct:
@@ -101,16 +101,16 @@ class KeyOrValue(Transform):
         raise self._wrong(record, value, "a mapping, or a struct with its schema")
 
     def struct(self, record: SourceRecord, value: object) -> Struct:
-        """The value, which must be a struct as it has a schema."""
+        """Return the value, which must be a struct because it has a schema."""
         if isinstance(value, Struct):
             return value
-        raise self._wrong(record, value, "a struct where there is a schema")
+        raise self._wrong(record, value, "a struct, since it has a schema")
 
     def _wrong(self, record: SourceRecord, value: object, wanted: str) -> ConnectorError:
         half = "key" if self.on_key else "value"
         return ConnectorError(
-            f"{self.name} takes {wanted}, and a record for topic {record.topic} has a {type(value).__name__} as its "
-            f"{half}: set a predicate for the records that it is for."
+            f"{self.name} takes {wanted}, but a record for topic {record.topic} has a {type(value).__name__} as its "
+            f"{half}: set a predicate that selects matching records."
         )
 
 
@@ -118,7 +118,7 @@ _T = TypeVar("_T", bound=KeyOrValue)
 
 
 def halves(cls: type[_T]) -> tuple[type[_T], type[_T]]:
-    """The transform of keys and the one of values, named as Kafka Connect does: `Cast$Key`, `Cast$Value`."""
+    """Return the transform for keys and the one for values, named as in Kafka Connect: `Cast$Key`, `Cast$Value`."""
     return _half(cls, "Key"), _half(cls, "Value")
 
 
@@ -141,7 +141,7 @@ _Made = TypeVar("_Made")
 
 
 class Rebuilt(Generic[_Made]):
-    """What becomes of each schema that comes along: made once, as there are few of them."""
+    """A cache of what is built from each schema: there are few of them."""
 
     def __init__(self, build: Callable[[Schema], _Made]) -> None:
         self._build = build
@@ -162,31 +162,31 @@ class Rebuilt(Generic[_Made]):
 
 
 def basics(schema: Schema, fields: Mapping[str, Schema] | None = None, **more: object) -> Schema:
-    """A struct with the name, version, text and parameters of another schema: nothing of whether it may be null."""
+    """Return a struct schema with name, version, doc and parameters of another schema, but without its optionality."""
     changes: dict[str, object] = {"type": SchemaType.STRUCT, "keys": None, "values": None} if fields is not None else {}
     return schema.but(**{"optional": False, "default": None, "fields": (fields or {}).items(), **changes, **more})
 
 
 def replace_null(keys: ConfigDef) -> ConfigDef:
-    """Adds the setting that the transforms of structs share."""
+    """Add the setting that the transforms of structs share."""
     return keys.define(
         "replace.null.with.default",
         ConfigType.BOOLEAN,
         default=True,
         importance=Importance.MEDIUM,
-        documentation="Whether a field that is null and has a default takes the default; else it stays null.",
+        documentation="Whether a null field with a default becomes the default; otherwise it stays null.",
     )
 
 
 def values_of(struct: Struct, defaults: bool) -> list[object]:
-    """A list of its own with the struct's values, in the order of its fields, for another struct. See `keep_for`."""
+    """Return a new list of the struct's values, in the order of its fields, for another struct. See `keep_for`."""
     return (
         struct.values_or_defaults() if defaults else [keep_for(struct, name, defaults) for name in struct.schema.names]
     )
 
 
 def fill_defaults(schema: Schema, rows: list[list[object]]) -> list[list[object]]:
-    """The same lists, of the fields of many structs of this schema, with defaults for nulls."""
+    """Return the same lists, of the fields of many structs with this schema, with defaults instead of nulls."""
     for place, default in schema.defaulted:
         for row in rows:
             if row[place] is None:
@@ -195,18 +195,20 @@ def fill_defaults(schema: Schema, rows: list[list[object]]) -> list[list[object]
 
 
 def value_of(struct: Struct, name: str, defaults: bool) -> object:
-    """One field's value; defaults: with its default for a null."""
+    """Return a field's value. defaults: with its default instead of null."""
     return struct[name] if defaults else struct.raw_value(name)
 
 
 def keep_for(struct: Struct, name: str, defaults: bool) -> object:
-    """The same, for another struct: there, as in Kafka Connect, null must be allowed and not only have a default."""
+    """Return a field's value for another struct. There, as in Kafka Connect, null is valid only in an
+    optional field.
+    """
     value = value_of(struct, name, defaults)
     if value is None and not defaults:
         field = struct.schema.field(name)
         if field is not None and not field.schema.optional and field.schema.default is not None:
             raise ConnectorError(
-                f"Field {name} is null, which its schema does not allow: set replace.null.with.default=true to put its "
-                "default there."
+                f"Field {name} is null, which its schema does not allow: set replace.null.with.default=true to use "
+                "its default."
             )
     return value

@@ -1,4 +1,4 @@
-"""Cast: other types for fields, or for the whole key or value."""
+"""Cast: converts fields, or the whole key or value, to other types."""
 
 import base64
 import re
@@ -37,7 +37,7 @@ _REAL: Final = re.compile(r"([+-]?)(?:(NaN)|(Infinity)|((?:[0-9]+\.?[0-9]*|\.[0-
 
 
 def parse_spec(name: str, items: list[str]) -> tuple[dict[str, SchemaType], SchemaType | None]:
-    """Types by field, or the type of the whole. Raises `ConfigException`."""
+    """Return types by field, and the type of the whole. Raises `ConfigException`."""
     fields: dict[str, SchemaType] = {}
     whole: SchemaType | None = None
     if not items:
@@ -45,7 +45,7 @@ def parse_spec(name: str, items: list[str]) -> tuple[dict[str, SchemaType], Sche
     for item in items:
         parts = [part.strip() for part in item.split(":")]
         if len(parts) > 2:
-            raise ConfigException.invalid(name, ",".join(items), f"{item} is not of the form field:type")
+            raise ConfigException.invalid(name, ",".join(items), f"{item} does not have the form field:type")
         wanted = parts[-1].lower()
         found = next((each for each in _TARGETS if each.value == wanted), None)
         if found is None:
@@ -56,7 +56,7 @@ def parse_spec(name: str, items: list[str]) -> tuple[dict[str, SchemaType], Sche
         else:
             whole = found
     if whole is not None and (fields or len(items) > 1):
-        raise ConfigException.invalid(name, ",".join(items), "One type for the whole stands alone")
+        raise ConfigException.invalid(name, ",".join(items), "A type for the whole must be the only item")
     return fields, whole
 
 
@@ -75,7 +75,7 @@ class Cast(KeyOrValue):
             validator=_is_spec,
             importance=Importance.HIGH,
             documentation="Fields and their new types, as field:type, or one type for the whole: int8, int16, int32, "
-            "int64, float32, float64, boolean, string. Bytes can become a string only.",
+            "int64, float32, float64, boolean, string. Bytes can only become strings.",
         )
     )
 
@@ -127,7 +127,7 @@ class Cast(KeyOrValue):
 
 
 def cast(schema: Schema | None, value: object, target: SchemaType) -> object:
-    """The value as one of the target type, as Java's casts go. Raises `ConnectorError`."""
+    """Return the value converted to the target type, as Java's casts do. Raises `ConnectorError`."""
     if value is None:
         return None
     kind = None if schema is None else schema.type
@@ -135,8 +135,8 @@ def cast(schema: Schema | None, value: object, target: SchemaType) -> object:
         kind is None and not isinstance(value, int | float | str | bytes | bytearray | memoryview)
     ):
         raise ConnectorError(
-            f"Cast takes numbers, strings, booleans and bytes, and was given a {type(value).__name__}"
-            + ("; a moment or a decimal needs its schema." if kind is None else ".")
+            f"Cast takes numbers, strings, booleans and bytes, not a {type(value).__name__}"
+            + ("; a date, time or decimal needs its schema." if kind is None else ".")
         )
     if target is SchemaType.STRING:
         return _to_string(schema, value)
@@ -201,7 +201,9 @@ def _to_whole(value: object, target: SchemaType) -> int:
 
 
 def _integral(value: float | Decimal, bits: int) -> int:
-    """Java's narrowing: a floating point number stops at the bounds of 32 or 64 bits, then higher bits are cut off."""
+    """Narrow as Java does: a floating point number is limited to the bounds of 32 or 64 bits, then higher bits are cut
+    off.
+    """
     if isinstance(value, float):
         if value != value:
             return 0
@@ -216,7 +218,7 @@ def _wrap(number: int, bits: int) -> int:
 
 
 def _impossible(value: object) -> ConnectorError:
-    return ConnectorError(f"Cast cannot make this type of a {type(value).__name__}: bytes can become a string only.")
+    return ConnectorError(f"Cast cannot convert a {type(value).__name__} to this type: bytes can only become strings.")
 
 
 CastKey, CastValue = halves(Cast)

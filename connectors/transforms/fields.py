@@ -1,4 +1,4 @@
-"""Transforms that take a field out or put the whole into one: ExtractField, HoistField, ValueToKey."""
+"""Transforms that extract a field or wrap the whole in one: ExtractField, HoistField, ValueToKey."""
 
 from collections.abc import Mapping
 
@@ -19,7 +19,7 @@ from ringfence.connectors.transforms.paths import FieldPath, field_syntax
 
 
 class ExtractField(KeyOrValue):
-    """One field in place of the whole."""
+    """Replaces the whole by one of its fields."""
 
     _CONFIG_DEF = replace_null(
         field_syntax(
@@ -27,7 +27,7 @@ class ExtractField(KeyOrValue):
                 "field",
                 ConfigType.STRING,
                 importance=Importance.MEDIUM,
-                documentation="The field to take out.",
+                documentation="The field to extract.",
             )
         )
     )
@@ -53,13 +53,13 @@ class ExtractField(KeyOrValue):
 
 
 class HoistField(KeyOrValue):
-    """The whole as the only field of a struct, or of a mapping where there is no schema."""
+    """Wraps the whole in a struct, or without a schema in a mapping, as its only field."""
 
     _CONFIG_DEF = ConfigDef().define(
         "field",
         ConfigType.STRING,
         importance=Importance.MEDIUM,
-        documentation="The name of the field that takes the whole.",
+        documentation="The name of the field for the whole.",
     )
 
     def configure(self, config: Mapping[str, str]) -> None:
@@ -93,7 +93,7 @@ class HoistField(KeyOrValue):
 
 
 class ValueToKey(KeyOrValue):
-    """A key made of fields of the value."""
+    """Builds the key from fields of the value."""
 
     name = "ValueToKey"
     aliases = (JAVA + name,)
@@ -104,7 +104,7 @@ class ValueToKey(KeyOrValue):
             ConfigType.LIST,
             validator=NonEmpty(),
             importance=Importance.HIGH,
-            documentation="The value's fields that make the key.",
+            documentation="The value's fields for the key.",
         )
     )
 

@@ -1,4 +1,4 @@
-"""Flatten: the fields of nested structs and mappings as fields of the outermost one."""
+"""Flatten: moves the fields of nested structs and mappings to the outermost one."""
 
 from collections.abc import Mapping
 
@@ -16,14 +16,14 @@ from ringfence.connectors.transforms.base import KeyOrValue, Rebuilt, basics, ha
 
 
 class Flatten(KeyOrValue):
-    """Names the fields by the way to them, with a delimiter between the steps. Lists stay what they are."""
+    """Names each field by its path, with a delimiter between the steps. Lists stay unchanged."""
 
     _CONFIG_DEF = ConfigDef().define(
         "delimiter",
         ConfigType.STRING,
         default=".",
         importance=Importance.MEDIUM,
-        documentation="What stands between the names on the way to a field.",
+        documentation="The delimiter between the names of a field's path.",
     )
 
     def configure(self, config: Mapping[str, str]) -> None:
@@ -52,11 +52,11 @@ class Flatten(KeyOrValue):
                 flat[f"{prefix}{name}"] = value
             else:
                 raise ConnectorError(
-                    f"Flatten was given a {type(value).__name__} in field {prefix}{name}, which needs a schema."
+                    f"Flatten does not support a {type(value).__name__} without a schema, as in field {prefix}{name}."
                 )
 
     def _gather(self, schema: Schema, struct: Struct | None, values: list[object]) -> None:
-        """The values of all fields, in order. Below a struct that is null all are null."""
+        """Append the values of all fields, in order. In a null struct, all are null."""
         given = struct.values_or_defaults() if struct is not None else [None] * len(schema.fields)
         for field, value in zip(schema.fields, given, strict=True):
             if field.schema.type is not SchemaType.STRUCT:
@@ -76,7 +76,7 @@ class Flatten(KeyOrValue):
     def _fields(
         self, schema: Schema, prefix: str, fields: dict[str, Schema], optional: bool, default: Struct | None
     ) -> None:
-        """A field may be null where one on the way to it may; its default may come from one on the way, too."""
+        """A field is optional if a struct on its path is; its default may come from such a struct, too."""
         for name, _, inner in schema.fields:
             may_be_null = optional or inner.optional
             own = inner.default
@@ -86,9 +86,9 @@ class Flatten(KeyOrValue):
                 deeper = f"{prefix}{name}{self._delimiter}"
                 self._fields(inner, deeper, fields, may_be_null, own if isinstance(own, Struct) else None)
             elif inner.type is SchemaType.MAP:
-                raise ConnectorError(f"Flatten does not support maps that have a schema: {prefix}{name} is one.")
+                raise ConnectorError(f"Flatten does not support maps with a schema: {prefix}{name} is one.")
             elif f"{prefix}{name}" in fields:
-                raise ConnectorError(f"Flatten makes two fields of the name {prefix}{name}: set another delimiter.")
+                raise ConnectorError(f"Flatten creates two fields with the name {prefix}{name}: set another delimiter.")
             else:
                 fields[f"{prefix}{name}"] = inner.but(optional=may_be_null, default=own)
 

@@ -29,7 +29,7 @@ from ringfence.connectors.values.literals import parse
 
 
 class DropHeaders(Transform):
-    """Takes all headers of some names away."""
+    """Removes all headers with some names."""
 
     name = "DropHeaders"
     aliases = (JAVA + name,)
@@ -38,7 +38,7 @@ class DropHeaders(Transform):
         ConfigType.LIST,
         validator=NonEmpty(),
         importance=Importance.HIGH,
-        documentation="The names of the headers to take away.",
+        documentation="The names of the headers to remove.",
     )
 
     def configure(self, config: Mapping[str, str]) -> None:
@@ -70,8 +70,8 @@ class InsertHeader(Transform):
             "value.literal",
             ConfigType.STRING,
             importance=Importance.HIGH,
-            documentation="The header's value: a number, true or false, a date, a list or a mapping where it looks "
-            "like one, else a string.",
+            documentation="The header's value: parsed as a number, true or false, a date, a list or a mapping if it "
+            "has that form, else a string.",
         )
     )
 
@@ -110,7 +110,7 @@ class HeaderFrom(KeyOrValue):
             ConfigType.STRING,
             validator=OneOf("move", "copy"),
             importance=Importance.HIGH,
-            documentation="move: the fields are left out of the key or value; copy: they stay there, too.",
+            documentation="move: the fields are removed from the key or value; copy: they are kept.",
         )
     )
 
@@ -145,7 +145,7 @@ class HeaderFrom(KeyOrValue):
     def _of(self, struct: Struct, name: str) -> SchemaAndValue:
         field = struct.schema.field(name)
         if field is None:
-            raise ConnectorError(f"HeaderFrom finds no field {name}: there are {', '.join(struct.schema.names)}.")
+            raise ConnectorError(f"HeaderFrom finds no field {name}: the fields are {', '.join(struct.schema.names)}.")
         return SchemaAndValue(field.schema, keep_for(struct, name, self._defaults))
 
     def _rebuild(self, schema: Schema) -> Schema:

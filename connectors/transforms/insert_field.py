@@ -1,4 +1,4 @@
-"""InsertField: adds what is known about a record, or a fixed text, to its key or value."""
+"""InsertField: adds a record's metadata, or a fixed string, to its key or value."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -31,7 +31,9 @@ _MARKS = "A trailing ! makes it required in the schema; ? or nothing, optional."
 
 
 def _refuse_offset(name: str, value: object) -> None:
-    raise ConfigException.invalid(name, value, "a source record has no Kafka offset before it is written; leave it out")
+    raise ConfigException.invalid(
+        name, value, "a source record has no Kafka offset before it is written; remove the setting"
+    )
 
 
 _CONFIG_DEF = replace_null(
@@ -41,48 +43,48 @@ _CONFIG_DEF = replace_null(
         ConfigType.STRING,
         default=None,
         validator=NonEmpty(),
-        documentation=f"The field that takes the record's topic. {_MARKS}",
+        documentation=f"The field for the record's topic. {_MARKS}",
     )
     .define(
         "partition.field",
         ConfigType.STRING,
         default=None,
         validator=NonEmpty(),
-        documentation=f"The field that takes the Kafka partition, where the connector chose one. {_MARKS}",
+        documentation=f"The field for the Kafka partition, if the connector chose one. {_MARKS}",
     )
     .define(
         "offset.field",
         ConfigType.STRING,
         default=None,
         validator=_refuse_offset,
-        documentation="The field that takes the Kafka offset: possible in sinks only, so it must be left out here.",
+        documentation="The field for the Kafka offset. Not supported: only sinks know it.",
     )
     .define(
         "timestamp.field",
         ConfigType.STRING,
         default=None,
         validator=NonEmpty(),
-        documentation=f"The field that takes the record's timestamp in milliseconds, where it has one. {_MARKS}",
+        documentation=f"The field for the record's timestamp in milliseconds, if it has one. {_MARKS}",
     )
     .define(
         "static.field",
         ConfigType.STRING,
         default=None,
         validator=NonEmpty(),
-        documentation=f"The field that takes `static.value`. {_MARKS}",
+        documentation=f"The field for `static.value`. {_MARKS}",
     )
     .define(
         "static.value",
         ConfigType.STRING,
         default=None,
-        documentation="The text for `static.field`.",
+        documentation="The value of `static.field`.",
         importance=Importance.MEDIUM,
     )
 )
 
 
 class _Insertion(NamedTuple):
-    """A field to add, and whether its schema says that it may be null."""
+    """A field to add, and whether it is optional."""
 
     name: str
     optional: bool
@@ -90,7 +92,7 @@ class _Insertion(NamedTuple):
 
 
 class InsertField(KeyOrValue):
-    """Adds fields to a struct, or to a mapping that has no schema. A key or value of None passes unchanged."""
+    """Adds fields to a struct, or to a mapping without a schema. A key or value of None passes unchanged."""
 
     @classmethod
     def config_def(cls) -> ConfigDef:
@@ -186,7 +188,9 @@ class InsertField(KeyOrValue):
         fields = {name: inner for name, _, inner in schema.fields}
         for field in self._fields:
             if field.name in fields:
-                raise ConnectorError(f"InsertField cannot add field {field.name}: there is one; choose another name.")
+                raise ConnectorError(
+                    f"InsertField cannot add field {field.name}: it already exists; choose another name."
+                )
             fields[field.name] = field.schema.but(optional=field.optional)
         return basics(schema, fields)
 

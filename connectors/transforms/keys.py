@@ -1,4 +1,4 @@
-"""The settings of the transforms and predicates that a configuration names, under their full names."""
+"""The settings of the configured transforms and predicates, under their full names."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -10,12 +10,12 @@ from ringfence.connectors.transforms.registry import PREDICATES, TRANSFORMS, VER
 
 
 def aliases(config: Mapping[str, str], setting: str) -> list[str]:
-    """What `transforms` or `predicates` lists, in its order."""
+    """Return what `transforms` or `predicates` lists, in its order."""
     return [alias.strip() for alias in config.get(setting, "").split(",") if alias.strip()]
 
 
 def framework_keys() -> ConfigDef:
-    """What every transform has beside its own settings, without the prefix."""
+    """Return the settings that every transform has in addition to its own, without the prefix."""
     return (
         ConfigDef()
         .define(
@@ -25,7 +25,7 @@ def framework_keys() -> ConfigDef:
             validator=check_version,
             recommender=Choices(VERSION),
             importance=Importance.HIGH,
-            documentation="The version that it must have.",
+            documentation="The required version.",
             width=Width.LONG,
             display_name="Version",
         )
@@ -33,19 +33,19 @@ def framework_keys() -> ConfigDef:
             "predicate",
             ConfigType.STRING,
             default=None,
-            documentation="The alias of the predicate that says which records it is for; all where it is left out.",
+            documentation="The alias of the predicate that selects the records to transform. Default: all records.",
         )
         .define(
             "negate",
             ConfigType.BOOLEAN,
             default=False,
-            documentation="Whether it is for the records that the predicate does not accept.",
+            documentation="Whether to transform the records that the predicate does not accept.",
         )
     )
 
 
 def transform_keys(config: Mapping[str, str]) -> ConfigDef:
-    """The settings of all transforms and predicates of a configuration, for validation and forms."""
+    """Return the settings of all transforms and predicates in a configuration, for validation and forms."""
     keys = ConfigDef()
     for alias in dict.fromkeys(aliases(config, "transforms")):
         prefix = f"transforms.{alias}."
@@ -90,7 +90,7 @@ def _define(
         name = config.get(setting, "").strip()
         own = (find_transform(setting, name) if transforms else find_predicate(setting, name)).config_def()
     except ConfigException:
-        return  # the validator of `type` says so
+        return  # the validator of `type` reports it
     mine = [*(implied if transforms else implied[:1]), *own.keys.values()]
     for order, key in enumerate(mine, start=1):
         full = prefix + key.name
@@ -113,21 +113,21 @@ def _define(
 
 
 def check_version(name: str, value: object) -> None:
-    """The one version there is."""
+    """Accept only the one version that exists."""
     if value != VERSION:
         raise ConfigException.invalid(name, value, f"Version {value} is not installed; installed is {VERSION}")
 
 
 def check_predicate(config: Mapping[str, str], name: str, alias: str) -> None:
-    """A predicate must be among `predicates`: there a transform with another fails when its task starts."""
+    """Require that the predicate is listed in `predicates`: otherwise the task fails when it starts."""
     known = aliases(config, "predicates")
     if alias not in known:
         shown = ", ".join(known) or "nothing"
-        raise ConfigException.invalid(name, alias, f"predicates lists {shown}; add {alias} there and its type")
+        raise ConfigException.invalid(name, alias, f"predicates lists {shown}; add {alias} and its type")
 
 
 def check_negate(config: Mapping[str, str], prefix: str) -> None:
-    """`negate` without a predicate is a mistake, as in Kafka Connect."""
+    """Refuse `negate` without a predicate, as Kafka Connect does."""
     if prefix + "negate" in config and prefix + "predicate" not in config:
         raise ConfigException(
             f"Config '{prefix}negate' was provided but there is no config '{prefix}predicate' defining a predicate to "

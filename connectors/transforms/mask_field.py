@@ -1,4 +1,4 @@
-"""MaskField: hides what fields hold, but not of which kind it is."""
+"""MaskField: hides the content of fields, but keeps their types."""
 
 import re
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ _NOTHING: Mapping[type, object] = {bool: False, int: 0, float: 0.0, str: ""}
 
 
 class MaskField(KeyOrValue):
-    """Puts nothing (0, an empty text, false, an empty list) or `replacement` in the place of what is not null."""
+    """Replaces values that are not null by an empty value (0, "", false, an empty list) or by `replacement`."""
 
     _CONFIG_DEF = replace_null(
         ConfigDef()
@@ -44,7 +44,7 @@ class MaskField(KeyOrValue):
             default=None,
             validator=NonEmpty(),
             importance=Importance.LOW,
-            documentation="What to put there in place of nothing: for strings and numbers only.",
+            documentation="The value to use instead of an empty one: for strings and numbers only.",
         )
     )
 
@@ -79,7 +79,7 @@ class MaskField(KeyOrValue):
 
 
 def nothing(value: object) -> object:
-    """What says nothing and is of the same kind; None where there is nothing such."""
+    """Return the empty value of the same type; None if there is none."""
     if value.__class__ in _NOTHING:
         return _NOTHING[value.__class__]
     if isinstance(value, datetime):
@@ -97,7 +97,7 @@ def nothing(value: object) -> object:
 
 
 def _replacement(schema: Schema | None, value: object, replacement: str) -> object:
-    """The replacement as a value of the same kind; None where it cannot be."""
+    """Return the replacement as a value of the same type; None if that is not possible."""
     if isinstance(value, str):
         return replacement
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
@@ -107,7 +107,7 @@ def _replacement(schema: Schema | None, value: object, replacement: str) -> obje
     except InvalidOperation:
         number = None
     if number is None:
-        raise ConnectorError(f"MaskField cannot take {replacement!r} for a number: give replacement one.")
+        raise ConnectorError(f"MaskField cannot use {replacement!r} as a number: set replacement to one.")
     if isinstance(value, Decimal):
         return number
     if isinstance(value, float):

@@ -1,4 +1,4 @@
-"""SetSchemaMetadata: another name or version for a schema."""
+"""SetSchemaMetadata: sets a schema's name or version."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ from ringfence.connectors.transforms.base import KeyOrValue, Rebuilt, halves, re
 
 
 class SetSchemaMetadata(KeyOrValue):
-    """Gives the schema a name, a version, or both."""
+    """Sets the schema's name, its version, or both."""
 
     _CONFIG_DEF = replace_null(
         ConfigDef()
@@ -55,8 +55,8 @@ class SetSchemaMetadata(KeyOrValue):
             if value is None:
                 return record
             raise ConnectorError(
-                f"{self.name} needs a schema, and a record for topic {record.topic} has none: "
-                "only connectors that give schemas can use it."
+                f"{self.name} needs a schema, but a record for topic {record.topic} has none: use it only with "
+                "connectors that set schemas."
             )
         made = self._schema(schema)
         if isinstance(value, Struct):

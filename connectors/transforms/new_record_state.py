@@ -1,4 +1,4 @@
-"""ExtractNewRecordState: of Debezium's change events only the row as it is now."""
+"""ExtractNewRecordState: reduces Debezium's change events to the current row."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -40,7 +40,7 @@ class _Added:
         self.name = prefix + (name or path.replace(".", "_"))
 
     def find(self, envelope: Schema) -> tuple[Schema, Get] | None:
-        """What it is in events of this schema, and how to get it; None where they have no such field."""
+        """Return its schema in events of this schema, and how to read it; None if they have no such field."""
         if not self.block and (field := envelope.field(self.field)) is not None:
             return field.schema, lambda event: event.raw_value(self.field)
         block = self.block or "source"
@@ -57,7 +57,7 @@ class _Added:
 
 
 class _Shape:
-    """Of events of one schema: what becomes of it, and what is added."""
+    """For events of one schema: the schema of the result, and what is added."""
 
     def __init__(self, schema: Schema, fields: list[_Added], headers: list[_Added], *, deleted: bool) -> None:
         after = schema.field("after")
@@ -76,7 +76,7 @@ class _Shape:
 
 
 class ExtractNewRecordState(Transform):
-    """Replaces a change event by its row. Records that are no change events pass."""
+    """Replaces a change event by its row. Other records pass."""
 
     name = "ExtractNewRecordState"
     aliases = ("io.debezium.transforms.ExtractNewRecordState",)
@@ -89,42 +89,42 @@ class ExtractNewRecordState(Transform):
             default=_TOMBSTONE,
             validator=OneOf(_DROP, _TOMBSTONE, _REWRITE, _REWRITE_WITH_TOMBSTONE, _DELETE_TO_TOMBSTONE),
             importance=Importance.MEDIUM,
-            documentation="What becomes of deletes and of the tombstones behind them.",
+            documentation="How to handle deletes and the tombstones after them.",
         )
         .define(
             "add.fields",
             ConfigType.LIST,
             default=[],
             importance=Importance.LOW,
-            documentation="Fields of the event that are added to the row: op, source.lsn, transaction.id:name.",
+            documentation="Fields of the event to add to the row: op, source.lsn, transaction.id:name.",
         )
         .define(
             "add.fields.prefix",
             ConfigType.STRING,
             default="__",
             importance=Importance.LOW,
-            documentation="What their names begin with.",
+            documentation="The prefix of their names.",
         )
         .define(
             "add.headers",
             ConfigType.LIST,
             default=[],
             importance=Importance.LOW,
-            documentation="Fields of the event that are added as headers.",
+            documentation="Fields of the event to add as headers.",
         )
         .define(
             "add.headers.prefix",
             ConfigType.STRING,
             default="__",
             importance=Importance.LOW,
-            documentation="What their names begin with.",
+            documentation="The prefix of their names.",
         )
         .define(
             "route.by.field",
             ConfigType.STRING,
             default="",
             importance=Importance.LOW,
-            documentation="A field of the row whose value is the topic.",
+            documentation="A field of the row that contains the topic.",
         )
     )
 
@@ -179,7 +179,7 @@ class ExtractNewRecordState(Transform):
     def _topic(self, row: Struct) -> str:
         value = row[self._route]
         if not isinstance(value, str) or not value:
-            raise ConnectorError(f"The field {self._route}, which route.by.field names, holds no name of a topic.")
+            raise ConnectorError(f"The field {self._route}, which route.by.field names, does not contain a topic name.")
         return value
 
     def apply_column(self, column: Column) -> bool:

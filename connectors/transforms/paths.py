@@ -1,4 +1,4 @@
-"""Where a field is: its name, or the path to a nested one (KIP-821)."""
+"""The location of a field: its name, or the path to a nested one (KIP-821)."""
 
 from collections.abc import Mapping
 
@@ -17,20 +17,20 @@ from ringfence.connectors.transforms.base import value_of
 
 
 def field_syntax(keys: ConfigDef) -> ConfigDef:
-    """Adds the setting that says how a field's path is read."""
+    """Add the setting for the syntax of field paths."""
     return keys.define(
         "field.syntax.version",
         ConfigType.STRING,
         default="V1",
         validator=OneOf("V1", "V2", ignore_case=True),
         importance=Importance.HIGH,
-        documentation="V1: a field's whole name. V2: a path of names with dots between them; a name that has dots "
-        "stands in backticks.",
+        documentation="V1: a field's whole name. V2: a path of names separated by dots; a name with dots is in "
+        "backticks.",
     )
 
 
 class FieldPath:
-    """The names on the way to one field."""
+    """The path to a field."""
 
     def __init__(self, setting: str, text: str, version: str) -> None:
         """Raises `ConfigException`, which names the setting."""
@@ -38,7 +38,7 @@ class FieldPath:
         self.steps = [text] if version.upper() == "V1" else steps(setting, text)
 
     def field(self, schema: Schema) -> Field | None:
-        """The field in a struct's schema, None where there is none."""
+        """Return the field in a struct's schema; None if it does not exist."""
         current: Schema = schema
         found: Field | None = None
         for number, step in enumerate(self.steps):
@@ -50,7 +50,7 @@ class FieldPath:
         return found
 
     def in_struct(self, struct: Struct | None, defaults: bool) -> object:
-        """The field's value, None where a step of the way is null or missing."""
+        """Return the field's value; None if a step of the path is null or missing."""
         current: object = struct
         for step in self.steps:
             if current is None:
@@ -63,7 +63,7 @@ class FieldPath:
         return current
 
     def in_mapping(self, mapping: Mapping[str, object] | None) -> object:
-        """The field's value, None where a step of the way is null or missing."""
+        """Return the field's value; None if a step of the path is null or missing."""
         current: object = mapping
         for step in self.steps:
             if current is None:
@@ -75,10 +75,10 @@ class FieldPath:
 
 
 def steps(setting: str, path: str) -> list[str]:
-    """The names of a path of version 2.
+    """Return the names of a version 2 path.
 
-    A backtick at the begin of a name opens it, and the next one that a dot or the end follows closes it, unless a
-    backslash stands before it: then it is part of the name. Other backticks are part of the name as they are.
+    A backtick at the beginning of a name opens it, and the next one before a dot or the end closes it. After a
+    backslash, a backtick is part of the name. Other backticks are literally part of the name.
     """
     names: list[str] = []
     at = 0
@@ -96,7 +96,7 @@ def steps(setting: str, path: str) -> list[str]:
 
 
 def _parse_quoted(setting: str, path: str, opened: int) -> tuple[str, int]:
-    """The name in backticks that begins at `opened`, and where the next one begins."""
+    """Return the name in backticks that begins at `opened`, and where the next name begins."""
     name, start = "", opened + 1
     at = start
     while (at := path.find("`", at)) >= 0:
@@ -111,5 +111,5 @@ def _parse_quoted(setting: str, path: str, opened: int) -> tuple[str, int]:
     raise ConfigException.invalid(
         setting,
         path,
-        f"the backtick at position {opened} is never closed; put a backslash before it, or another after the name",
+        f"the backtick at position {opened} is never closed; escape it with a backslash, or add another after the name",
     )

@@ -1,6 +1,7 @@
-"""Regular expressions and replacements as Java writes them, for settings that Kafka Connect users know.
+"""Java's regular expressions and replacements, for settings that Kafka Connect users know.
 
-The two languages share what configurations use. What Java alone has is refused with the reason, never read otherwise.
+The common syntax of both languages is supported. What only Java supports is refused with the reason, never interpreted
+differently.
 """
 
 import re
@@ -22,10 +23,10 @@ _ESCAPED_BACKSLASH: Final = "\\\\"
 
 
 def java_pattern(setting: str, text: str) -> re.Pattern[str]:
-    """The compiled pattern. Raises `ConfigException`, which names the setting."""
+    """Return the compiled pattern. Raises `ConfigException`, which names the setting."""
     bare = text.replace(_ESCAPED_BACKSLASH, "")
     if (found := _ONLY_JAVA.search(bare)) is not None:
-        reason = f"{found.group()} means something in Java's regular expressions only; write it in another way"
+        reason = f"{found.group()} is supported only in Java's regular expressions; rewrite it"
         raise ConfigException.invalid(setting, text, reason)
     try:
         return re.compile(_PIECES.sub(_ours, text), re.ASCII)  # in Java, \d and \w are ASCII only
@@ -34,14 +35,14 @@ def java_pattern(setting: str, text: str) -> re.Pattern[str]:
 
 
 def _ours(piece: re.Match[str]) -> str:
-    """Named groups are the one thing in use that both have and write differently."""
+    """Convert named groups, the one common feature with a different syntax."""
     if piece["back"] is not None:
         return f"(?P={piece['back']})"
     return "(?P<" if piece["group"] is not None else piece.group()
 
 
 def is_pattern(name: str, value: object) -> None:
-    """A validator."""
+    """Validate a pattern."""
     java_pattern(name, str(value))
 
 
@@ -49,10 +50,10 @@ _REFERENCE: Final = re.compile(r"\\(.)|\$\{([A-Za-z][A-Za-z0-9]*)\}|\$([0-9]+)|(
 
 
 def replacement(setting: str, text: str, pattern: re.Pattern[str]) -> list[str | tuple[int | str]]:
-    """The pieces of a replacement: strings, and the groups (in a tuple of one) whose text goes there.
+    """Return the pieces of a replacement: strings, and groups, each as a tuple of one.
 
-    `$12` is group 12 where there are so many, else group 1 and a 2. Raises `ConfigException` for a group that the
-    pattern has not.
+    `$12` is group 12 if it exists, else group 1 followed by a 2. Raises `ConfigException` for a group that the pattern
+    does not have.
     """
     pieces: list[str | tuple[int | str]] = []
     end = 0
@@ -71,6 +72,6 @@ def replacement(setting: str, text: str, pattern: re.Pattern[str]) -> list[str |
             pieces += [(int(digits[:length]),), digits[length:]]
         else:
             raise ConfigException.invalid(
-                setting, text, f"{found.group()} is no group of the pattern; write \\$ for a $"
+                setting, text, f"{found.group()} is not a group of the pattern; write \\$ for a $"
             )
     return [piece for piece in [*pieces, text[end:]] if piece]

@@ -1,4 +1,4 @@
-"""Predicates: which records a transform is for. `predicates=p`, `predicates.p.type`, and its settings beside it."""
+"""Predicates select the records that a transform changes: `predicates=p`, `predicates.p.type`, and its settings."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ _JAVA: Final = "org.apache.kafka.connect.transforms.predicates."
 
 
 class Predicate(ABC):
-    """A question about one record. One instance serves one task, on one thread."""
+    """A condition on one record. One instance serves one task, on one thread."""
 
     name: ClassVar[str]
     """The name in `predicates.<alias>.type`."""
@@ -21,19 +21,19 @@ class Predicate(ABC):
     @classmethod
     @abstractmethod
     def config_def(cls) -> ConfigDef:
-        """The predicate's own settings, without the prefix (`predicates.<alias>.`)."""
+        """Return the predicate's own settings, without the prefix (`predicates.<alias>.`)."""
 
     @abstractmethod
     def configure(self, config: Mapping[str, str]) -> None:
-        """Take the settings, prefix stripped. Raises `ConfigException`."""
+        """Apply the settings, given without the prefix. Raises `ConfigException`."""
 
     @abstractmethod
     def test(self, record: SourceRecord) -> bool:
-        """Whether the record is one of those."""
+        """Return whether the predicate accepts the record."""
 
 
 class HasHeaderKey(Predicate):
-    """Records with at least one header of that name."""
+    """Accepts records with at least one header of that name."""
 
     name = "HasHeaderKey"
     aliases = (_JAVA + name,)
@@ -53,7 +53,7 @@ class HasHeaderKey(Predicate):
 
 
 class RecordIsTombstone(Predicate):
-    """Records whose value is None."""
+    """Accepts records whose value is None."""
 
     name = "RecordIsTombstone"
     aliases = (_JAVA + name,)
@@ -71,7 +71,7 @@ class RecordIsTombstone(Predicate):
 
 
 class TopicNameMatches(Predicate):
-    """Records whose whole topic name fits the pattern."""
+    """Accepts records whose whole topic name matches the pattern."""
 
     name = "TopicNameMatches"
     aliases = (_JAVA + name,)
@@ -94,7 +94,7 @@ class TopicNameMatches(Predicate):
 
 
 class Predicated(Transform):
-    """A transform for the records only that its predicate accepts; with `negate`, for all others."""
+    """A transform that applies only to the records that its predicate accepts; with `negate`, to all others."""
 
     name = "Predicated"
 
@@ -108,7 +108,7 @@ class Predicated(Transform):
         return ConfigDef()
 
     def configure(self, config: Mapping[str, str]) -> None:
-        """Nothing: it is made of two that are configured."""
+        """Do nothing: transform and predicate are already configured."""
 
     @property
     def class_name(self) -> str:

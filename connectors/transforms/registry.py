@@ -1,4 +1,4 @@
-"""Which transforms and predicates there are, by the names that a configuration may write."""
+"""The available transforms and predicates, by the names that a configuration may use."""
 
 from collections.abc import Iterable
 from typing import Final, TypeVar
@@ -26,7 +26,7 @@ from ringfence.connectors.transforms.routing import Filter, RegexRouter
 from ringfence.connectors.transforms.timestamps import TimestampConverterKey, TimestampConverterValue, TimestampRouter
 
 VERSION: Final = "4.3.0"
-"""The version of Kafka Connect whose transforms and predicates these are twins of: what `plugin.version` shows."""
+"""The version of Kafka Connect whose transforms and predicates have counterparts here: shown as `plugin.version`."""
 
 TRANSFORMS: Final[tuple[type[Transform], ...]] = (
     CastKey,
@@ -63,12 +63,12 @@ _Named = TypeVar("_Named", type[Transform], type[Predicate])
 
 
 def find_transform(setting: str, name: str) -> type[Transform]:
-    """The transform of this name or alias; `setting` is named in the error (`ConfigException`)."""
+    """Return the transform with this name or alias. Raises `ConfigException`, which names `setting`."""
     return _find(TRANSFORMS, setting, name)
 
 
 def find_predicate(setting: str, name: str) -> type[Predicate]:
-    """The predicate of this name or alias; `setting` is named in the error (`ConfigException`)."""
+    """Return the predicate with this name or alias. Raises `ConfigException`, which names `setting`."""
     return _find(PREDICATES, setting, name)
 
 
@@ -77,4 +77,4 @@ def _find(classes: Iterable[_Named], setting: str, name: str) -> _Named:
         if name == cls.name or name in cls.aliases or name == class_name(cls):
             return cls
     known = ", ".join(cls.name for cls in classes)
-    raise ConfigException.invalid(setting, name, f"Class {name} could not be found. Known are: {known}")
+    raise ConfigException.invalid(setting, name, f"Class {name} could not be found. Available: {known}")

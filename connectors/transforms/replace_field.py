@@ -1,4 +1,4 @@
-"""ReplaceField: leaves fields out, and gives others new names."""
+"""ReplaceField: removes and renames fields."""
 
 from collections.abc import Mapping
 
@@ -16,12 +16,12 @@ from ringfence.connectors.transforms.base import (
 
 
 def parse_renames(name: str, items: list[str]) -> dict[str, str]:
-    """New names by old ones. Raises `ConfigException`."""
+    """Return new names by old ones. Raises `ConfigException`."""
     renames = {}
     for item in items:
         parts = item.split(":")
         if len(parts) != 2 or not parts[1]:
-            raise ConfigException.invalid(name, ",".join(items), f"{item} is not of the form old:new")
+            raise ConfigException.invalid(name, ",".join(items), f"{item} does not have the form old:new")
         renames[parts[0]] = parts[1]
     return renames
 
@@ -32,7 +32,7 @@ def _are_renames(name: str, value: object) -> None:
 
 
 class ReplaceField(KeyOrValue):
-    """Keeps the fields of `include` (all where it is empty) but those of `exclude`, under the names of `renames`."""
+    """Keeps the fields of `include` (default: all) except those of `exclude`, and renames them by `renames`."""
 
     _CONFIG_DEF = replace_null(
         ConfigDef()
@@ -40,13 +40,13 @@ class ReplaceField(KeyOrValue):
             "exclude",
             ConfigType.LIST,
             default=[],
-            documentation="Fields to leave out: they count more than those to keep.",
+            documentation="Fields to remove; they take precedence over the fields to keep.",
         )
         .define(
             "include",
             ConfigType.LIST,
             default=[],
-            documentation="Fields to keep; all where it is left out.",
+            documentation="Fields to keep. Default: all.",
         )
         .define(
             "renames",
@@ -109,7 +109,7 @@ class ReplaceField(KeyOrValue):
         return name not in self._exclude and (not self._include or name in self._include)
 
     def _rebuild(self, schema: Schema) -> tuple[Schema, list[str], list[int]]:
-        """The new schema, and which fields of the old one it has: their names and places."""
+        """Return the new schema, and which fields of the old one it has: their names and positions."""
         kept = [field for field in schema.fields if self._keeps(field.name)]
         made = basics(schema, {self._renames.get(name, name): inner for name, _, inner in kept})
         return made, [field.name for field in kept], [field.place for field in kept]

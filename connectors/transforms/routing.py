@@ -1,4 +1,4 @@
-"""Transforms that say where a record goes, or whether it goes at all: RegexRouter, Filter."""
+"""Transforms that change a record's topic, or drop it: RegexRouter, Filter."""
 
 import re
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from ringfence.connectors.transforms.patterns import is_pattern, java_pattern, r
 
 
 class RegexRouter(Transform):
-    """Another topic for records whose whole topic name fits the pattern; the others stay as they are."""
+    """Changes the topic of records whose whole topic name matches the pattern; other records are unchanged."""
 
     name = "RegexRouter"
     aliases = (JAVA + name,)
@@ -27,7 +27,7 @@ class RegexRouter(Transform):
             "replacement",
             ConfigType.STRING,
             importance=Importance.HIGH,
-            documentation="What takes the place of the match; $1 and ${name} stand for its groups.",
+            documentation="The replacement of the match; $1 and ${name} are its groups.",
         )
     )
 
@@ -55,7 +55,7 @@ class RegexRouter(Transform):
     def _route(self, topic: str) -> str:
         if self._pattern.fullmatch(topic) is None:
             return topic
-        # Searched again, as Java does: a lazy pattern may replace less than the whole name.
+        # Searched again, as Java does: a lazy pattern may replace only a part of the name.
         return self._pattern.sub(self._expand, topic, count=1)
 
     def _expand(self, match: re.Match[str]) -> str:
@@ -63,7 +63,7 @@ class RegexRouter(Transform):
 
 
 class Filter(Transform):
-    """Drops every record: meant to stand behind a predicate."""
+    """Drops every record: used with a predicate."""
 
     name = "Filter"
     aliases = (JAVA + name,)

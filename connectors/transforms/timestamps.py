@@ -54,7 +54,7 @@ def _is_pattern(name: str, value: object) -> None:
 
 
 class TimestampConverter(KeyOrValue):
-    """One field, or the whole, from one way of writing moments to another."""
+    """Converts one field, or the whole, from one representation of timestamps to another."""
 
     _CONFIG_DEF = replace_null(
         ConfigDef()
@@ -63,14 +63,14 @@ class TimestampConverter(KeyOrValue):
             ConfigType.STRING,
             default="",
             importance=Importance.HIGH,
-            documentation="The field with the moment; left out where the whole key or value is one.",
+            documentation="The field with the timestamp; not set if the whole key or value is one.",
         )
         .define(
             "target.type",
             ConfigType.STRING,
             validator=OneOf(*_SCHEMAS),
             importance=Importance.HIGH,
-            documentation="What it becomes: string, unix (an integer), Date, Time or Timestamp.",
+            documentation="The target type: string, unix (an integer), Date, Time or Timestamp.",
         )
         .define(
             "format",
@@ -78,7 +78,7 @@ class TimestampConverter(KeyOrValue):
             default="",
             validator=_is_pattern,
             importance=Importance.MEDIUM,
-            documentation="How strings say moments, to read and to write them: a pattern of Java's SimpleDateFormat.",
+            documentation="The format of strings, for reading and writing: a pattern of Java's SimpleDateFormat.",
         )
         .define(
             "unix.precision",
@@ -86,8 +86,8 @@ class TimestampConverter(KeyOrValue):
             default="milliseconds",
             validator=OneOf(*_PER_SECOND),
             importance=Importance.LOW,
-            documentation="What integers count since the epoch: seconds, milliseconds, microseconds, nanoseconds. "
-            "What is finer than a millisecond is cut off.",
+            documentation="The unit of integers since the epoch: seconds, milliseconds, microseconds, nanoseconds. "
+            "Finer units than milliseconds are truncated.",
         )
     )
 
@@ -143,7 +143,7 @@ class TimestampConverter(KeyOrValue):
         moment = self._read(schema, value)
         match self._target:
             case "string":
-                assert self._pattern is not None  # configure refuses it
+                assert self._pattern is not None  # ensured by configure
                 return self._pattern.format(moment)
             case "unix":
                 return _units(moment, 1000, self._per_second)
@@ -155,31 +155,31 @@ class TimestampConverter(KeyOrValue):
                 return to_datetime(moment)
 
     def _read(self, schema: Schema | None, value: object) -> int:
-        """Milliseconds since the epoch."""
+        """Return milliseconds since the epoch."""
         if schema is not None and schema.name not in (DATE_NAME, TIME_NAME, TIMESTAMP_NAME):
             fits = isinstance(value, str) if schema.type is SchemaType.STRING else schema.type is SchemaType.INT64
             if not fits:
                 raise ConnectorError(
-                    f"{schema} is not a timestamp that TimestampConverter knows: it needs a string or an int64."
+                    f"{schema} is not a timestamp for TimestampConverter: it needs a string or an int64."
                 )
         if is_moment(value):
             return millis(value)
         if isinstance(value, str):
             if self._pattern is None:
-                raise ConnectorError("TimestampConverter was given a string: set format to say how it is to be read.")
+                raise ConnectorError("TimestampConverter was given a string: set format to the format of the strings.")
             moment = self._pattern.parse(value)
             if moment is None:
                 raise ConnectorError(
-                    f"TimestampConverter was given a string that is not of the form {self._pattern.pattern}."
+                    f"TimestampConverter was given a string that does not have the format {self._pattern.pattern}."
                 )
             return moment
         if isinstance(value, int) and not isinstance(value, bool):
             return _units(value, self._per_second, 1000)
-        raise ConnectorError(f"TimestampConverter does not know a {type(value).__name__} as a timestamp.")
+        raise ConnectorError(f"TimestampConverter does not support a {type(value).__name__} as a timestamp.")
 
 
 def _units(number: int, per_second: int, wanted: int) -> int:
-    """Units to other ones: cut off towards zero, and held within 64 bits."""
+    """Convert units, truncating towards zero, and limit the result to 64 bits."""
     scaled = abs(number) * wanted // per_second
     return max(-_LONG, min(_LONG - 1, -scaled if number < 0 else scaled))
 
@@ -188,7 +188,7 @@ _PLACE: Final = re.compile(r"\$\{(topic|timestamp)\}")
 
 
 class TimestampRouter(Transform):
-    """A topic that tells when: by the record's timestamp."""
+    """Builds the topic from the record's timestamp."""
 
     name = "TimestampRouter"
     aliases = (JAVA + name,)
@@ -200,7 +200,7 @@ class TimestampRouter(Transform):
             default="${topic}-${timestamp}",
             validator=NonEmpty(),
             importance=Importance.HIGH,
-            documentation="The new topic: ${topic} stands for the old one, ${timestamp} for the time.",
+            documentation="The new topic: ${topic} is the old one, ${timestamp} the time.",
         )
         .define(
             "timestamp.format",
@@ -208,7 +208,7 @@ class TimestampRouter(Transform):
             default="yyyyMMdd",
             validator=_is_pattern,
             importance=Importance.HIGH,
-            documentation="How the time is written: a pattern of Java's SimpleDateFormat, in UTC.",
+            documentation="The format of the time: a pattern of Java's SimpleDateFormat, in UTC.",
         )
     )
 

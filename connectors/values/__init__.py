@@ -1,1 +1,1 @@
-"""Values as Kafka Connect writes and reads them in texts."""
+"""Values as Kafka Connect writes and reads them as text."""

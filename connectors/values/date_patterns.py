@@ -1,7 +1,8 @@
-"""Dates by a pattern such as `yyyy-MM-dd'T'HH:mm:ss.SSS`: Java's SimpleDateFormat, in UTC and English.
+"""Formats and parses dates by a pattern such as `yyyy-MM-dd'T'HH:mm:ss.SSS`: Java's SimpleDateFormat, in UTC and
+English.
 
-As there, reading is lenient: numbers out of range carry over, and what follows the last part of the pattern is not
-looked at. What a pattern means in Java only by its week fields (w, W, F, Y) is refused, never read otherwise.
+As in Java, parsing is lenient: numbers out of range carry over, and text after the last part of the pattern is ignored.
+Week fields (w, W, F, Y), whose meaning is specific to Java, are refused.
 """
 
 import re
@@ -25,12 +26,14 @@ _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 
 
 class PatternError(ValueError):
-    """The pattern cannot be used; the message says why."""
+    """The pattern cannot be used; the message contains the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A field of a date (`letter` so many times), or a string (`letter` is empty). exact: its digits are counted."""
+    """A field of a date (`letter`, `count` times), or a string (`letter` is empty). exact: it has exactly `count`
+    digits.
+    """
 
     letter: str
     count: int
@@ -39,7 +42,7 @@ class _Part:
 
 
 class DatePattern:
-    """One pattern; writes and reads moments in milliseconds since the epoch."""
+    """One pattern; formats and parses times in milliseconds since the epoch."""
 
     def __init__(self, pattern: str) -> None:
         """Raises `PatternError`."""
@@ -67,12 +70,12 @@ class DatePattern:
         ]
 
     def format(self, moment: int) -> str:
-        """The text of a moment."""
+        """Return the text of a time."""
         at = to_datetime(moment)
         return "".join(part.text if not part.letter else _format(part, at) for part in self._parts)
 
     def parse(self, text: str) -> int | None:
-        """The moment that a string says, None where it does not fit the pattern."""
+        """Return the time of a text; None if it does not fit the pattern."""
         at = 0
         found: dict[str, int] = {}
         for part in self._parts:
@@ -136,7 +139,7 @@ _NUMBERS: Final[dict[str, Callable[[datetime], int]]] = {
 
 
 def _read(part: _Part, text: str, at: int) -> tuple[int, int] | None:
-    """The number that the text has for this field, and where the next one begins."""
+    """Return the number that the text has for this field, and where the next field begins."""
     letter, count = part.letter, part.count
     if letter == "E":
         return _name(_DAYS, text, at)
@@ -152,14 +155,14 @@ def _read(part: _Part, text: str, at: int) -> tuple[int, int] | None:
     if found is None or len(found[0]) > 18:
         return None
     number = int(found[0])
-    if letter == "y" and count <= 2 and len(found[0]) == 2:  # the century that is nearest: 80 years back, 20 ahead
+    if letter == "y" and count <= 2 and len(found[0]) == 2:  # the nearest century: 80 years back, 20 ahead
         first = datetime.now(UTC).year - 80
         number = first + (number - first) % 100
     return number, found.end()
 
 
 def _name(names: tuple[str, ...], text: str, at: int) -> tuple[int, int] | None:
-    """The number of the name that stands there, whole or by its three letters."""
+    """Return the number of the name at this position, in full or as its first three letters."""
     rest = text[at:].lower()
     for number, name in enumerate(names, start=1):
         for shown in (name, name[:3]):
@@ -169,7 +172,7 @@ def _name(names: tuple[str, ...], text: str, at: int) -> tuple[int, int] | None:
 
 
 def _zone(text: str, at: int) -> tuple[int, int] | None:
-    """Minutes east of Greenwich."""
+    """Return minutes east of Greenwich, and where the next field begins."""
     found = _ZONE.match(text, at)
     if found is None:
         return None

@@ -1,7 +1,7 @@
-"""Values and schemas as JSON and back, equal: for records that wait and go through a connector's chain again later.
+"""Converts values and schemas to JSON and back without loss, for records that are processed again later.
 
-Text, numbers, booleans, null and lists stand for themselves; anything else is an object with one member that says what
-it is. Schemas stand once each, in a list beside the values that name them by their place.
+Strings, numbers, booleans, null and lists are JSON's own; other values are objects with one member that names the type.
+Schemas are in a list beside the values, which refer to them by index.
 """
 
 import base64
@@ -15,23 +15,23 @@ from ringfence.connectors.api import Schema, SchemaAndValue, SchemaType, Struct
 
 
 class Inexact(Exception):
-    """A value that has no such form; the message names its type, never the value."""
+    """A value that cannot be represented; the message names its type, never the value."""
 
 
 class Writing:
-    """Takes values apart; `schemas` is the list that they refer to."""
+    """Converts values to JSON; `schemas` is the list that they refer to."""
 
     def __init__(self) -> None:
         self.schemas: list[object] = []
         self._known: dict[Schema, int] = {}
 
     def schema(self, schema: Schema | None) -> int | None:
-        """The place of a schema. Raises `Inexact`."""
+        """Return the index of a schema. Raises `Inexact`."""
         if schema is None:
             return None
         place = self._known.get(schema)
         if place is None:
-            shown = self._schema(schema)  # those inside of it take their places first
+            shown = self._schema(schema)  # inner schemas get their indexes first
             place = self._known[schema] = len(self.schemas)
             self.schemas.append(shown)
         return place
@@ -52,7 +52,7 @@ class Writing:
         return {name: part for name, part in parts.items() if part is not None}
 
     def value(self, value: object) -> object:  # noqa: C901 - a case for each type
-        """The value in JSON's types. Raises `Inexact`."""
+        """Return the value in JSON's types. Raises `Inexact`."""
         match value:
             case None | bool():
                 return value
@@ -82,11 +82,11 @@ class Writing:
                 return {"tuple": [self.value(each) for each in value]}
             case Mapping():
                 return {"map": [[self.value(key), self.value(each)] for key, each in value.items()]}
-        raise Inexact(f"a value of type {type(value).__name__} is in it, which has no exact form in JSON")
+        raise Inexact(f"it contains a value of type {type(value).__name__}, which JSON cannot represent exactly")
 
 
 class Reading:
-    """Puts values together again. What `Writing` did not write raises ValueError, KeyError, TypeError or IndexError."""
+    """Converts JSON back to values. Malformed input raises ValueError, KeyError, TypeError or IndexError."""
 
     def __init__(self, schemas: Sequence[object]) -> None:
         self._schemas: list[Schema] = []
@@ -97,7 +97,7 @@ class Reading:
         if place is None:
             return None
         if not isinstance(place, int) or isinstance(place, bool) or place < 0:
-            raise ValueError(f"{place!r} is no place of a schema")
+            raise ValueError(f"{place!r} is not the index of a schema")
         return self._schemas[place]
 
     def _schema(self, shown: Mapping[str, Any]) -> Schema:

@@ -1,4 +1,4 @@
-"""A value from its text, with the narrowest schema that fits: how Kafka Connect reads header literals."""
+"""Parses a value from its text, with the narrowest schema that fits: how Kafka Connect reads header literals."""
 
 import re
 from decimal import Decimal, InvalidOperation
@@ -41,13 +41,13 @@ _NOTHING: Final = SchemaAndValue(None, None)
 
 
 class _NoLiteral(ValueError):
-    """The text is no list or mapping after all."""
+    """The text is not a list or mapping after all."""
 
 
 def parse(text: str) -> SchemaAndValue:
-    """The value that a string says. One that looks like nothing else is a string.
+    """Return the value of a string. If it has no other form, it is a string.
 
-    As in Kafka Connect, what follows a list, a mapping, or a number and a delimiter is not looked at.
+    As in Kafka Connect, what follows a list, a mapping, or a number and a delimiter is ignored.
     """
     reader = _Reader(text)
     first = reader.first
@@ -65,7 +65,7 @@ def parse(text: str) -> SchemaAndValue:
 
 
 def _scalar(text: str) -> SchemaAndValue | None:
-    """A number, a moment, true, false or null; None for anything else."""
+    """Parse a number, a time, true, false or null; None for anything else."""
     stripped = text.strip()
     if stripped == "null":
         return _NOTHING
@@ -106,7 +106,7 @@ def _number(text: str) -> SchemaAndValue | None:
 
 
 class _Reader:
-    """Reads lists and mappings, in the manner of JSON but with unquoted strings refused."""
+    """Reads lists and mappings, similar to JSON, but refuses unquoted strings."""
 
     def __init__(self, text: str) -> None:
         self._pieces = [found[0] for found in _PIECE.finditer(text)]
@@ -114,11 +114,11 @@ class _Reader:
 
     @property
     def first(self) -> str:
-        """The first piece, as it is."""
+        """Return the first piece, unchanged."""
         return self._pieces[0] if self._pieces else ""
 
     def moment(self, piece: str) -> SchemaAndValue | None:
-        """A moment that begins with that piece, the last one read: the colons of a time are pieces of their own."""
+        """Return a time that begins with the piece that was read last: the colons of a time are separate pieces."""
         at = self._at if self._at else 1
         found = _temporal(piece + "".join(self._pieces[at : at + 4]))
         if found is not None:
@@ -126,7 +126,7 @@ class _Reader:
         return found
 
     def _next(self) -> str:
-        """The next piece that is not blank."""
+        """Return the next piece that is not blank."""
         while self._at < len(self._pieces):
             piece = self._pieces[self._at]
             self._at += 1
@@ -141,7 +141,7 @@ class _Reader:
         return piece
 
     def element(self) -> SchemaAndValue:
-        """The next value. Raises `_NoLiteral`."""
+        """Return the next value. Raises `_NoLiteral`."""
         piece = self._next()
         if piece == '"':
             return self._text()
@@ -215,7 +215,7 @@ def _hashable(key: object) -> object:
 
 
 def _common(previous: Schema | None, latest: Schema | None) -> Schema | None:
-    """The wider one of two numbers' schemas; None where the two have nothing in common."""
+    """Return the wider schema of two numbers' schemas; None if the two have nothing in common."""
     if previous is None or latest is None:
         return previous or latest
     if previous.type is latest.type:

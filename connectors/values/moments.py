@@ -1,4 +1,4 @@
-"""Dates, times and timestamps as what Kafka Connect counts: milliseconds since the epoch, in UTC."""
+"""Converts dates, times and timestamps to and from Kafka Connect's numbers: milliseconds since the epoch, in UTC."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
@@ -14,12 +14,12 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def is_moment(value: object) -> bool:
-    """Whether it is a date, a time of day or a timestamp."""
+    """Return whether the value is a date, a time of day or a timestamp."""
     return isinstance(value, date | time)
 
 
 def millis(value: object) -> int:
-    """Milliseconds since the epoch; of the day, for a time. A timestamp without a zone is one in UTC."""
+    """Return milliseconds since the epoch; for a time, of the day. A naive timestamp is in UTC."""
     if isinstance(value, datetime):
         return ((value if value.tzinfo is not None else value.replace(tzinfo=UTC)) - _EPOCH) // _MILLISECOND
     if isinstance(value, date):
@@ -30,32 +30,32 @@ def millis(value: object) -> int:
 
 
 def micros(moment: datetime) -> int:
-    """Microseconds since the epoch. A timestamp without a zone is one in UTC."""
+    """Return microseconds since the epoch. A naive timestamp is in UTC."""
     return ((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
 
 
 def to_datetime(moment: int) -> datetime:
-    """The timestamp of so many milliseconds since the epoch. Raises `ConnectorError` outside of the years 1 to 9999."""
+    """Return the timestamp of milliseconds since the epoch. Raises `ConnectorError` outside the years 1 to 9999."""
     try:
         return _EPOCH + timedelta(milliseconds=moment)
     except OverflowError:
         raise ConnectorError(
-            f"{moment} ms since the epoch is not within the years 1 to 9999: check the unit of the numbers."
+            f"{moment} ms since the epoch is not in the years 1 to 9999: check the unit of the numbers."
         ) from None
 
 
 def to_date(moment: int) -> date:
-    """The day, in UTC."""
+    """Return the day, in UTC."""
     return to_datetime(moment).date()
 
 
 def to_time(moment: int) -> time:
-    """The time of day, in UTC."""
+    """Return the time of day, in UTC."""
     return to_datetime(moment % MILLIS_PER_DAY).time()
 
 
 def encode(name: str | None, value: object) -> int:
-    """The number that stands for a moment of the logical type of that name: days, or milliseconds."""
+    """Return the number for the logical type with that name: days, or milliseconds."""
     moment = millis(value)
     if name == DATE_NAME:
         return moment // MILLIS_PER_DAY

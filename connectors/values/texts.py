@@ -1,4 +1,4 @@
-"""The text of a value, as Kafka Connect writes it: its numbers, its moments, its lists and structs."""
+"""The text of a value, as Kafka Connect writes it: numbers, times, lists and structs."""
 
 import base64
 import math
@@ -14,7 +14,7 @@ NULL: Final = "null"
 
 
 def number_text(value: float, bits: int = 64) -> str:
-    """A floating point number in the form that Java gives it: `1.0E10`, `0.001`, `NaN`."""
+    """Return a floating point number in Java's form: `1.0E10`, `0.001`, `NaN`."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     shortest = repr(value) if bits == 64 else _shortest_single(value)
@@ -22,7 +22,7 @@ def number_text(value: float, bits: int = 64) -> str:
         plain = format(Decimal(shortest), "f")
         return plain if "." in plain else plain + ".0"
     if len(Decimal(shortest).as_tuple().digits) == 1:
-        shortest = format(value, ".1e")  # Java never takes one digit where two are nearer
+        shortest = format(value, ".1e")  # Java never uses one digit if two are nearer
     sign, digits, exponent = Decimal(shortest).as_tuple()
     assert isinstance(exponent, int)  # finite
     shown = "".join(map(str, digits)).rstrip("0") or "0"
@@ -31,7 +31,7 @@ def number_text(value: float, bits: int = 64) -> str:
 
 
 def _shortest_single(value: float) -> str:
-    """The shortest text that reads back as the same number of 32 bits."""
+    """Return the shortest text that is parsed as the same 32-bit number."""
     for digits in range(1, 10):
         text = format(value, f".{digits}g")
         if single(float(text)) == value:
@@ -40,7 +40,7 @@ def _shortest_single(value: float) -> str:
 
 
 def moment_text(value: object) -> str:
-    """A date, a time or a timestamp as Kafka Connect shows it: by how much it holds, not by its schema."""
+    """Return a date, a time or a timestamp as Kafka Connect shows it: by its content, not by its schema."""
     moment = millis(value)
     at = to_datetime(moment)
     if moment < MILLIS_PER_DAY:
@@ -51,9 +51,9 @@ def moment_text(value: object) -> str:
 
 
 def text(value: object, schema: Schema | None = None, *, embedded: bool = False) -> str:
-    """Any value of the data model. Raises `ConnectorError` for anything else.
+    """Return the text of any value of the data model. Raises `ConnectorError` for anything else.
 
-    embedded: inside of a list, a mapping or a struct, where strings stand in quotes.
+    embedded: inside a list, a mapping or a struct, where strings are quoted.
     """
     if isinstance(value, str):
         return _quote(value) if embedded else value
@@ -85,8 +85,8 @@ def _compound(value: object, schema: Schema | None) -> str:
         pairs = [f"{text(key, keys, embedded=True)}:{text(each, values, embedded=True)}" for key, each in value.items()]
         return "{" + ",".join(pairs) + "}"
     raise ConnectorError(
-        f"A value of type {type(value).__name__} has no text in Kafka Connect's data model; "
-        "hand over strings, numbers, bytes, lists, mappings or structs."
+        f"A value of type {type(value).__name__} has no text in Kafka Connect's data model; use strings, numbers, "
+        "bytes, lists, mappings or structs."
     )
 
 

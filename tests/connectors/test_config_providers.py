@@ -59,7 +59,7 @@ def test_references_are_replaced_within_texts(vault: Path, monkeypatch: pytest.M
         ("${file:{vault}/link:password}", "not below the worker's allowed.paths"),
         ("${file:{vault}/db.properties:nothing}", "has no line nothing="),
         ("${file:{vault}/missing:password}", "cannot be read"),
-        ("${dir:{vault}:../outside}", "is no file of the directory"),
+        ("${dir:{vault}:../outside}", "is not a file of the directory"),
         ("${dir:{vault}:link}", "not below the worker's allowed.paths"),
     ],
 )

@@ -116,7 +116,7 @@ def test_the_connectors_converter_wins_over_the_workers_with_its_own_settings() 
     assert isinstance(key_converter({}, worker), StringConverter)
     own = {"value.converter": "org.apache.kafka.connect.converters.ByteArrayConverter"}
     assert isinstance(value_converter(own, worker), ByteArrayConverter)
-    with pytest.raises(ConfigException, match="Known are: StringConverter, JsonConverter"):
+    with pytest.raises(ConfigException, match="Available: StringConverter, JsonConverter"):
         value_converter({"value.converter": "io.confluent.connect.avro.Nothing"})
 
 

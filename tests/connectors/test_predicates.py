@@ -79,7 +79,7 @@ def test_a_transform_is_for_the_records_that_its_predicate_accepts(
         (config("TopicNameMatches", {"pattern": "\\p{Lu}"}), "predicates.p.pattern", "Java's regular expressions only"),
         (config("TopicNameMatches", {"pattern": "[a-z&&[^b]]"}), "predicates.p.pattern", "Java's regular expressions"),
         (config("HasHeaderKey", {"name": ""}), "predicates.p.name", "String must be non-empty"),
-        (config("InsertField$Value", {}), "predicates.p.type", "Known are: HasHeaderKey, RecordIsTombstone"),
+        (config("InsertField$Value", {}), "predicates.p.type", "Available: HasHeaderKey, RecordIsTombstone"),
         (config("RecordIsTombstone", {}, predicate="q"), "transforms.t.predicate", "predicates lists p; add q there"),
         (config("RecordIsTombstone", {}, negate="x"), "transforms.t.negate", "either true or false"),
         (config("RecordIsTombstone", {"plugin.version": "9"}), "predicates.p.plugin.version", "9 is not installed"),

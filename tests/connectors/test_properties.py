@@ -54,5 +54,5 @@ def test_what_is_written_is_read_back(settings: dict[str, str]) -> None:
 def test_several_connectors_each_begin_with_their_name() -> None:
     text = "topic=t\nname=a\n\nname=b\ntopic=u\n"
     assert properties.read_several(text) == [{"topic": "t", "name": "a"}, {"name": "b", "topic": "u"}]
-    with pytest.raises(properties.Malformed, match="line 3 gives topic again: begin each"):
+    with pytest.raises(properties.Malformed, match="line 3 repeats topic: begin each"):
         properties.read_several("topic=t\nname=a\ntopic=u\nname=b")

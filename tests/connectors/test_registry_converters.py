@@ -231,7 +231,7 @@ def test_what_a_form_lacks_is_refused(kind: str, value: object, message: str, re
     [
         ({}, "schema.registry.url"),
         ({"use.latest.version": "true"}, "written with its own schema"),
-        ({"value.subject.name.strategy": "Mine"}, "Known are: TopicNameStrategy"),
+        ({"value.subject.name.strategy": "Mine"}, "Available: TopicNameStrategy"),
         ({"schema.registry.ssl.truststore.type": "JKS"}, "only PEM"),
         ({"basic.auth.credentials.source": "USER_INFO"}, "basic.auth.user.info"),
         ({"bearer.auth.credentials.source": "OAUTHBEARER"}, "bearer.auth.issuer.endpoint.url"),

@@ -49,7 +49,7 @@ def test_regex_router(regex: str, replacement: str, topic: str, expected: str, p
 
 @pytest.mark.parametrize("replacement", ["$2", "${no}", "$", "$x"])
 def test_regex_router_refuses_what_is_no_group(replacement: str) -> None:
-    with pytest.raises(ConfigException, match="is no group of the pattern"):
+    with pytest.raises(ConfigException, match="is not a group of the pattern"):
         apply("RegexRouter", record(), regex="(a)", replacement=replacement)
 
 

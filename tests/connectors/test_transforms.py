@@ -79,7 +79,7 @@ def test_transforms_run_in_their_order() -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"transforms": "a", "transforms.a.type": "Nothing"}, "Known are: Cast.Key, Cast.Value, DropHeaders"),
+        ({"transforms": "a", "transforms.a.type": "Nothing"}, "Available: Cast.Key, Cast.Value, DropHeaders"),
         ({"transforms": "a"}, 'Missing required configuration "transforms.a.type"'),
         (insert(offset_field="o"), "no Kafka offset"),
         (insert(topic_field="t", predicate="p"), "predicates lists nothing; add p there"),

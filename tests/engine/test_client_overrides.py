@@ -116,7 +116,7 @@ def test_validation_shows_each_override_as_a_setting_and_hides_secrets() -> None
 
 def test_what_is_ignored_is_in_the_log_of_the_worker_and_of_each_validation(caplog: pytest.LogCaptureFixture) -> None:
     config = worker(CONNECT_CONSUMER_ISOLATION_LEVEL="read_uncommitted", CONNECT_PRODUCER_TRANSACTIONAL_ID="mine")
-    said = "consumer.isolation.level is ignored and cannot be overridden: it is read_committed."
+    said = "consumer.isolation.level is ignored and cannot be overridden: it is always read_committed."
     assert said in caplog.messages
     assert any(text.startswith("producer.transactional.id is ignored") for text in caplog.messages)
     caplog.clear()

@@ -84,7 +84,7 @@ def test_what_names_no_file_elsewhere_is_not(root: Path, name: str, value: str) 
 
 def test_without_roots_no_file_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_limits, "_current", [WorkerLimits()])
-    assert "this worker lets connectors read no files" in find_refused_files({"file": "/srv/lines"})["file"]
+    assert "this worker does not allow connectors to read files" in find_refused_files({"file": "/srv/lines"})["file"]
 
 
 @pytest.fixture
