@@ -159,7 +159,7 @@ def test_a_task_goes_on_behind_a_page(api: OrdersApi) -> None:
 def test_pages_that_are_out_of_order_fail_the_task(api: OrdersApi) -> None:
     api.add(230)
     random.Random(1).shuffle(api.rows)
-    with pytest.raises(ConnectorError, match=r"does not give orders in the order of updated_at.*checkpoint=pass"):
+    with pytest.raises(ConnectorError, match=r"does not return orders in the order of updated_at.*checkpoint=pass"):
         cut(api, 3)
 
 
@@ -362,7 +362,7 @@ def test_promises_and_remedies(api: OrdersApi) -> None:
     assert "Set transaction.boundary=connector" in connector.validate(configure(api))["transaction.boundary"][0]
     assert "row_order=asc" in connector.validate(configure(api, **BY_PAGE))["checkpoint"][0]
     assert connector.validate(configure(api, api.config(row_order="asc"), **BY_PAGE)) == {}
-    assert "There are: orders" in connector.validate({**config, "dlt.resources": "x"})["dlt.resources"][0]
+    assert "Existing resources: orders" in connector.validate({**config, "dlt.resources": "x"})["dlt.resources"][0]
     assert "entry point" in connector.validate({**config, "dlt.source": "os:system"})["dlt.source"][0]
 
 

@@ -143,7 +143,7 @@ def test_a_file_that_gets_deletion_vectors_in_one_commit_is_refused(tables: Path
         ({"protocol": {"minReaderVersion": 4}}, "a later protocol"),
         (
             {"metaData": {"schemaString": "{}", "configuration": {"delta.columnMapping.mode": "name"}}},
-            "mapped columns",
+            "column mapping",
         ),
         ({"add": {"path": "s3://other/x.parquet", "partitionValues": {}}}, "shallow clones"),
         ({"add": {"path": "gone.parquet", "partitionValues": {}}}, r"gone\.parquet of version 7 .* VACUUM"),

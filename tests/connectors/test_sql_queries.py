@@ -133,7 +133,7 @@ def test_what_validation_says(shop: Sqlite, tmp_path: Path) -> None:
     numbers = errors("SELECT name FROM c", "incrementing", incrementing_column_name="id")
     assert "result of the query has no column id" in numbers["mode"][0]
     times = errors("SELECT max(at) AS at FROM o", "timestamp", timestamp_column_name="at")
-    assert "holds no times" in times["mode"][0]
+    assert "does not contain times" in times["mode"][0]
     other = tmp_path / "other.sqlite"
     for statement in (f"ATTACH '{other}' AS x", "DELETE FROM c", f"SELECT 1) AS q; ATTACH '{other}' AS x; SELECT (1"):
         assert "query" in errors(statement)

@@ -61,7 +61,7 @@ def test_each_letter_has_an_outcome_of_its_own() -> None:
 def test_no_record_goes_to_a_topic_of_the_cluster() -> None:
     (kept,) = made(BARE, letter(RECORD), refused=frozenset({"t"}))
     assert kept["call"] is None
-    assert "kept for other things" in kept["why"]
+    assert "which is reserved" in kept["why"]
     (nowhere,) = made(BARE, letter(SourceRecord({}, None, "no topic", b"x")))
     assert "cannot be a topic" in nowhere["why"]
 

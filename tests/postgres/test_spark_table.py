@@ -183,7 +183,7 @@ def test_a_plan_by_another_column_is_not_gone_on_with(server: Postgres, name: st
         ("id int PRIMARY KEY", {"lowerBound": "x"}, "lowerBound 'x' is not a value of id"),
         ("id int PRIMARY KEY", {"dbtable": "nowhere"}, "there is no table nowhere"),
         ("id int PRIMARY KEY", {"dbtable": "(SELECT 1) t"}, "must be the name of a table"),
-        ("id int PRIMARY KEY", {"dbtable": ""}, "dbtable: set it"),
+        ("id int PRIMARY KEY", {"dbtable": ""}, "dbtable: required"),
         ("id int PRIMARY KEY", {"url": "jdbc:sqlite:/x"}, "Use SqlSource"),
         ("id int PRIMARY KEY", {"url": "jdbc:oracle:thin:@x"}, "not supported"),
     ],

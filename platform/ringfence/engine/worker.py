@@ -1,7 +1,7 @@
 """A worker process: a Celery worker (threads) that also hosts one Spark driver, and may lead.
 
-Threads: the leader's (seat, term, reconcile), the launcher's (placements to Spark jobs), the projection's, one per
-running job, and Celery's own. None of them needs Redis or the database to keep tasks running.
+Threads: the leader's (membership, term, reconcile), the launcher's (placements to Spark jobs), the projection's, one
+per running job, and Celery's own. None of them needs Redis or the database to keep tasks running.
 """
 
 import json

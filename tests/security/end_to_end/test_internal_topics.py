@@ -44,9 +44,9 @@ def test_a_configuration_that_names_one_is_refused(site: Site, victim: tuple[str
     workers = ["connect-configs", "connect-offsets", "connect-status", "connect-events"]
     base = {"connector.class": FILE, "file": str(lines)}
     for topic in (*workers, "__consumer_offsets", "__transaction_state", victim[1]):
-        assert "takes no records of connectors" in site.refused(**base, topic=topic)
+        assert "to which connectors must not write" in site.refused(**base, topic=topic)
         letters = {"errors.deadletterqueue.topic.name": topic, **DEAD_LETTERS}
-        assert "takes no records of connectors" in site.refused(**base, topic="team-a-lines", **letters)
+        assert "to which connectors must not write" in site.refused(**base, topic="team-a-lines", **letters)
     for topic in ("connect-configs", "connect-status", "connect-events", "__mine"):
         assert topic in site.refused(**base, topic="team-a-lines", **{"offsets.storage.topic": topic})
 

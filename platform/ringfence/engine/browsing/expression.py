@@ -43,7 +43,7 @@ class _Token:
 def parse(text: str) -> Callable[[Names], bool]:
     """Return a function from a record's names (`key`, `value` …) to whether it matches. Raises `Wrong`."""
     if len(text) > LONGEST:
-        raise Wrong(f"an expression has at most {LONGEST} characters")
+        raise Wrong(f"an expression may have at most {LONGEST} characters")
     parser = _Parser(_tokens(text))
     node = parser.parse_any(0)
     parser.expect_end()

@@ -143,7 +143,7 @@ def _names(met: MetRecord, key: DecodedValue, value: DecodedValue, decoder: Deco
 
 
 def _holders(connection: Connection, page: Page, limit: Deadline) -> list[dict[str, object]]:
-    """The open transactions of the page's partitions, with whose they are as far as a coordinator knows."""
+    """Return the open transactions on the page's partitions, with their owners as far as a coordinator knows them."""
     producers = {producer for found in page.holders.values() for producer in found}
     owners = {}
     if producers:
@@ -151,7 +151,7 @@ def _holders(connection: Connection, page: Page, limit: Deadline) -> list[dict[s
             with HangingProber(connection) as prober:
                 owners = prober.owners(producers, limit)
         except FencingError:
-            pass  # nobody may know: the producer ids are told all the same
+            pass  # without their owners: the producer ids are known anyway
     return [
         {
             "partition": partition,

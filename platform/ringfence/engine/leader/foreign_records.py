@@ -32,8 +32,9 @@ class ForeignRecords:
                 continue
             self._told.add(one.offset)
             text = (
-                f"Topic {self._topic}, offset {one.offset}, key {one.key}: no leader of this cluster wrote that record "
-                f"({one.why}). It counts nevertheless. Look who may write to the topic, and correct what it says"
+                f"Topic {self._topic}, offset {one.offset}, key {one.key}: no leader of this cluster wrote that "
+                f"record ({one.why}). It is used nevertheless. Check who may write to the topic, and correct the "
+                "record's effect"
             )
             log.error("%s", text)
             connector = connector_of(one.key.encode()) or ""

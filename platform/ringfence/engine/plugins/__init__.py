@@ -1,12 +1,12 @@
 """Plugin code runs beside the worker, never in it: in processes that may hang or crash without harm.
 
-`PluginHost` is the door. Two kinds of processes stand behind it:
+`PluginHost` is the only entry point. It uses two kinds of processes:
 
-- *call processes* answer one short call at a time (validate, key infos, alter_offsets). One that misses its deadline
-  is killed; a few may work side by side, so that a hung plugin holds up nobody else.
-- the *instance process* holds the connector instances that live on and may ask for new tasks. It is one process: at
-  20 MB each, a hundred connectors would take gigabytes. Each connector has a thread of its own in it. An instance
-  that hangs or crashes the process takes the others down for a moment: they are started again, the culprit is not.
+- *call processes* answer one short call at a time (validate, key infos, alter_offsets). A process that misses its
+  deadline is killed. Several may work concurrently, so a hung plugin delays no other.
+- the *instance process* contains the connector instances, which keep running and may request new tasks. It is one
+  process: at 20 MB each, a hundred connectors would take gigabytes. Each connector has its own thread in it. An
+  instance that hangs or crashes the process interrupts the others: they are started again, but the culprit is not.
 """
 
 from ringfence.engine.plugins.errors import (

@@ -1,14 +1,13 @@
 """The plugin process: reads requests, runs plugin code, writes answers. Started by `process.ChildProcess`.
 
-Protocol: one JSON object a line, over two pipes of its own, so that a plugin may print what it likes.
-Request `{"id", "op", "lane", "args", "offsets_topics"}`, where `op` and `args` are one of `requests.plugin_calls`;
-answer `{"id", "result"}` or `{"id", "error": {"kind", "message", "trace"}}`; events
-`{"event": "reconfigure", "connector"}`, `{"event": "failed", "connector", "trace"}` and
-`{"event": "warning", "connector", "text"}`. Requests of one lane run one after another, on one thread.
-A third descriptor is a file for the stacks of a crash.
+Protocol: one JSON object per line, over two separate pipes, so that a plugin may print anything. Request `{"id", "op",
+"lane", "args", "offsets_topics"}`, where `op` and `args` are one of `requests.plugin_calls`; answer `{"id", "result"}`
+or `{"id", "error": {"kind", "message", "trace"}}`; events `{"event": "reconfigure", "connector"}`, `{"event": "failed",
+"connector", "trace"}` and `{"event": "warning", "connector", "text"}`. Requests of one lane run one after another, on
+one thread. A third descriptor is a file for the stacks of a crash.
 
-The process ends with its host: the end of the request pipe ends it at once. Should a plugin hold the interpreter for so
-long that this cannot be seen, a watchdog outside of the interpreter ends it.
+The process ends with its host, as soon as the request pipe ends. If a plugin holds the interpreter for so long that
+this is not noticed, a watchdog outside the interpreter ends the process.
 """
 
 import faulthandler
@@ -61,7 +60,7 @@ class Child:
                 self._lanes[lane].put(request)
 
     def write(self, message: Mapping[str, object]) -> None:
-        """Send one line. Any thread may call it."""
+        """Send one message as a line. Any thread may call it."""
         data = json.dumps(message).encode() + b"\n"
         with self._writing:
             while data:
@@ -75,7 +74,7 @@ class Child:
             try:
                 call = parse(name, args)
                 operation: Callable[..., object] = getattr(self._operations, call.name)
-                self._registry.follow_plugin_path()  # a plugin may have come since
+                self._registry.follow_plugin_path()  # plugins may have been added since
                 answer = {"id": request["id"], "result": operation(**vars(call))}
                 json.dumps(answer)
             except BaseException as error:  # noqa: BLE001 - the root of the thread: the error is the call's answer
@@ -89,7 +88,7 @@ class Child:
             body["message"] = redact(error.message)
             return body
         if isinstance(error, SystemExit):
-            message = f"The connector called sys.exit in {op}, which ends nothing but this call."
+            message = f"The connector called sys.exit in {op}, which ends only this call."
         else:
             message = f"The connector's {op} failed: {type(error).__name__}: {error}"
         trace = "".join(traceback.format_exception(error))
@@ -104,21 +103,21 @@ def _heartbeat(crash: int) -> None:
 
 def main() -> None:
     requests, answers, crash = (int(each) for each in sys.argv[1:4])
-    faulthandler.enable(file=crash)  # the host reads it, and writes it to its log
+    faulthandler.enable(file=crash)  # the host reads it and logs it
     for fd in (requests, answers, crash):
-        os.set_inheritable(fd, False)  # what a plugin starts must not keep the pipes open
+        os.set_inheritable(fd, False)  # child processes of a plugin must not keep the pipes open
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the host decides
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s plugin %(threadName)s %(name)s: %(message)s"
     )
     threading.Thread(target=_heartbeat, args=(crash,), name="watchdog", daemon=True).start()
     if java_runtime.current() is not None:
-        shared_process.get()  # it starts beside the first call, not in it
+        shared_process.get()  # starts beside the first call, not in it
     plugin_environments.enter(os.environ)
     child = Child(requests, answers)
     child.write({"event": "ready"})
     child.serve()
-    os._exit(0)  # plugin threads may hang: nothing waits for them
+    os._exit(0)  # plugin threads may hang: do not wait for them
 
 
 if __name__ == "__main__":

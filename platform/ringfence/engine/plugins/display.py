@@ -1,4 +1,4 @@
-"""Records as people see them in a preview: JSON values of bounded size."""
+"""Converts records to JSON values of limited size, for previews."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -8,15 +8,15 @@ from ringfence.connectors.api import SchemaAndValue, SourceRecord, Struct
 from ringfence.connectors.values.texts import text as value_text
 
 TEXT_LIMIT: Final = 2000
-"""The most characters of one key, value or header that are shown."""
+"""The maximum number of characters that are shown of a key, value or header."""
 _HEADER_LIMIT: Final = 20
 
 Hide = Callable[[str], str]
-"""Takes secrets out of a string, before it is cut."""
+"""Removes secrets from a string, before it is cut."""
 
 
 def describe_record(record: SourceRecord, hide: Hide) -> dict[str, object]:
-    """topic, partition, timestamp, key and value as `describe_value`, headers as [name, value] pairs."""
+    """Return topic, partition, timestamp, key and value as `describe_value`, and headers as [name, value] pairs."""
     return {
         "topic": hide(readable(record.topic))[:TEXT_LIMIT],
         "partition": record.partition,
@@ -34,13 +34,13 @@ def describe_output(
     headers: Sequence[tuple[str, bytes | None]],
     hide: Hide,
 ) -> dict[str, object]:
-    """The same, of what the converters have made."""
+    """Do the same for the result of the converters."""
     made = {"key": describe_value(key, hide), "value": describe_value(value, hide), "headers": _headers(headers, hide)}
     return {**describe_record(record, hide), **made}
 
 
 def describe_value(value: object, hide: Hide) -> dict[str, object] | None:
-    """`{"type", "text", "cut"}`; None for a value that is none. `cut`: how many characters are left out."""
+    """Return `{"type", "text", "cut"}`; None for None. `cut`: the number of characters that are left out."""
     match value:
         case None:
             return None
@@ -67,12 +67,12 @@ def describe_value(value: object, hide: Hide) -> dict[str, object] | None:
 
 
 def readable(text: str) -> str:
-    """The text without characters that no output takes: halves of surrogate pairs, which stand for raw bytes."""
+    """Return the text without characters that cannot be encoded: lone surrogates, which represent raw bytes."""
     return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
 def size_of(record: SourceRecord) -> int:
-    """About how many bytes its key and value have."""
+    """Return the approximate size of key and value in bytes."""
     return sum(
         len(value) if isinstance(value, str | bytes) else len(str(value)) for value in (record.key, record.value)
     )
@@ -83,7 +83,7 @@ def _headers(headers: Sequence[tuple[str, object]], hide: Hide) -> list[list[obj
 
 
 def _of_bytes(value: bytes) -> str:
-    """Text where it is UTF-8, else hexadecimal."""
+    """Return UTF-8 text, else hexadecimal."""
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -93,5 +93,5 @@ def _of_bytes(value: bytes) -> str:
 def _json(value: object) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, default=str)
-    except (TypeError, ValueError, RecursionError):  # keys that are no strings, circles
+    except (TypeError, ValueError, RecursionError):  # keys that are not strings, or circular references
         return str(value)

@@ -1,4 +1,4 @@
-"""What a plugin says of itself: the README.md beside its module, else its class's docstring."""
+"""A plugin's documentation: the README.md beside its module, else its class's docstring."""
 
 import inspect
 from functools import lru_cache
@@ -11,11 +11,11 @@ _NAME: Final = "README.md"
 
 @lru_cache(maxsize=256)
 def documentation_of(cls: type) -> str:
-    """Plain text or Markdown, for people; "" where there is none."""
+    """Return plain text or Markdown; "" if there is none."""
     try:
         text = (Path(inspect.getfile(cls)).parent / _NAME).read_text(encoding="utf-8")
-    except (OSError, TypeError, UnicodeDecodeError):  # made in memory, or packed into an archive
+    except (OSError, TypeError, UnicodeDecodeError):  # created in memory, or inside an archive
         text = ""
     if not text.lower().find(cls.__name__.removesuffix("Connector").lower()) >= 0:
-        text = ""  # a folder of many plugins has a README of its own matters
+        text = ""  # the README of a folder with many plugins is about something else
     return (text or inspect.cleandoc(cls.__doc__ or ""))[:_LIMIT]

@@ -1,4 +1,4 @@
-"""Which plugin environment of this worker a connector runs in."""
+"""Finds the plugin environment of this worker in which a connector runs."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,9 +16,9 @@ from ringfence.requests.request import Answer
 
 
 class Environments:
-    """Those in the given entries of `plugin.path`, as they are now. Thread-safe.
+    """The current environments in these entries of `plugin.path`. Thread-safe.
 
-    variables: of the processes whose connectors the environments stand beside; their short names stay theirs.
+    variables: of the processes outside of plugin environments, whose connectors keep their short names.
     """
 
     def __init__(self, folders: Sequence[str], variables: Mapping[str, str] | None = None) -> None:
@@ -27,20 +27,22 @@ class Environments:
         self._taken: tuple[State, frozenset[str]] | None = None
 
     def read(self) -> tuple[PluginEnvironment, ...]:
-        """All of them. Equal as long as none came, went or was changed."""
+        """Return all environments. Equal until one is added, removed or changed."""
         return find_environments(self._folders)
 
     def find(self, name: str, requirement: str | None) -> PluginEnvironment | None:
-        """The one that holds the newest version of the connector that is asked for; None for connectors outside."""
+        """Return the one with the newest accepted version of the connector; None if the connector is
+        outside of them.
+        """
         environments = self.read()
         return choose_environment(environments, name, requirement, self._read_taken()) if environments else None
 
     def find_for(self, config: Mapping[str, str | None]) -> PluginEnvironment | None:
-        """The same, by a connector's configuration."""
+        """Do the same for a connector's configuration."""
         return self.find((config.get(CONNECTOR_CLASS) or "").strip(), config.get(PLUGIN_VERSION))
 
     def find_for_call(self, call: PluginCall[Answer]) -> PluginEnvironment | None:
-        """The same, by the plugin or the configuration that a call is about; None for calls about neither."""
+        """Do the same for the plugin or configuration in a call; None if it has neither."""
         config: Mapping[str, str] = getattr(call, "config", {})
         name = str(getattr(call, "plugin", config.get(CONNECTOR_CLASS) or ""))
         version: str | None = getattr(call, "version", config.get(PLUGIN_VERSION))

@@ -1,10 +1,10 @@
-"""What can come of a call into a plugin, other than its answer. All of them travel between the processes."""
+"""Errors of calls into a plugin. All of them are sent between the processes."""
 
 from typing import ClassVar
 
 
 class PluginError(Exception):
-    """The plugin's own failure. `trace`: its stack trace, where there is one. Neither holds a secret of the config."""
+    """The plugin raised an error. trace: its stack trace, if there is one. Message and trace contain no secrets."""
 
     kind: ClassVar[str] = "failed"
 
@@ -15,17 +15,17 @@ class PluginError(Exception):
 
 
 class PluginTimeout(PluginError):
-    """No answer in time; the process that held the call was killed."""
+    """There was no answer in time; the process was killed."""
 
     kind = "timeout"
 
 
 class PluginStarting(PluginTimeout):
-    """No answer in time, since the process is still starting: it goes on, and answers the next call."""
+    """There was no answer in time because the process is still starting. It continues, and can answer the next call."""
 
 
 class PluginCrash(PluginError):
-    """The process ended during the call. `alone`: no other call was under way in it, so this one is to blame."""
+    """The process ended during the call. alone: no other call was running in it, so this call is the cause."""
 
     kind = "crash"
 
@@ -35,19 +35,19 @@ class PluginCrash(PluginError):
 
 
 class UnknownPlugin(PluginError):
-    """No plugin of that name is installed (a client's error, 400)."""
+    """No plugin with this name is installed (a client error, 400)."""
 
     kind = "unknown_plugin"
 
 
 class BadRequest(PluginError):
-    """The request contradicts itself, such as a config for another connector class (a client's error, 400)."""
+    """The request is inconsistent, for example with a config for another connector class (a client error, 400)."""
 
     kind = "bad_request"
 
 
 class OffsetsRefused(PluginError):
-    """The connector refuses the offsets that it was shown (a client's error, 400)."""
+    """The connector refuses the offsets (a client error, 400)."""
 
     kind = "offsets_refused"
 

@@ -1,4 +1,4 @@
-"""The door to plugin code: validate, key infos, offset checks, and connector instances, each call with a deadline."""
+"""The entry point to plugin code: validate, key infos, offset checks, and connector instances, each with a deadline."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
@@ -29,28 +29,27 @@ from ringfence.requests.request import Answer
 
 CALL_SECONDS = 10.0
 JAVA_CALL_SECONDS = 30.0
-"""Where Java connectors may run: the first call of a process waits for its JVM."""
+"""If Java connectors may run: the first call of a process waits for its JVM."""
 
 
 def version_key(config: Mapping[str, str]) -> tuple[str, str]:
-    """What a configuration's version depends on: the connector's class, and the version that it asks for."""
+    """Return what determines a configuration's plugin version: connector class and requested version."""
     return config.get(CONNECTOR_CLASS, "").strip(), config.get(PLUGIN_VERSION, "")
 
 
 class PluginHost:
-    """One object a worker; thread-safe. Timeouts are in seconds.
+    """One object per worker; thread-safe. Timeouts are in seconds.
 
     Every method raises a `PluginError`: `PluginTimeout` for a call that was late (its process is killed, the next call
     gets a new one), `PluginCrash` for a process that ended, `UnknownPlugin` and `BadRequest` for the client's mistakes.
 
-    on_reconfigure(connector): an instance asked for new task configurations;
-    on_failed(connector, error): an instance could not be started again after its process had ended, or raised an error;
-    on_warning(connector, text): what an instance tells people.
-    All are called on a thread of the host, and must return at once and not raise.
-    offsets_topics: the offsets topics of connectors, asked for at each call and told to the plugin process.
-    call_seconds: the timeout of calls that come without one.
-    environment: variables for the plugin processes, on top of this process's own without the platform's settings.
-    folders: entries of `plugin.path`, where plugins may have environments of their own.
+    on_reconfigure(connector): an instance requested new task configurations; on_failed(connector, error): an instance
+    raised an error, or could not be started again after its process had ended; on_warning(connector, text): an
+    instance's warning for users. All are called on a thread of the host, and must return at once and not raise.
+    offsets_topics: returns the connectors' offsets topics, which are sent to the plugin process with each call.
+    call_seconds: the default timeout of calls. environment: variables for the plugin processes, in addition to this
+    process's own without the platform's settings. folders: entries of `plugin.path`, in which plugins may have their
+    own environments.
     """
 
     def __init__(
@@ -85,20 +84,20 @@ class PluginHost:
             return group.ask(call, self._limit(timeout))
 
     def plugins(self, timeout: float | None = None) -> list[dict[str, object]]:
-        """`{"class", "type", "version", "versions", "names", "documentation", "environment"}` of each connector.
+        """Return `{"class", "type", "version", "versions", "names", "documentation", "environment"}` of each connector.
 
-        `names`: all that may stand in connector.class; `versions`: all that are installed, the newest first;
-        `environment`: the folder of the newest, where it has an environment of its own.
+        `names`: all valid values of connector.class. `versions`: all installed ones, newest first. `environment`: the
+        folder of the newest version if it has its own environment.
         """
         return self._lists.read(self._limit(timeout)).plugins
 
     def class_of(self, plugin: str, timeout: float | None = None) -> str | None:
-        """The class that a name in `connector.class` means; None for one that is not installed."""
+        """Return the class that a name in `connector.class` means; None if it is not installed."""
         found = (one for one in self.plugins(timeout) if plugin in names_in(one))
         return next((str(one["class"]) for one in found), None)
 
     def version_of(self, config: Mapping[str, str]) -> str | None:
-        """The version that a configuration's plugin runs in; None for one that is not installed. Asked for once."""
+        """Return the plugin version that a configuration runs; None if it is not installed. It is requested once."""
         key = version_key(config)
         if key not in self.known_versions:
             for one in self.plugins():
@@ -109,7 +108,7 @@ class PluginHost:
         return self.known_versions.get(key)
 
     def upgrade_of(self, config: Mapping[str, str], running: str) -> str | None:
-        """What to tell about a plugin that runs in this version where a start would choose another one, else None."""
+        """Return a message if a start would now choose another version of the plugin than `running`, else None."""
         if not self.installed.have_changed():
             return None
         plugin, wanted = version_key(config)
@@ -122,24 +121,24 @@ class PluginHost:
         return None
 
     def find_broken_plugins(self, timeout: float | None = None) -> dict[str, str]:
-        """Connectors that are installed and cannot be loaded, with the reason."""
+        """Return installed connectors that cannot be loaded, with the reason."""
         return self._lists.read(self._limit(timeout)).broken
 
     def close_unused(self) -> None:
-        """End the processes of plugin environments that nobody has used for a while."""
+        """End the processes of plugin environments that have not been used for a while."""
         self._groups.close_unused()
 
     def config_keys(
         self, plugin: str, timeout: float | None = None, *, common: bool = False, version: str | None = None
     ) -> list[dict[str, object]]:
-        """The connector's own settings as key infos, under any of its names; with `common`, all that it takes.
+        """Return the connector's own settings as key infos, by any of its names; with `common`, all its settings.
 
-        `version`: `BadRequest` where another one is installed.
+        version: raises `BadRequest` if it is not installed.
         """
         return self._ask(ReadConfigKeys(plugin, common, version), timeout)
 
     def common_keys(self, timeout: float | None = None) -> list[dict[str, object]]:
-        """The settings that all source connectors have, as key infos."""
+        """Return the settings that all source connectors have, as key infos."""
         return self._ask(ReadCommonKeys(), timeout)
 
     def validate(
@@ -150,30 +149,34 @@ class PluginHost:
         *,
         exactly_once: bool = True,
     ) -> dict[str, object]:
-        """Kafka Connect's validate body: `{"name", "error_count", "groups", "configs": [{"definition", "value"}]}`.
+        """Return Kafka Connect's validate body: `{"name", "error_count", "groups", "configs": [{"definition",
+        "value"}]}`.
 
         exactly_once: whether the cluster runs with `exactly.once.source.support=enabled`.
         """
         return self._ask(ValidateConfig(plugin, dict(config), exactly_once), timeout)
 
     def exactly_once_support(self, config: Mapping[str, str], timeout: float | None = None) -> tuple[str, bool]:
-        """The connector's word with this configuration: supported, unsupported or unknown; and that it can define
-        transactions itself."""
+        """Return what the connector declares for this configuration (supported, unsupported or unknown), and whether it
+        can define transactions itself.
+        """
         support, boundaries = self._ask(ReadExactlyOnceSupport(dict(config)), timeout)
         return support, boundaries
 
     def is_java(self, plugin: str, timeout: float | None = None) -> bool:
-        """Whether a name means a Java plugin. Raises `UnknownPlugin`."""
+        """Return whether a name means a Java plugin. Raises `UnknownPlugin`."""
         if java_runtime.ENVIRONMENT not in (self._environment or {}):
             return False
         return self._ask(CheckIsJava(plugin), timeout)
 
     def find_slot(self, config: Mapping[str, str], timeout: float | None = None) -> str | None:
-        """The replication slot that a first snapshot of Debezium would find; see `JavaSourceConnector.find_slot`."""
+        """Return the replication slot that Debezium's first snapshot would find; see
+        `JavaSourceConnector.find_slot`.
+        """
         return self._ask(FindSlot(dict(config)), timeout)
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Offsets, timeout: float | None = None) -> bool:
-        """Whether the connector has checked the offsets; raises `OffsetsRefused` where it will not have them."""
+        """Return whether the connector has checked the offsets. Raises `OffsetsRefused` if it refuses them."""
         return self._ask(CheckOffsets(dict(config), pairs_of(offsets)), timeout)
 
     def preview(
@@ -185,10 +188,11 @@ class PluginHost:
         bounds: Mapping[str, float],
         timeout: float,
     ) -> dict[str, object]:
-        """The first records, written and committed nowhere; see `preview.preview`. Its process ends afterwards.
+        """Return the first records, without writing or committing anything; see `preview.preview`. Its process ends
+        afterwards.
 
-        worker: its converter settings; secret: names of settings whose values are hidden beside passwords; bounds:
-        records, bytes, seconds. The caller sees to it that no task reads the source in the meantime.
+        worker: its converter settings. secret: settings whose values are hidden, in addition to passwords. bounds:
+        records, bytes, seconds. The caller makes sure that no task reads the source at the same time.
         """
         call = PreviewRecords(dict(config), pairs_of(offsets), dict(worker), list(secret), dict(bounds))
         return self._ask(call, timeout)
@@ -201,7 +205,7 @@ class PluginHost:
         secret: Sequence[str],
         timeout: float | None = None,
     ) -> dict[str, object]:
-        """What the transforms and converters make of a record, step by step; see `trial.Chain.walk`."""
+        """Return the results of transforms and converters for a record, step by step; see `trial.Chain.walk`."""
         return self._ask(TryChain(dict(config), dict(record), dict(worker), list(secret)), timeout)
 
     def replay(
@@ -213,17 +217,20 @@ class PluginHost:
         refused: Sequence[str],
         timeout: float,
     ) -> list[dict[str, object]]:
-        """What the connector's chain makes of dead letters; see `replay.again`. Its process ends afterwards."""
+        """Return the results of the connector's chain for dead letters; see `replay.again`. Its process ends
+        afterwards.
+        """
         call = ConvertDeadLetters(dict(config), list(letters), dict(worker), list(secret), list(refused))
         return self._ask(call, timeout)
 
     def record_positions(self, config: Mapping[str, str], timeout: float | None = None) -> dict[str, object] | None:
-        """Where the connector's records name their place in the source; None where they do not."""
+        """Return where the connector's records contain their position in the source; None if they do not."""
         return self._ask(ReadRecordPositions(dict(config)), timeout)
 
     def count_records(self, config: Mapping[str, str], offsets: Offsets, timeout: float) -> list[int | None]:
-        """How many records the source holds up to committed offsets. It may read the source: its process ends
-        afterwards."""
+        """Return how many records the source has up to the committed offsets. It may read the source, so its process
+        ends afterwards.
+        """
         return self._ask(CountRecords(dict(config), pairs_of(offsets)), timeout)
 
     def start_connector(
@@ -235,11 +242,10 @@ class PluginHost:
         *,
         grant: Mapping[str, object] | None = None,
     ) -> str:
-        """Start the connector's instance, in place of one that runs; `offsets` are what its offset reader shows.
+        """Start the connector's instance, and stop a running one first. Returns its plugin's version.
 
-        Returns the version of its plugin that runs.
-
-        grant: the value of the record with the topics that it may write to, None for all but internal ones.
+        offsets: what its offset reader returns. grant: the value of the record with the topics that it may write to,
+        None for all but internal ones.
         """
         with self._groups.use(self._environments.find_for(config)) as group:
             before = self._groups.settle(name, group)
@@ -252,18 +258,18 @@ class PluginHost:
     def task_configs(
         self, name: str, max_tasks: int, offsets: Offsets | None = None, timeout: float | None = None
     ) -> list[dict[str, str]]:
-        """At most `max_tasks` task configurations of a started connector, each with its `task.class`.
+        """Return at most `max_tasks` task configurations of a started connector, each with its `task.class`.
 
         After a `PluginTimeout` or `PluginCrash` the instance is gone: start it again.
         """
         return self._groups.home_of(name).live.task_configs(name, max_tasks, offsets, self._limit(timeout))
 
     def stop_connector(self, name: str, timeout: float | None = None) -> None:
-        """Stop the connector's instance, if there is one; it is gone also after an error."""
+        """Stop the connector's instance, if there is one. It is gone even after an error."""
         self._groups.home_of(name).live.stop(name, self._limit(timeout))
 
     def running_connectors(self) -> list[str]:
-        """The connectors with an instance, running or being started again."""
+        """Return the connectors with an instance, running or being started again."""
         return self._groups.running()
 
     def close(self) -> None:
@@ -279,7 +285,9 @@ class PluginHost:
         return ChildProcess(environment=self._variables(variables), offsets_topics=self._offsets_topics)
 
     def _variables(self, more: Mapping[str, str]) -> Mapping[str, str]:
-        """A process of a plugin environment has that environment's connectors only, and no Java."""
+        """Return a process's variables. A plugin environment's process has only that environment's connectors, and no
+        Java.
+        """
         told = dict(self._environment or {})
         if more:
             told.pop(java_runtime.ENVIRONMENT, None)

@@ -1,6 +1,6 @@
-"""Plugins that people install on all workers: this worker's share, and what it has.
+"""Installs on this worker the plugins that users install on all workers, and reports what it has.
 
-What is wanted stands in the database, so that a worker that comes later takes it, too. Each worker has rows of its own.
+The wanted plugins are in the database, so a worker that starts later installs them, too. Each worker has its own rows.
 """
 
 import json
@@ -25,25 +25,25 @@ _LOOK_SECONDS: Final = 2.0
 
 
 class InstallFailed(Exception):
-    """For people: why a plugin is not installed, with the remedy. Nothing of it is left."""
+    """Why a plugin is not installed, with the remedy. Nothing of it is left."""
 
 
 class Installer(Protocol):
     """Puts a plugin into this worker's folder: whole, or not at all.
 
-    Both answer `{"folder", "connectors": {class: version}, "files": {name: sha256}}`, also where the very same plugin
-    is there already, and raise `InstallFailed`.
+    Both methods return `{"folder", "connectors": {class: version}, "files": {name: sha256}}`, even if the same plugin
+    is installed already, and raise `InstallFailed`.
     """
 
     def fetch(self, plugin: str) -> Mapping[str, object]:
-        """From Maven Central by coordinates, or from PyPI as `name==version`."""
+        """Install from Maven Central by coordinates, or from PyPI by `name==version`."""
 
     def unpack(self, name: str, sha256: str, pieces: Iterable[bytes]) -> Mapping[str, object]:
-        """A file of this name."""
+        """Install a file with this name."""
 
 
 class PluginInstallations:
-    """One object a worker. `installer`: None where nobody may install anything here."""
+    """One object per worker. installer: None if plugins must not be installed here."""
 
     def __init__(self, worker: str, incarnation: str, plugins: PluginHost, installer: Installer | None) -> None:
         self._worker = worker
@@ -53,7 +53,7 @@ class PluginInstallations:
         self._told: object = None
 
     def run(self, stop: threading.Event) -> None:
-        """Until `stop`. A database or a plugin process that is away for a moment is asked again."""
+        """Run until `stop`. If the database or a plugin process does not respond, it is tried again."""
         django_apps.load()
         while not stop.wait(_LOOK_SECONDS):
             try:
@@ -62,12 +62,12 @@ class PluginInstallations:
                 self.tell_versions()
                 self._plugins.close_unused()
             except (DatabaseError, PluginError) as error:
-                log.info("What is to be installed here is looked up again soon: %s", error)
+                log.info("The plugins to install here will be looked up again soon: %s", error)
             finally:
                 close_old_connections()
 
     def tell_versions(self) -> None:
-        """Where plugins came or went since the last time."""
+        """Report the installed versions if plugins have changed since the last call."""
         from ringfence.history.models import WorkerPlugins
 
         state = self._plugins.installed.read()
@@ -84,9 +84,9 @@ class PluginInstallations:
         self._told = state
 
     def install_next(self) -> bool:
-        """The oldest plugin that this worker has not dealt with; false where there is none.
+        """Install the oldest plugin that this worker has not processed. Returns whether there was one.
 
-        One that it had begun when it was killed is begun again.
+        A plugin that was being installed when the worker was killed is installed again.
         """
         from ringfence.history.models import PluginInstallation, WorkerInstallation
 
@@ -102,20 +102,20 @@ class PluginInstallations:
         try:
             share.report = json.dumps(self._install(self._installer, next_one))
             share.state = "done"
-            log.info("Plugin %s, which %s asked for, is installed: %s", next_one.plugin, next_one.user, share.report)
+            log.info("Plugin %s, requested by %s, is installed: %s", next_one.plugin, next_one.user, share.report)
         except InstallFailed as error:
             share.state, share.error = "failed", str(error)
-            log.warning("Plugin %s, which %s asked for, is not installed: %s", next_one.plugin, next_one.user, error)
+            log.warning("Plugin %s, requested by %s, is not installed: %s", next_one.plugin, next_one.user, error)
         share.ended_ms = _now_ms()
         self._audit(next_one, share)
-        # Not `save`, which would create it again where somebody has taken the installation back in the meantime.
+        # Not `save`, which would create it again if the installation was withdrawn in the meantime.
         WorkerInstallation.objects.filter(pk=share.pk).update(
             state=share.state, error=share.error, report=share.report, ended_ms=share.ended_ms
         )
         return True
 
     def _audit(self, wanted: "PluginInstallation", share: "WorkerInstallation") -> None:
-        """What came of it here, with the SHA-256 of each file: unlike the rows, an entry is not deleted."""
+        """Record the result here, with the SHA-256 of each file: unlike the rows, an audit entry is not deleted."""
         from ringfence.audit.models import Outcome
         from ringfence.audit.trail import record
 

@@ -1,4 +1,4 @@
-"""Whether plugins came, went or were replaced on this worker: read from the disk, without loading any."""
+"""Detects that plugins were added, removed or replaced on this worker, from the disk and without loading any."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,10 +11,10 @@ from ringfence.engine.plugins.environments import Environments
 
 
 class InstalledPlugins:
-    """As the processes with this environment find them, of Python and of Java."""
+    """The Python and Java plugins that processes with this environment find."""
 
     def __init__(self, environment: Mapping[str, str] | None, folders: Sequence[str] = ()) -> None:
-        """folders: entries of `plugin.path`, where Python plugins have environments of their own."""
+        """folders: entries of `plugin.path`, where Python plugins have their own environments."""
         self._environment = environment
         told = json.loads((environment or {}).get(java_runtime.ENVIRONMENT, "{}"))
         java = java_runtime.of_settings(told)
@@ -23,17 +23,20 @@ class InstalledPlugins:
         self._first = self.read()
 
     def read(self) -> tuple[State, Signature, tuple[PluginEnvironment, ...]]:
-        """Equal as long as no plugin came, went or was replaced."""
+        """Return a state that is equal until a plugin is added, removed or replaced."""
         return installed_state(self._environment), find_signature(self._folders), self.environments.read()
 
     def have_changed(self) -> bool:
-        """Since this object was made."""
+        """Return whether the plugins have changed since this object was created."""
         return self.read() != self._first
 
 
 def describe_upgrade(plugin: str, installed: str, running: str, *, in_own_process: bool) -> str:
-    """With the remedy. in_own_process: its version is loaded by no process of the worker or of another version, as with
-    Java tasks and plugin environments; what is loaded in the worker's own environment stays as long as its process."""
+    """Return the message with the remedy.
+
+    in_own_process: whether no process of the worker or of another version loads it, as with Java tasks and plugin
+    environments. What is loaded in the worker's own environment stays until its process ends.
+    """
     remedy = (
         f"Restart the connector with its tasks to run {installed}"
         if in_own_process

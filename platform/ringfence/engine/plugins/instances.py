@@ -1,4 +1,4 @@
-"""The connector instances that live inside the instance process."""
+"""The connector instances in the instance process."""
 
 import logging
 import traceback
@@ -19,13 +19,13 @@ from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 logger = logging.getLogger(__name__)
 
 TASK_CLASS = "task.class"
-"""The key of a task's configuration that names its Python class."""
+"""The key in a task's configuration that names its Python class."""
 
 Offsets = Sequence[tuple[SourcePartition, SourceOffset | None]]
 
 
 class SnapshotReader:
-    """The committed offsets as the host handed them over last."""
+    """The committed offsets that the host sent last."""
 
     def __init__(self, offsets: Offsets) -> None:
         self._offsets = [(dict(partition), offset) for partition, offset in offsets]
@@ -39,7 +39,7 @@ class SnapshotReader:
 
 
 class InstanceContext:
-    """What a connector instance sees of the framework."""
+    """The context of a connector instance."""
 
     def __init__(
         self,
@@ -51,8 +51,8 @@ class InstanceContext:
         *,
         trial: bool = False,
     ) -> None:
-        """`fail` is called with the trace of an error that the connector raises. grant: the topics that the connector
-        may write to, None for all but internal ones.
+        """fail: called with the trace of an error that the connector raises. grant: the topics that the connector may
+        write to, None for all but internal ones.
         """
         self.offset_reader = offset_reader
         self.trial = trial
@@ -63,7 +63,7 @@ class InstanceContext:
 
     def why_closed(self, topic: str) -> str:
         if current().internal(topic):
-            return f"{topic} is an internal topic, which takes no records of connectors. Name another topic"
+            return f"{topic} is an internal topic, to which connectors must not write. Name another topic"
         return "" if self._grant is None else self._grant.refusal(topic)
 
     def warn(self, text: str) -> None:
@@ -89,10 +89,10 @@ class _Running:
 
 
 class Instances:
-    """Starts, asks and stops instances by connector name. Calls for one name come one after another, on one thread.
+    """Starts, calls and stops instances by connector name. Calls for one name run one after another, on one thread.
 
-    Tokens grow with each start and stop that the host was asked for: a start that comes after a newer start or stop
-    of the name (the host was restarting a lost instance in the meantime) does nothing.
+    Tokens increase with each start and stop that the host requests: a start that arrives after a newer start or stop of
+    the name (because the host was restarting a lost instance) does nothing.
     """
 
     def __init__(self, registry: PluginRegistry, emit: Callable[[dict[str, object]], None]) -> None:
@@ -104,9 +104,9 @@ class Instances:
     def start(
         self, name: str, resolved: Resolved, offsets: Offsets, token: int, grant: Mapping[str, object] | None
     ) -> str:
-        """Start again; an instance that runs under the name is stopped first. The version of the code that runs.
+        """Start the instance; a running one with this name is stopped first. Returns the version of its code.
 
-        grant: the value of the connector's record of granted topics, None where it has none.
+        grant: the value of the connector's record of granted topics, None if it has none.
         """
         plugin = find_for(self._registry, resolved.config)
         if self._newest.get(name, 0) > token:
@@ -142,9 +142,10 @@ class Instances:
         return plugin.version
 
     def task_configs(self, name: str, max_tasks: int, offsets: Offsets | None) -> list[dict[str, str]]:
-        """The tasks' configurations, each with its `task.class`, to be stored: no value of a config provider in them.
+        """Return the tasks' configurations for storage, each with its `task.class` and without values of config
+        providers.
 
-        `max_tasks` 0: as the resolved configuration says.
+        max_tasks: 0 means the value in the resolved configuration.
         """
         running = self._running.get(name)
         if running is None:
@@ -169,7 +170,7 @@ class Instances:
         return [{**running.resolved.restore_references(config), TASK_CLASS: task_class} for config in configs]
 
     def redactor(self, name: str) -> Callable[[str], str]:
-        """Hides the secrets of the instance's configuration."""
+        """Return a function that hides the secrets of the instance's configuration."""
         running = self._running.get(name)
         if running is None:
             return str
@@ -177,7 +178,7 @@ class Instances:
         return lambda text: secrets(running.resolved.hide(text))
 
     def stop(self, name: str, token: int) -> None:
-        """Stop the instance, unless it is newer than the token; it counts as stopped even where its `stop` raises."""
+        """Stop the instance, unless it is newer than the token. It counts as stopped even if its `stop` raises."""
         self._newest[name] = max(token, self._newest.get(name, 0))
         running = self._running.get(name)
         if running is not None and running.token <= token:
@@ -186,18 +187,18 @@ class Instances:
 
 
 def check_shape(name: str, configs: object) -> None:
-    """Raise `PluginError` for task configurations that are no list of strings by text."""
+    """Raise `PluginError` if the task configurations are not a list of dicts of strings."""
     if not isinstance(configs, list):
         raise PluginError(f"task_configs of connector {name} returned a {type(configs).__name__}, not a list.")
     for number, config in enumerate(configs):
         if not isinstance(config, dict):
             raise PluginError(
-                f"task_configs of connector {name}: entry {number} is a {type(config).__name__}, no dict."
+                f"task_configs of connector {name}: entry {number} is a {type(config).__name__}, not a dict."
             )
         wrong = [str(key) for key, value in config.items() if not (isinstance(key, str) and isinstance(value, str))]
         if wrong:
             raise PluginError(
-                f"task_configs of connector {name}: entry {number} maps {wrong} to something but a string."
+                f"task_configs of connector {name}: the value of {wrong} in entry {number} is not a string."
             )
 
 

@@ -1,4 +1,4 @@
-"""A record's way through Java's transforms and converters, told as `trial.TransformationChain.walk` tells it."""
+"""A record's way through Java's transforms and converters, in the form of `trial.TransformationChain.walk`."""
 
 import base64
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ def walk_in_java(
     record: SourceRecord,
     scrubber: Scrubber,
 ) -> dict[str, object]:
-    """The same keys as for a connector in Python. parts: of `config`, with references unresolved.
+    """Return the same keys as for a Python connector. parts: of `config`, with unresolved references.
 
     Raises `BadRequest`.
     """
@@ -43,7 +43,7 @@ def walk_in_java(
 def _steps(
     config: Mapping[str, str], found: Sequence[Mapping[str, Any]], scrubber: Scrubber
 ) -> Iterator[dict[str, object]]:
-    """Those that the record has reached, which are the first ones."""
+    """Yield the steps that the record has reached."""
     for name, step in zip(aliases(config, "transforms"), found, strict=False):
         made = step.get("record")
         yield {

@@ -1,8 +1,8 @@
-"""Keeps connector instances alive in the instance process, and starts them again when that process had to go.
+"""Keeps connector instances alive in the instance process, and starts them again if that process ends.
 
-Who is to blame when the process ends: a call that timed out; a call that was the only one under way; else nobody, and a
-call that was caught is tried once more. Who is to blame is not started again; the host's caller hears of it, by the
-call's own error or by `on_failed`.
+The cause of such an end is a call that timed out, or the only call that was running. Otherwise it is unknown, and each
+affected call is tried once more. An instance that was the cause is not started again; the host's caller is notified by
+the call's own error or by `on_failed`.
 """
 
 import itertools
@@ -24,7 +24,7 @@ Offsets = Sequence[tuple[Mapping[str, object], Mapping[str, object] | None]]
 
 RESTART_TIMEOUT_SECONDS = 30.0
 _BACKOFF = Backoff(0.5, 30)
-"""Seconds before a process is started again, by how many ended within the last minute."""
+"""Seconds before a process is started again, by the number of ends within the last minute."""
 
 
 @dataclass
@@ -34,7 +34,7 @@ class _Instance:
     grant: Mapping[str, object] | None
     token: int
     child: ChildProcess | None
-    """The process that it runs in; None while it waits to be started again."""
+    """Its process; None while it waits to be started again."""
 
 
 class LiveConnectors:
@@ -45,7 +45,7 @@ class LiveConnectors:
         start_process: Callable[[Callable[[ChildProcess], None]], ChildProcess],
         on_failed: Callable[[str, PluginError], None],
     ) -> None:
-        """`start_process(on_end)` starts an instance process; `on_failed(name, error)`: an instance could not go on."""
+        """start_process(on_end): starts an instance process. on_failed(name, error): an instance could not continue."""
         self._start_process = start_process
         self._on_failed = on_failed
         self._instances: dict[str, _Instance] = {}
@@ -65,7 +65,7 @@ class LiveConnectors:
         timeout: float,
         grant: Mapping[str, object] | None = None,
     ) -> str:
-        """Start the connector's instance; one that runs under the name is stopped first. The version that runs."""
+        """Start the connector's instance; a running one with this name is stopped first. Returns its version."""
         deadline = time.monotonic() + timeout
         with self._changed:
             self._instances.pop(name, None)
@@ -78,7 +78,7 @@ class LiveConnectors:
         return version
 
     def task_configs(self, name: str, max_tasks: int, offsets: Offsets | None, timeout: float) -> list[dict[str, str]]:
-        """The instance's task configurations; fresh offsets, where given, are what it sees from now on."""
+        """Return the instance's task configurations. offsets: if given, they replace those that the instance sees."""
         deadline = time.monotonic() + timeout
         call = MakeTaskConfigs(name, max_tasks, None if offsets is None else pairs_of(offsets))
         for last_try in (False, True):
@@ -95,7 +95,7 @@ class LiveConnectors:
         raise AssertionError("unreachable")
 
     def stop(self, name: str, timeout: float) -> None:
-        """Stop the instance, if there is one. It is gone afterwards, also where its `stop` raises or hangs."""
+        """Stop the instance, if there is one. It is gone afterwards, even if its `stop` raises or hangs."""
         with self._changed:
             instance = self._instances.pop(name, None)
             token = next(self._tokens)
@@ -106,12 +106,12 @@ class LiveConnectors:
                 logger.warning("Connector %s was stopped with its process: %s", name, error)
 
     def names(self) -> list[str]:
-        """The connectors with an instance, running or about to be started again."""
+        """Return the connectors with an instance, running or about to be started again."""
         with self._changed:
             return list(self._instances)
 
     def close(self) -> None:
-        """End the process with all instances in it. Their `stop` is not called: it may hang."""
+        """End the process with all its instances. Their `stop` is not called, since it may hang."""
         with self._changed:
             self._closed = True
             child, self._child = self._child, None
@@ -135,7 +135,7 @@ class LiveConnectors:
     def _call(
         self, child: ChildProcess, call: PluginCall[Answer], name: str, deadline: float, *, exclusive: bool
     ) -> Answer:
-        """A second try comes alone, so that a culprit among several calls is found."""
+        """Make the call, the second time exclusively, so that the culprit among several calls is found."""
         if not exclusive:
             return child.call(call, max(0.001, deadline - time.monotonic()), lane=name)
         if not self._second_try.acquire(timeout=max(0.0, deadline - time.monotonic())):
@@ -146,7 +146,7 @@ class LiveConnectors:
             self._second_try.release()
 
     def _process(self) -> ChildProcess:
-        """The instance process, started where there is none."""
+        """Return the instance process; start one if there is none."""
         with self._changed:
             if self._closed:
                 raise RuntimeError("the plugin host is closed")
@@ -156,7 +156,7 @@ class LiveConnectors:
             return self._child
 
     def _process_of(self, name: str, deadline: float, offsets: Offsets | None) -> ChildProcess:
-        """The process that the instance runs in; waits while it is being started again."""
+        """Return the instance's process; wait while the instance is being started again."""
         with self._changed:
             while True:
                 self._notice_end()
@@ -179,7 +179,9 @@ class LiveConnectors:
             self._notice_end()
 
     def _notice_end(self) -> None:
-        """Under the lock: where the process has ended, forget it and let the supervisor start its instances again."""
+        """If the process has ended, forget it, and let the supervisor start its instances again. Call it with the lock
+        held.
+        """
         if self._child is None or self._child.alive or self._closed:
             return
         self._child = None
@@ -192,14 +194,14 @@ class LiveConnectors:
         self._changed.notify_all()
 
     def _supervise(self) -> None:
-        """Starts waiting instances again, one by one."""
+        """Start waiting instances again, one by one."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._closed or self._waiting() is not None)
                 if self._closed:
                     return
                 if self._child is None:
-                    pause = _BACKOFF.pause(len(self._ends) - 1)  # none after the first end
+                    pause = _BACKOFF.pause(len(self._ends) - 1)  # no pause after the first end
                     self._changed.wait_for(lambda: self._closed, pause)
                 waiting = self._waiting()
             if waiting is not None and not self._closed:
@@ -214,7 +216,7 @@ class LiveConnectors:
             child.call(_start(name, instance), RESTART_TIMEOUT_SECONDS, lane=name)
         except PluginError as error:
             if isinstance(error, PluginCrash) and not error.alone:
-                return  # someone else's doing: this one's turn comes again
+                return  # another instance was the cause: this one is tried again
             with self._changed:
                 mine = self._instances.get(name) is instance
                 if mine:
@@ -247,5 +249,5 @@ def _start(name: str, instance: _Instance) -> StartInstance:
 
 
 def pairs_of(offsets: Offsets) -> Pairs:
-    """As they go through the pipe."""
+    """Return the offsets in the form for the pipe."""
     return [[dict(partition), None if offset is None else dict(offset)] for partition, offset in offsets]

@@ -1,4 +1,4 @@
-"""How a plugin process answers: a method for each of `requests.plugin_calls`, with its fields as arguments."""
+"""The operations of a plugin process: a method for each of `requests.plugin_calls`, with its fields as arguments."""
 
 import json
 import os
@@ -26,7 +26,7 @@ from ringfence.engine.plugins.trial import TransformationChain, sample
 
 
 class Operations:
-    """One object a process. Arguments and results are JSON values."""
+    """One object per process. Arguments and results are JSON values."""
 
     def __init__(self, registry: PluginRegistry, emit: Callable[[dict[str, object]], None]) -> None:
         self._registry = registry
@@ -34,7 +34,7 @@ class Operations:
         self._instances = Instances(registry, emit)
 
     def plugins(self) -> dict[str, object]:
-        """All connectors that can be run, and why others cannot."""
+        """Return all connectors that can run, and why others cannot."""
         self._registry.follow_plugin_path()
         return {
             "plugins": [
@@ -56,9 +56,10 @@ class Operations:
         }
 
     def config_keys(self, plugin: str, common: bool = False, version: str | None = None) -> list[dict[str, object]]:
-        """The key infos of the connector's own settings; with `common`, of those that all source connectors have, too.
+        """Return the key infos of the connector's own settings; with `common`, also of those that all source connectors
+        have.
 
-        version: the one that is meant, or a range; None for the newest. Raises `BadRequest` where it is not installed.
+        version: a version or a range; None for the newest. Raises `BadRequest` if it is not installed.
         """
         named = {CONNECTOR_CLASS: plugin, **({} if version is None else {PLUGIN_VERSION: version})}
         found = plugin_choice.find_version(self._registry, named)
@@ -70,25 +71,25 @@ class Operations:
         return [*framework.infos(), *mine]
 
     def common_keys(self) -> list[dict[str, object]]:
-        """The key infos of the settings that all source connectors have."""
+        """Return the key infos of the settings that all source connectors have."""
         return source_config_def({}).infos()
 
     def validate(self, plugin: str, config: Mapping[str, str | None], exactly_once: bool) -> dict[str, object]:
-        """`validation.validate` of the resolved configuration; the answer shows it as it was given."""
+        """Validate the resolved configuration; the answer contains the configuration as it was given."""
         nulls = {name: value for name, value in config.items() if value is None}
         resolved, errors = self._attempt(config)
         closed = {name: resolved.hide(text) for name, text in self._find_closed(plugin, resolved.config).items()}
-        # Without these: a plugin that looks at its source would have its client read them.
+        # These are excluded: a plugin that connects to its source would have its client read them.
         seen = {name: value for name, value in {**resolved.config, **nulls}.items() if name not in closed}
         found = validation.validate(self._registry, plugin, seen, exactly_once=exactly_once)
         return validation.as_given(found, resolved, {**errors, **closed})
 
     def exactly_once_support(self, config: Mapping[str, str]) -> tuple[str, bool]:
-        """What the connector says of itself with this configuration, see `validation.support_of`."""
+        """Return what the connector declares for this configuration; see `validation.support_of`."""
         return validation.support_of(plugin_choice.find_for(self._registry, config), self._resolve(config).config)
 
     def is_java(self, plugin: str) -> bool:
-        """Whether a name means a Java plugin."""
+        """Return whether a name means a Java plugin."""
         return plugin_choice.is_java(plugin_choice.find(self._registry, plugin))
 
     def find_slot(self, config: Mapping[str, str]) -> str | None:
@@ -101,7 +102,7 @@ class Operations:
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
     ) -> bool:
-        """True where the connector has checked the offsets; raises `OffsetsRefused` where it will not have them."""
+        """Return whether the connector has checked the offsets. Raises `OffsetsRefused` if it refuses them."""
         connector = plugin_choice.find_for(self._registry, config).cls()
         try:
             resolved = self._resolve(config).config
@@ -117,17 +118,15 @@ class Operations:
         secret: Sequence[str],
         bounds: Mapping[str, float],
     ) -> dict[str, object]:
-        """See `preview.preview`. `worker`: its converter settings; `secret`: settings that are hidden, too.
+        """See `preview.preview`. worker: its converter settings. secret: further settings to hide.
 
-        Raises `BadRequest` where the configuration is not valid by its definition.
+        Raises `BadRequest` if the configuration is not valid by its definition.
         """
         plugin = plugin_choice.find_for(self._registry, config)
         _sound(self.validate(config[CONNECTOR_CLASS].strip(), config, exactly_once=True))
         resolved = self._resolve(config)
         scrubber = self._scrubber(config, resolved, secret)
-        if plugin_choice.is_java(
-            plugin
-        ):  # its own chain is in the Java process: references stay as they are written there
+        if plugin_choice.is_java(plugin):  # its own chain is in the Java process: references there stay unresolved
             resolved = replace(resolved, config={**resolved.config, **_settings_of_parts(config)})
             config, worker = _READY_BYTES, {}
         chain = TransformationChain(config, worker, scrubber)
@@ -140,7 +139,7 @@ class Operations:
     def try_transforms(
         self, config: Mapping[str, str], record: Mapping[str, object], worker: Mapping[str, str], secret: Sequence[str]
     ) -> dict[str, object]:
-        """See `trial.Chain.walk`: what becomes of a record. Raises `BadRequest`."""
+        """See `trial.Chain.walk`. Raises `BadRequest`."""
         scrubber = self._scrubber(config, self._attempt(config)[0], secret)
         connector = plugin_choice.find_for(self._registry, config).cls()
         if isinstance(connector, JavaSourceConnector):
@@ -159,7 +158,7 @@ class Operations:
         secret: Sequence[str],
         refused: Sequence[str],
     ) -> list[dict[str, object]]:
-        """See `replay.again`: what the chain as it is now makes of dead letters. Raises `BadRequest`."""
+        """See `replay.again`. Uses the current chain. Raises `BadRequest`."""
         self._refuse_java(config, "Let the connector read the records again: reset its source offsets.")
         from ringfence.engine.plugins import replay  # it loads Kafka's client, which no other call needs
 
@@ -168,14 +167,14 @@ class Operations:
         return replay.convert_letters(replay.Settings(resolved.config, worker), letters, frozenset(refused), hide)
 
     def record_positions(self, config: Mapping[str, str]) -> dict[str, object] | None:
-        """Where the connector's records name their place in the source; None where they do not."""
+        """Return where the connector's records contain their position in the source; None if they do not."""
         found = plugin_choice.find_for(self._registry, config).cls().record_positions(self._resolve(config).config)
         return None if found is None else asdict(found)
 
     def count_records(
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset]]
     ) -> list[int | None]:
-        """How many records the source holds up to each of these committed offsets, as far as the connector can say."""
+        """Return how many records the source has up to each committed offset, if the connector can count them."""
         connector = plugin_choice.find_for(self._registry, config).cls()
         resolved = self._resolve(config).config
         return [connector.count_records(resolved, partition, offset) for partition, offset in offsets]
@@ -183,11 +182,13 @@ class Operations:
     def _refuse_java(self, config: Mapping[str, str], remedy: str) -> None:
         if plugin_choice.is_java(plugin_choice.find_for(self._registry, config)):
             raise BadRequest(
-                f"The transforms and converters of a Java connector run in its Java process only. {remedy}"
+                f"The transforms and converters of a Java connector run only in its Java process. {remedy}"
             )
 
     def _scrubber(self, config: Mapping[str, str], resolved: Resolved, secret: Sequence[str]) -> Scrubber:
-        """Knows the values of config providers, of passwords by their definition, and of the `secret` settings."""
+        """Return a scrubber for the values of config providers, of passwords by definition, and of the `secret`
+        settings.
+        """
         known = validation.redactor(plugin_choice.find_for(self._registry, config), resolved.config).secrets
         named = [resolved.config[name] for name in secret if name in resolved.config]
         return Scrubber([*known, *named, *resolved.found.values()])
@@ -200,7 +201,7 @@ class Operations:
         token: int,
         grant: Mapping[str, object] | None = None,
     ) -> str:
-        """The version of the code that was started."""
+        """Return the version of the code that was started."""
         return self._instances.start(connector, self._resolve(config), offsets, token, grant)
 
     def task_configs(self, connector: str, max_tasks: int, offsets: Offsets | None) -> list[dict[str, str]]:
@@ -210,7 +211,7 @@ class Operations:
         self._instances.stop(connector, token)
 
     def _find_closed(self, plugin: str, config: Mapping[str, str]) -> dict[str, str]:
-        """By setting, why the file that it names may not be read."""
+        """Return, by setting, why the file that it names must not be read."""
         java = plugin_choice.is_java(plugin_choice.find(self._registry, plugin))
         return {**(find_refused_files(config) if java else {}), **files.find_refused(config)}
 
@@ -227,7 +228,7 @@ class Operations:
         return resolved
 
     def redactor(self, args: Mapping[str, object]) -> Callable[[str], str]:
-        """Hides the secrets of the config that a call came with, as far as its connector can be found."""
+        """Return a function that hides the secrets of a call's config, as far as its connector is found."""
         config = args.get("config")
         name = config.get(CONNECTOR_CLASS) if isinstance(config, dict) else args.get("connector")
         if isinstance(config, dict) and name:
@@ -237,14 +238,14 @@ class Operations:
                 return lambda text: secrets(resolved.hide(text))
             except PluginError:
                 return str  # no such connector: no plugin has seen the config
-            except Exception:  # noqa: BLE001 - the plugin cannot even say what its settings are
+            except Exception:  # noqa: BLE001 - the plugin's definition of its settings fails
                 everything = Redactor(config, None)
                 return lambda text: everything(resolved.hide(text))
         return self._instances.redactor(str(name)) if name else str
 
 
 def _summary(cls: type) -> dict[str, object] | None:
-    """Of the compatibility suite's report, where it counts for the installed code and nothing failed."""
+    """Return the summary of the compatibility report if it is valid for the installed code and nothing failed."""
     report = read_report(cls)
     return report.summary() if report is not None and report.passed else None
 
@@ -253,7 +254,7 @@ _READY_BYTES: Final = dict.fromkeys(("key.converter", "value.converter"), "ByteA
 
 
 def _settings_of_parts(config: Mapping[str, str]) -> dict[str, str]:
-    """Those of transforms, predicates and converters."""
+    """Return the settings of transforms, predicates and converters."""
     return {name: value for name, value in config.items() if of_a_part(name)}
 
 

@@ -1,4 +1,4 @@
-"""Which connector a configuration means, and in which of the installed versions."""
+"""Finds the connector that a configuration names, in the right installed version."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from ringfence.engine.plugins.errors import BadRequest, UnknownPlugin
 
 
 def is_java(plugin: PluginInfo) -> bool:
-    """Whether it is Java's, with Java's transforms and converters."""
+    """Return whether it is a Java plugin, with Java's transforms and converters."""
     return issubclass(plugin.cls, JavaSourceConnector)
 
 
@@ -21,13 +21,13 @@ def find(registry: PluginRegistry, name: str) -> PluginInfo:
 
 
 def find_for(registry: PluginRegistry, config: Mapping[str, str | None]) -> PluginInfo:
-    """The connector that a configuration names, of Java plugins in the version that it asks for."""
+    """Return the connector that a configuration names; a Java plugin in the requested version."""
     newest = find_newest(registry, config)
     return find_version(registry, config) if is_java(newest) else newest
 
 
 def find_version(registry: PluginRegistry, config: Mapping[str, str | None]) -> PluginInfo:
-    """The same, of any plugin. Raises `BadRequest` where the version is not installed."""
+    """Return the connector in the requested version. Raises `BadRequest` if it is not installed."""
     newest, wanted = find_newest(registry, config), config.get(PLUGIN_VERSION)
     try:
         found = registry.choose(newest, wanted)
@@ -40,7 +40,7 @@ def find_version(registry: PluginRegistry, config: Mapping[str, str | None]) -> 
 
 
 def find_problem(registry: PluginRegistry, config: Mapping[str, str | None]) -> str | None:
-    """Why the version that it asks for cannot be had; None where it can."""
+    """Return why the requested version is not available; None if it is."""
     try:
         find_version(registry, config)
     except BadRequest as error:
@@ -49,7 +49,7 @@ def find_problem(registry: PluginRegistry, config: Mapping[str, str | None]) -> 
 
 
 def find_nearest(registry: PluginRegistry, config: Mapping[str, str | None]) -> PluginInfo:
-    """The same; the newest version where the one that it asks for is not installed."""
+    """Return the connector in the requested version, or the newest if that is not installed."""
     try:
         return find_for(registry, config)
     except BadRequest:
@@ -57,10 +57,10 @@ def find_nearest(registry: PluginRegistry, config: Mapping[str, str | None]) -> 
 
 
 def find_newest(registry: PluginRegistry, config: Mapping[str, str | None]) -> PluginInfo:
-    """The same, whatever version it asks for."""
+    """Return the connector in its newest version, whatever version is requested."""
     name = _class_of(config)
     if not name:
-        settings = ", ".join(sorted(config))  # names only: nobody knows yet which values are secret
+        settings = ", ".join(sorted(config))  # only names: it is not known yet which values are secret
         raise BadRequest(f"Connector config {{{settings}}} contains no connector type")
     return find(registry, name)
 

@@ -86,10 +86,10 @@ def versions_in(entry: Entry) -> list[str]:
 
 
 def choose_version(requirement: str, entry: Entry) -> str | None:
-    """The newest installed version that `connector.plugin.version` asks for; None where there is none."""
+    """Return the newest installed version that `connector.plugin.version` accepts; None if there is none."""
     try:
         return versions.choose(requirement, versions_in(entry), str)
-    except ValueError:  # validation says so
+    except ValueError:  # validation reports it
         return None
 
 

@@ -11,10 +11,10 @@ from ringfence.requests.request import Answer
 
 
 class CallPool:
-    """At most `limit` processes; one stays warm between calls, the others end when they are idle. Thread-safe.
+    """At most `limit` processes. One stays warm between calls; the others end when they are idle. Thread-safe.
 
-    A warm process that was started before a package was installed or upgraded is replaced.
-    warm: false ends each process after its one call, and all that a plugin may have left in it.
+    A warm process is replaced if a package was installed or upgraded after its start. warm: False ends each process
+    after one call, with anything that a plugin may have left in it.
     """
 
     def __init__(self, start: Callable[[], ChildProcess], limit: int = 4, *, warm: bool = True) -> None:
@@ -28,7 +28,7 @@ class CallPool:
         self._changed = threading.Condition()
 
     def call(self, call: PluginCall[Answer], timeout: float) -> Answer:
-        """See `ChildProcess.call`. The time that it takes to get a process counts."""
+        """See `ChildProcess.call`. The timeout includes the time to get a process."""
         deadline = time.monotonic() + timeout
         child = self._acquire(call.name, timeout, deadline)
         try:
@@ -37,7 +37,7 @@ class CallPool:
             self._release(child)
 
     def close(self) -> None:
-        """End all processes, those of calls under way, too."""
+        """End all processes, including those with running calls."""
         with self._changed:
             self._closed = True
             children = [*self._idle, *self._busy]
@@ -62,8 +62,8 @@ class CallPool:
                     break
                 if not self._changed.wait(max(0.0, deadline - time.monotonic())) and time.monotonic() >= deadline:
                     raise PluginTimeout(
-                        f"All {self._limit} plugin processes were busy for {timeout:.3g} s, so {name} was not asked. "
-                        "Another connector's validation hangs; try again."
+                        f"All {self._limit} plugin processes were busy for {timeout:.3g} s, so {name} was not called. "
+                        "Another connector's validation may hang; try again."
                     )
         try:
             child = self._start()

@@ -1,7 +1,7 @@
-"""The first records of a configuration that does not run: polled in the plugin process, written and committed nowhere.
+"""Previews a configuration that does not run: polls the first records in the plugin process, and writes nothing.
 
-Bounded by number, bytes and time; a plugin that heeds none of them is killed by its host's deadline. Neither `commit`
-nor `commit_record` is called: for the source, nothing has been taken.
+It is limited by number, bytes and time; a plugin that ignores the limits is killed at its host's deadline. Neither
+`commit` nor `commit_record` is called, so the source sees no record as taken.
 """
 
 import itertools
@@ -42,12 +42,12 @@ logger = logging.getLogger(__name__)
 
 _AGAIN_SECONDS = 0.1
 _EMPTY_POLLS = 2
-"""Once something was read, so many polls in a row without a record say that there is no more just now."""
+"""After the first record, this many polls in a row without records mean that there are no more at the moment."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Where a preview ends. `seconds` counts from the first poll."""
+    """The limits of a preview. seconds: from the first poll."""
 
     records: int
     bytes: int
@@ -55,7 +55,7 @@ class Bounds:
 
 
 class PreviewContext:
-    """What the task sees of the framework: nothing of it reaches Kafka."""
+    """The context of a task in a preview. Nothing reaches Kafka."""
 
     def __init__(
         self, config: Mapping[str, str], reader: OffsetReader, raw: bool, transactions: TransactionContext | None
@@ -85,10 +85,10 @@ class PreviewContext:
         session_timeout_ms: int,
         first: Mapping[tuple[str, int], int] | None = None,
     ) -> GroupInput:
-        """A member would take partitions away from running tasks."""
+        """Refuse: a member would take partitions away from running tasks."""
         raise ConnectorError(
-            f"This task reads as a member of the consumer group {group}: a preview joins no group. Look at the records "
-            "of its topics instead."
+            f"This task reads as a member of the consumer group {group}, and a preview joins no group. Look at the "
+            "records of its topics instead."
         )
 
     def join_share_group(
@@ -99,17 +99,17 @@ class PreviewContext:
         *,
         cluster: Mapping[str, str] | None = None,
     ) -> ShareInput:
-        """A member would be given records that running tasks wait for."""
+        """Refuse: a member would get records that running tasks wait for."""
         raise ConnectorError(
-            "This task reads as a member of a share group: a preview joins no group. Look at the records of its topics "
-            "instead."
+            "This task reads as a member of a share group, and a preview joins no group. Look at the records of its "
+            "topics instead."
         )
 
     def announce_endpoint(self, endpoint: Endpoint) -> None:
-        raise ConnectorError("This task waits for incoming requests, and a preview receives none.")
+        raise ConnectorError("This task waits for incoming requests, but a preview receives none.")
 
     def request_task_reconfiguration(self) -> None:
-        """Nobody makes the tasks of a preview again."""
+        """Do nothing: the tasks of a preview are not reconfigured."""
 
     def wait(self, seconds: float) -> bool:
         self._never.wait(max(0.0, min(seconds, self.ends_at - time.monotonic())))
@@ -124,10 +124,10 @@ def preview(
     bounds: Bounds,
     scrubber: Scrubber,
 ) -> dict[str, object]:
-    """`{"tasks", "records", "polls", "ended", "note", "took_ms"}`; ended: records, bytes, nothing or time.
+    """Return `{"tasks", "records", "polls", "ended", "note", "took_ms"}`; ended: records, bytes, nothing or time.
 
-    Of the first task only: `tasks` says how many there would be. Each record is `Chain.walk`'s with `source_partition`
-    and `source_offset` (None inside of a batch that has one offset for all). What the plugin raises comes out.
+    Only the first task is polled; `tasks` is the number that would run. Each record is the result of `Chain.walk`, with
+    `source_partition` and `source_offset` (None inside a batch with one offset for all). Raises what the plugin raises.
     """
     began = time.monotonic()
     reader = SnapshotReader(offsets)
@@ -202,7 +202,7 @@ class _Reading:
         try:
             batch = self._task.poll()
         except RetriableError as error:
-            self._note = f"The source asks to be called again: {error}"
+            self._note = f"The source requests a retry: {error}"
             self._context.wait(_AGAIN_SECONDS)
             return None
         if isinstance(batch, RecordBatch) and not self._context.raw_batches:
@@ -211,7 +211,7 @@ class _Reading:
 
 
 def _single(batch: Sequence[SourceRecord] | RecordBatch | None) -> Iterable[SourceRecord]:
-    """The records of a batch; the offset of a `RecordBatch` belongs to its last one."""
+    """Yield the records of a batch. The offset of a `RecordBatch` belongs to its last record."""
     if not isinstance(batch, RecordBatch):
         yield from (record for record in batch or () if not isinstance(record, OffsetRecord))
         return
@@ -226,7 +226,7 @@ def _single(batch: Sequence[SourceRecord] | RecordBatch | None) -> Iterable[Sour
 
 
 def _of_mixed(batch: MixedBatch) -> Iterator[SourceRecord]:
-    """The newest offset of the batch belongs to its last record."""
+    """Yield the records of a batch. Its newest offset belongs to its last record."""
     last = len(batch) - 1
     for number, value in enumerate(batch.values):
         yield SourceRecord(
@@ -245,4 +245,4 @@ def _stop(part: SourceConnector | SourceTask) -> None:
     try:
         part.stop()
     except Exception:
-        logger.exception("The stop of %s failed after a preview", type(part).__name__)
+        logger.exception("Stopping %s after a preview failed", type(part).__name__)

@@ -1,4 +1,4 @@
-"""The host's end of one plugin process: starts it, sends it calls, kills it when one is late."""
+"""The host's side of one plugin process: starts it, sends calls, kills it if one is late."""
 
 import itertools
 import json
@@ -23,14 +23,15 @@ logger = logging.getLogger(__name__)
 
 CHILD = "ringfence.engine.plugins.child"
 _SECONDS_TO_START = 60.0
-"""On a busy machine a process needs long until it reads its first request. To kill it would make the next one no
-faster."""
+"""On a busy machine it may take long until a process reads its first request. Killing it would not make the next one
+faster.
+"""
 _SECONDS_TO_END = 1.0
 _MOST_STACKS = 10_000
 
 
 class _Pending:
-    """One call under way."""
+    """One running call."""
 
     def __init__(self) -> None:
         self.arrived = threading.Event()
@@ -43,10 +44,11 @@ class _Pending:
 
 
 class ChildProcess:
-    """One process, for any number of calls side by side. Thread-safe.
+    """One process, for any number of concurrent calls. Thread-safe.
 
-    on_event: called with each event message; on_end: called once, when the process has ended in whatever way. Both on
-    this object's reader thread: they must return at once. offsets_topics: of all connectors; each call tells it.
+    on_event: called with each event message. on_end: called once, when the process has ended for any reason. Both run
+    on this object's reader thread and must return at once. offsets_topics: returns those of all connectors; sent with
+    each call.
     """
 
     def __init__(
@@ -78,7 +80,7 @@ class ChildProcess:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", CHILD, *(str(fd) for fd in (requests_read, answers_write, crash))],
                 stdin=subprocess.DEVNULL,
-                stdout=2,  # what a plugin prints goes to the log
+                stdout=2,  # plugins' prints go to the log
                 pass_fds=(requests_read, answers_write, crash),
                 env={**without_ours(os.environ), **(environment or {})},
             )
@@ -98,19 +100,19 @@ class ChildProcess:
 
     @property
     def up_to_date(self) -> bool:
-        """Whether no package was installed, upgraded or removed since it was started."""
+        """Return whether no package was installed, upgraded or removed since the process started."""
         return self._installed == installed_state(self._environment)
 
     @property
     def alive(self) -> bool:
-        """Whether it may be called: it has neither ended nor been told to."""
+        """Return whether calls are possible: the process has not ended, and is not being ended."""
         return not self._ended and self._why is None
 
     def call(self, call: PluginCall[Answer], timeout: float, lane: str = "call") -> Answer:
-        """The call's answer. `timeout` in seconds: a late call costs the process its life (`PluginTimeout`), unless the
-        process is still starting: then it is there for the next call (`PluginStarting`).
+        """Return the call's answer. timeout: in seconds. A late call kills the process (`PluginTimeout`), unless the
+        process is still starting: then it remains for the next call (`PluginStarting`).
 
-        Raises `PluginCrash` where the process ended in the meantime, else what the plugin process answered with.
+        Raises `PluginCrash` if the process ended in the meantime, else the error that the plugin process returned.
         """
         deadline = time.monotonic() + timeout
         number, answer = next(self._ids), _Pending()
@@ -132,7 +134,7 @@ class ChildProcess:
                 self.kill(f"a call of {call.name} was not answered in time")
                 raise PluginTimeout(
                     f"The connector's {call.name} did not answer within {timeout:.3g} s; its process was stopped. "
-                    "Look whether the source can be reached, and try again."
+                    "Check that the source can be reached, and try again."
                 )
         if answer.error is not None:
             raise answer.error
@@ -142,7 +144,7 @@ class ChildProcess:
         return not self._ready.is_set() and time.monotonic() - self._started < _SECONDS_TO_START
 
     def kill(self, why: str) -> None:
-        """End the process at once; `why` goes into the error of the other calls under way."""
+        """End the process at once. why: the reason in the errors of the other running calls."""
         with self._lock:
             if self._ended:
                 return
@@ -151,7 +153,7 @@ class ChildProcess:
         self._process.kill()
 
     def close(self) -> None:
-        """End the process: the pipe's end tells it to, and a signal where that does not help."""
+        """End the process: close its pipe, and send a signal if that does not help."""
         if self._writing.acquire(timeout=0.2):
             try:
                 self._close_requests()
@@ -166,7 +168,7 @@ class ChildProcess:
             self._process.wait()
 
     def _send(self, data: bytes, deadline: float) -> bool:
-        """Write the line; false where the deadline passed first. A broken pipe is seen by the reader."""
+        """Write the line. Returns False if the deadline passed first. The reader notices a broken pipe."""
         if not self._writing.acquire(timeout=max(0.0, deadline - time.monotonic())):
             return False
         try:
@@ -190,7 +192,7 @@ class ChildProcess:
                 try:
                     message: dict[str, object] = json.loads(line)
                 except ValueError:
-                    break  # the process died within a line
+                    break  # the process ended within a line
                 if "event" in message:
                     self._notify(message)
                 else:
@@ -205,7 +207,7 @@ class ChildProcess:
             return
         try:
             self._on_event(message)
-        except Exception:  # a mistake of the host's must not cost all calls their answers
+        except Exception:  # an error in the host must not lose the answers of all calls
             logger.exception("The handler of plugin events failed")
 
     def _deliver(self, message: dict[str, object]) -> None:
@@ -214,7 +216,7 @@ class ChildProcess:
         with self._lock:
             answer = self._pending.pop(number, None)
         if answer is None:
-            return  # given up in the meantime
+            return  # the caller has given up
         error = message.get("error")
         if isinstance(error, dict):
             answer.fail(from_wire(error))
@@ -223,7 +225,7 @@ class ChildProcess:
             answer.arrived.set()
 
     def _end(self) -> None:
-        """The answer pipe has ended: so will the process."""
+        """Handle the end of the answer pipe: the process is ending, too."""
         try:
             code = self._process.wait(_SECONDS_TO_END)
         except subprocess.TimeoutExpired:
@@ -247,7 +249,7 @@ class ChildProcess:
             self._on_end(self)
 
     def _stacks(self) -> str | None:
-        """What the process wrote as it crashed."""
+        """Return what the process wrote when it crashed."""
         with self._crash as file:
             file.seek(0)
             return file.read().decode(errors="replace").strip()[:_MOST_STACKS] or None

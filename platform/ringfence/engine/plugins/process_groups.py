@@ -1,6 +1,6 @@
-"""The plugin processes of each environment: what a plugin's environment holds is loaded by no other process.
+"""The plugin processes of each environment: no process loads the plugins of two environments.
 
-The worker's own environment has them for as long as the worker runs; a plugin environment while it is used.
+Those of the worker's own environment live as long as the worker; those of a plugin environment while it is used.
 """
 
 import threading
@@ -25,7 +25,7 @@ _UNUSED_SECONDS: Final = 60.0
 
 
 class ProcessGroup:
-    """Those of one environment."""
+    """The processes of one environment."""
 
     def __init__(
         self,
@@ -35,14 +35,14 @@ class ProcessGroup:
         call_processes: int,
     ) -> None:
         self._calls = CallPool(start, call_processes)
-        # Apart, so that no validation waits for a preview; and no preview leaves anything of the plugin running.
+        # Separate, so that no validation waits for a preview, and a preview leaves nothing of the plugin running.
         self._previews = CallPool(start, _PREVIEW_PROCESSES, warm=False)
         self.live = LiveConnectors(start_for_instances, on_failed)
         self.users = 0
         self.used_at = time.monotonic()
 
     def ask(self, call: PluginCall[Answer], timeout: float, *, leave_nothing: bool = False) -> Answer:
-        """leave_nothing: the process that answers ends afterwards."""
+        """Make a call. leave_nothing: whether the process ends afterwards."""
         pool = self._previews if leave_nothing or call.leaves_nothing else self._calls
         return pool.call(call, timeout)
 
@@ -54,7 +54,7 @@ class ProcessGroup:
 
 
 class ProcessGroups:
-    """One object a worker. Thread-safe."""
+    """One object per worker. Thread-safe."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class ProcessGroups:
         on_failed: Callable[[str, PluginError], None],
         call_processes: int,
     ) -> None:
-        """Both start a process with the given variables on top of those that all plugin processes have."""
+        """Both functions start a process with the given variables, in addition to those of all plugin processes."""
         self._start = start
         self._start_for_instances = start_for_instances
         self._on_failed = on_failed
@@ -75,7 +75,7 @@ class ProcessGroups:
 
     @contextmanager
     def use(self, environment: PluginEnvironment | None) -> Iterator[ProcessGroup]:
-        """The group of an environment, None for the worker's own. It is not closed in the meantime."""
+        """Return the group of an environment, None for the worker's own. It is not closed while it is used."""
         if environment is None:
             yield self._own
             return
@@ -92,23 +92,23 @@ class ProcessGroups:
                 group.used_at = time.monotonic()
 
     def settle(self, connector: str, group: ProcessGroup) -> ProcessGroup | None:
-        """From now on the connector's instance lives there; the group where it has lived, if it was another one."""
+        """Move the connector's instance to this group. Returns its previous group if that was another one."""
         with self._lock:
             before = self._homes.get(connector)
             self._homes[connector] = group
         return before if before is not group else None
 
     def home_of(self, connector: str) -> ProcessGroup:
-        """The group where the connector's instance lives."""
+        """Return the group with the connector's instance."""
         with self._lock:
             return self._homes.get(connector, self._own)
 
     def running(self) -> list[str]:
-        """The connectors with an instance, in any group."""
+        """Return the connectors with an instance, in any group."""
         return [name for group in self._all() for name in group.live.names()]
 
     def close_unused(self) -> None:
-        """End the processes of plugin environments that nobody has used for a while."""
+        """End the processes of plugin environments that have not been used for a while."""
         with self._lock:
             end = time.monotonic() - _UNUSED_SECONDS
             unused = [

@@ -1,4 +1,4 @@
-"""Dead letters through a connector's chain as it is now: in the plugin process, nothing is written here."""
+"""Processes dead letters with a connector's current chain, in the plugin process. It writes nothing to Kafka."""
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -23,7 +23,7 @@ _LONGEST_RETRY_S: Final = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the chain is made of, references resolved."""
+    """The settings of the chain, with resolved references."""
 
     connector_config: Mapping[str, str]
     worker_settings: Mapping[str, str]
@@ -32,9 +32,9 @@ class Settings:
 def convert_letters(
     settings: Settings, letters: Sequence[Mapping[str, Any]], refused: Collection[str], hide: Callable[[str], str]
 ) -> list[dict[str, object]]:
-    """`{"call", "why"}` for each: what to produce, null where a transform dropped it; `why` is not "" where it failed.
+    """Return `{"call", "why"}` for each: the record to produce, null if a transform dropped it; why: the error, or "".
 
-    refused: topics that no record may go to. Raises `BadRequest` where the chain cannot be made.
+    refused: topics that no record may be written to. Raises `BadRequest` if the chain cannot be created.
     """
     try:
         steps = Conversion(settings)
@@ -48,7 +48,7 @@ def convert_letters(
     def check(topic: str) -> None:
         check_name(topic)
         if topic in refused:
-            raise ConnectorError(f"The record would go to {topic}, which is kept for other things: change its topic")
+            raise ConnectorError(f"The record would be written to {topic}, which is reserved: change its topic")
 
     return [_one(errors, _letter(each), check, hide) for each in letters]
 

@@ -1,4 +1,4 @@
-"""Keeps secrets out of what plugins say: in messages and traces every secret value of a config becomes `[hidden]`."""
+"""Removes secrets from plugins' messages and traces: every secret value of a config becomes `[hidden]`."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,11 +9,11 @@ from ringfence.connectors.api.config_def import HIDDEN
 from ringfence.connectors.kafka_settings.security import SECRETS
 
 _SHORT: Final = 4
-"""Shorter values are too common to be looked for inside of records; alone they are hidden, too."""
+"""Shorter values are too common to be searched for inside records; they are hidden only as whole values."""
 
 
 class Redactor:
-    """Knows the secret values of one configuration; without definitions every value counts as secret."""
+    """Knows the secret values of one configuration; without definitions, every value counts as secret."""
 
     def __init__(self, config: Mapping[str, str | None], definitions: Iterable[ConfigDef] | None) -> None:
         if definitions is None:
@@ -35,7 +35,7 @@ class Redactor:
 
 
 class Scrubber:
-    """Takes secrets out of records, before a transform may cut them into pieces that nobody recognises."""
+    """Removes secrets from records, before a transform could cut them into unrecognisable pieces."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         whole = {secret for secret in secrets if secret}
@@ -44,7 +44,7 @@ class Scrubber:
         self._whole = whole
 
     def text(self, text: str) -> str:
-        """The text without any secret in it."""
+        """Return the text without secrets."""
         if text in self._whole:
             return HIDDEN
         for value in self._inside:
@@ -52,7 +52,7 @@ class Scrubber:
         return text
 
     def value(self, value: object) -> object:
-        """The same for whatever a record may carry, keys of mappings included."""
+        """Do the same for any value of a record, including keys of mappings."""
         match value:
             case str():
                 return self.text(value)
@@ -77,12 +77,12 @@ class Scrubber:
                 return value if self.text(text) == text else HIDDEN
 
     def _in_struct(self, value: object) -> object:
-        """Null for a value whose mask would not fit its schema."""
+        """Return None instead of a value whose mask would not fit its schema."""
         clean = self.value(value)
         return None if isinstance(clean, str) and not isinstance(value, str) else clean
 
     def record(self, record: SourceRecord) -> SourceRecord:
-        """A copy without secrets; the record itself where there are none to look for."""
+        """Return a copy without secrets, or the record itself if there are no secrets."""
         if not self._whole:
             return record
         headers: Sequence[tuple[str, object]] = record.headers or ()
@@ -101,5 +101,5 @@ class Scrubber:
 
 
 def _escape(secret: str) -> tuple[str, ...]:
-    """As it stands inside of a Python literal or of JSON."""
+    """Return its forms inside a Python literal and inside JSON."""
     return repr(secret)[1:-1], json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]

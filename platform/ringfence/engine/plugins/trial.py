@@ -1,7 +1,7 @@
-"""A record's way through transforms and converters, step by step, for people to look at.
+"""Shows a record's way through transforms and converters, step by step.
 
-No value of a config provider takes part: references stay as they are written, or a transform could take a secret apart
-and show the pieces.
+Config providers are not used: references stay unresolved, since a transform could cut a secret into pieces and show
+them.
 """
 
 from collections.abc import Mapping
@@ -19,10 +19,10 @@ _ERROR_LIMIT = 1000
 
 
 class TransformationChain:
-    """The transforms and converters of one configuration. `close` frees what they took."""
+    """The transforms and converters of one configuration. `close` frees their resources."""
 
     def __init__(self, config: Mapping[str, str], worker: Mapping[str, str], scrubber: Scrubber) -> None:
-        """`config`: references unresolved; `worker`: its converter settings. Raises `BadRequest`."""
+        """config: with unresolved references. worker: its converter settings. Raises `BadRequest`."""
         self._scrubber = scrubber
         self._steps: list[tuple[str, str, Transform]] = []
         try:
@@ -38,16 +38,16 @@ class TransformationChain:
 
     @property
     def raw(self) -> bool:
-        """Whether the task is to be told that `RecordBatch` is legal.
+        """Whether the task may return a `RecordBatch`.
 
-        Only where it may have nothing else that the converter takes: single records show an offset each.
+        Only if the converter accepts nothing else: single records each show their offset.
         """
         both = (self._key, self._value)
         legal = not self._steps and all(converter.to_bytes_is_identity for converter in both)
         return legal and any(isinstance(converter, ByteArrayConverter) for converter in both)
 
     def walk(self, record: SourceRecord) -> dict[str, object]:
-        """`{"before", "steps", "outcome", "written", "error"}`; outcome: written, dropped or failed.
+        """Return `{"before", "steps", "outcome", "written", "error"}`; outcome: written, dropped or failed.
 
         Each step is `{"name", "type", "outcome", "record", "error"}`; outcome: changed, unchanged, dropped or failed.
         """
@@ -96,7 +96,7 @@ class TransformationChain:
 
 
 def sample(given: Mapping[str, object]) -> SourceRecord:
-    """The record that a trial begins with: topic, key, value, headers ([name, value] pairs), timestamp, partition.
+    """Return the record of a trial: topic, key, value, headers ([name, value] pairs), timestamp, partition.
 
     Raises `BadRequest`.
     """
@@ -110,7 +110,7 @@ def sample(given: Mapping[str, object]) -> SourceRecord:
     for name in ("timestamp", "partition"):
         number = given.get(name)
         if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 0):
-            raise BadRequest(f"The {name} of the sample record must be an integer, not negative, or left out.")
+            raise BadRequest(f"The {name} of the sample record must be a non-negative integer, or be omitted.")
     pairs = [(str(name), value) for name, value in cast("list[list[object]]", headers)]
     timestamp, partition = cast("int | None", given.get("timestamp")), cast("int | None", given.get("partition"))
     return SourceRecord({}, None, topic.strip(), given.get("value"), given.get("key"), pairs, timestamp, partition)

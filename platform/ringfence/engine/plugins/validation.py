@@ -1,4 +1,4 @@
-"""Validates one connector configuration, inside a plugin process: the answer is Kafka Connect's `validate` body."""
+"""Validates a connector configuration, inside a plugin process. The answer is Kafka Connect's `validate` body."""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,8 +31,8 @@ log = logging.getLogger(__name__)
 
 _MOST_CHOICES = 1000
 _CANNOT_TELL = (
-    "The connector does not implement the API required for preflight validation of exactly-once source support. "
-    'If its documentation promises exactly-once, use "requested": nothing is checked then.'
+    "The connector does not implement the API required for preflight validation of exactly-once source support. If "
+    'its documentation promises exactly-once, use "requested", which checks nothing.'
 )
 
 
@@ -44,10 +44,11 @@ def redactor(plugin: PluginInfo, config: Mapping[str, str | None]) -> Redactor:
 def validate(
     registry: PluginRegistry, requested: str, config: Mapping[str, str | None], *, exactly_once: bool
 ) -> dict[str, object]:
-    """The body of Kafka Connect's `PUT /connector-plugins/{requested}/config/validate`; 200 there, errors or not.
+    """Return the body of Kafka Connect's `PUT /connector-plugins/{requested}/config/validate`; its status is always
+    200.
 
-    `exactly_once`: whether this cluster runs with `exactly.once.source.support=enabled`. Raises `UnknownPlugin` and
-    `BadRequest`; whatever the plugin itself raises, its caller reports.
+    exactly_once: whether this cluster runs with `exactly.once.source.support=enabled`. Raises `UnknownPlugin`,
+    `BadRequest` and what the plugin raises, which the caller reports.
     """
     plugin = plugin_choice.find_nearest(registry, config)
     if plugin_choice.find(registry, requested).class_name != plugin.class_name:
@@ -87,7 +88,7 @@ def validate(
 
 @dataclass(frozen=True)
 class _Judged:
-    """The connector's own settings; more: errors of its own for settings of the framework."""
+    """The connector's own settings. more: its errors for settings of the framework."""
 
     values: Sequence[ConfigValue]
     more: Mapping[str, Sequence[str]]
@@ -96,7 +97,7 @@ class _Judged:
 def _judge_own(
     connector: SourceConnector, config: Mapping[str, str | None], framework: ConfigDef
 ) -> tuple[ConfigDef, _Judged]:
-    """By Java where the connector is Java's, else by its definition."""
+    """Validate by Java if the connector is Java's, else by its definition."""
     if not isinstance(connector, JavaSourceConnector):
         own = ConfigDef(key for key in connector.config_def().keys.values() if key.name not in framework.keys)
         return own, _Judged(own.validate(config), {})
@@ -107,12 +108,12 @@ def _judge_own(
 
 
 def common_keys(versions: Sequence[PluginInfo]) -> ConfigDef:
-    """The settings that a connector has beside its own. versions: those that are installed, the newest first."""
+    """Return the settings that a connector has in addition to its own. versions: the installed ones, newest first."""
     return _with_versions(source_config_def({}), versions)
 
 
 def _with_versions(definition: ConfigDef, versions: Sequence[PluginInfo]) -> ConfigDef:
-    """The same, with the installed versions as the choices and the newest as the default."""
+    """Return the definition with the installed versions as choices and the newest as the default."""
     known = [each.version for each in versions]
     keys = (
         replace(key, default=known[0], recommender=Choices(*known)) if key.name == PLUGIN_VERSION else key
@@ -130,7 +131,7 @@ def _null(name: str) -> str:
 
 
 def _ask_plugin(connector: SourceConnector, config: Mapping[str, str], *, report: bool) -> Mapping[str, Iterable[str]]:
-    """`SourceConnector.validate`. While the settings are wrong by their definition, its exceptions mean nothing."""
+    """Call `SourceConnector.validate`. If settings are wrong by definition, its exceptions are ignored."""
     try:
         return connector.validate(config)
     except Exception:
@@ -142,11 +143,13 @@ def _ask_plugin(connector: SourceConnector, config: Mapping[str, str], *, report
 def _offer(
     connector: SourceConnector, config: Mapping[str, str], values: Mapping[str, ConfigValue]
 ) -> dict[str, dict[str, str]]:
-    """`SourceConnector.list_choices` as recommended values; returns what it says of each. It is a help, no duty."""
+    """Add `SourceConnector.list_choices` as recommended values; return their descriptions. Errors only omit the
+    choices.
+    """
     try:
         offered = connector.list_choices(config)
-    except Exception as error:  # noqa: BLE001 - plugin code, and the form goes without
-        log.info("The plugin could not list what there is to choose from: %s", type(error).__name__)
+    except Exception as error:  # noqa: BLE001 - plugin code; the form works without choices
+        log.info("The plugin could not list its choices: %s", type(error).__name__)
         return {}
     found = {name: {each.value: each.description for each in offered[name][:_MOST_CHOICES]} for name in offered}
     for name, told in found.items():
@@ -167,7 +170,7 @@ def _add(values: dict[str, ConfigValue], keys: dict[str, ConfigKey], errors: Map
 def _check_exactly_once(
     connector: SourceConnector, config: Mapping[str, str], values: dict[str, ConfigValue], *, exactly_once: bool
 ) -> None:
-    """KIP-618, "REST API validation": the connector is asked only where the configuration insists."""
+    """KIP-618, "REST API validation": the connector is asked only if the configuration requires it."""
     support, boundary = values[EXACTLY_ONCE_SUPPORT], values[TRANSACTION_BOUNDARY]
     if str(support.value).lower() == "required":
         if not exactly_once:
@@ -179,11 +182,11 @@ def _check_exactly_once(
         if not exactly_once:
             snapshot.errors.append("This worker does not have exactly-once source support enabled.")
         if str(boundary.value).lower() == "connector":
-            snapshot.errors.append("With transaction.boundary=connector the connector says where transactions end.")
+            snapshot.errors.append("With transaction.boundary=connector, the connector defines the transactions.")
 
 
 def exactly_once_problems(connector: SourceConnector, config: Mapping[str, str]) -> list[str]:
-    """Why the connector cannot promise exactly once with this configuration; empty where it does."""
+    """Return why the connector cannot guarantee exactly once with this configuration; empty if it does."""
     try:
         answer = connector.exactly_once_support(config)
     except Exception as error:  # noqa: BLE001 - plugin code: what it raises is the answer
@@ -198,7 +201,7 @@ def exactly_once_problems(connector: SourceConnector, config: Mapping[str, str])
 
 
 def boundary_problems(connector: SourceConnector, config: Mapping[str, str]) -> list[str]:
-    """Why the connector cannot define transactions with this configuration; empty where it can."""
+    """Return why the connector cannot define transactions with this configuration; empty if it can."""
     try:
         answer = connector.can_define_transaction_boundaries(config)
     except Exception as error:  # noqa: BLE001 - plugin code: what it raises is the answer
@@ -212,9 +215,10 @@ def boundary_problems(connector: SourceConnector, config: Mapping[str, str]) -> 
 
 
 def support_of(plugin: PluginInfo, config: Mapping[str, str]) -> tuple[str, bool]:
-    """The connector's own word on exactly once (supported, unsupported, unknown), and whether it defines transactions.
+    """Return what the connector declares about exactly once (supported, unsupported, unknown), and whether it defines
+    transactions.
 
-    What the plugin raises counts as no word.
+    If the plugin raises, it declares nothing.
     """
     connector = plugin.cls()
     try:
@@ -227,7 +231,7 @@ def support_of(plugin: PluginInfo, config: Mapping[str, str]) -> tuple[str, bool
 
 
 def as_given(found: dict[str, object], resolved: Resolved, errors: Mapping[str, str]) -> dict[str, object]:
-    """The answer of `validate` with references in the places of their values, and what could not be resolved."""
+    """Return the answer of `validate` with references instead of their values, and errors for unresolved settings."""
     configs = cast("list[dict[str, dict[str, object]]]", found["configs"])
     unplaced = dict(errors)
     for entry in configs:
@@ -238,7 +242,7 @@ def as_given(found: dict[str, object], resolved: Resolved, errors: Mapping[str, 
         value["recommended_values"] = [None if one is None else resolved.hide(str(one)) for one in offered]
         raw, seen = resolved.raw.get(name), resolved.config.get(name)
         if raw != seen and raw is not None:
-            # The value itself, however short, is in no error of its own setting.
+            # Errors of its own setting never contain the value, however short.
             told = [error.replace(seen, raw) if seen else error for error in told]
             value["value"] = raw if value["value"] != HIDDEN else HIDDEN
         value["errors"] = [*([unplaced.pop(name)] if name in unplaced else []), *told]

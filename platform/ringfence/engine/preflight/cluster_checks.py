@@ -78,7 +78,7 @@ def checks(asker: Asker) -> Iterator[Check]:
         stores = stores_of(base, topic, settings, known, transactional=asker.transactional)
     except Invalid as error:
         remedy = "Correct the settings: nothing else can be checked before."
-        closed = isinstance(error.__cause__, Refused)  # validation says the others by itself
+        closed = isinstance(error.__cause__, Refused)  # validation reports the other errors
         key = "producer.override.bootstrap.servers" if closed else ""
         yield Check("client settings", Result.FAILED, str(error), remedy, key, decides=closed)
         return
@@ -90,12 +90,12 @@ def checks(asker: Asker) -> Iterator[Check]:
         Principal.CONSUMER: stores.effective.reading,
         Principal.ADMIN: stores.admin,
     }
-    # Who asks that cluster for its limits: the worker's principal may, more often than a producer's.
+    # The login for that cluster's limits: the worker's principal is more likely to be permitted than a producer's.
     nearest = Principal.WORKER if servers(producer.bootstrap) == servers(base.bootstrap) else Principal.PRODUCER
-    silent: dict[Login, FencingError] = {}  # mostly all principals are one: it is waited for once
+    silent: dict[Login, FencingError] = {}  # Usually all principals have one login: it is waited for once.
     for principal, connection in connections.items():
         if principal in provided:
-            text = f"Settings of the {principal} come from a configuration provider, and are read by the tasks only."
+            text = f"Settings of the {principal} come from a configuration provider, and only tasks read them."
             yield Check(f"{principal} connection", Result.UNKNOWN, text, "Compare with the table in the documentation.")
             continue
         login = login_of(connection)

@@ -110,7 +110,7 @@ def check_slot(slot: str, committed: bool | None, config: Mapping[str, str]) -> 
         return Check(_SLOT, Result.OK, text, key=_SLOT_NAME)
     text = (
         f"Slot {slot} exists, and no source offset is committed: an interrupted snapshot has left it, or another "
-        "client created it. Changes made around the beginning of the next snapshot come twice."
+        "client created it. Changes made around the beginning of the next snapshot would be repeated."
     )
     remedy = (
         f"Drop it with SELECT pg_drop_replication_slot('{slot}'), or set {SNAPSHOT_TRANSACTION}=true and "
@@ -164,7 +164,7 @@ def durability(topic: str, replicas: int, min_isr: str | None, unclean: str | No
     """
     name, key = f"durability of topic {topic}", EXACTLY_ONCE_SUPPORT
     if replicas == 1:
-        return Check(name, Result.OK, f"{topic} has one replica: it is kept as well as its one broker is.", key=key)
+        return Check(name, Result.OK, f"{topic} has one replica: it is only as durable as its one broker.", key=key)
     if unclean == "true":
         text = (
             f"{topic} has {UNCLEAN_ELECTION}=true: a replica that lags may lead, and committed records are then lost."
@@ -177,7 +177,7 @@ def durability(topic: str, replicas: int, min_isr: str | None, unclean: str | No
     if int(min_isr) < 2:
         text = f"{topic} has {replicas} replicas and {MIN_ISR}={min_isr}: "
         text += "a commit may be acknowledged while only one broker has it, and is lost with that broker."
-        more = "" if replicas > 2 else " (with a third replica, so that one broker may be away)"
+        more = "" if replicas > 2 else " (with a third replica, so that one broker may be down)"
         return Check(name, Result.FAILED, text, f"Set {MIN_ISR}=2 on topic {topic}{more}.", key, decides=required)
     return Check(name, Result.OK, f"{topic} has {replicas} replicas, {MIN_ISR}={min_isr}.", key=key)
 

@@ -51,7 +51,7 @@ def checks(config: Mapping[str, str], worker: WorkerConfig) -> Iterator[Check]:
     found = source_settings(config)
     servers = found.settings.get("bootstrap.servers", "")
     if found.errors or not servers:
-        return  # validation says what is wrong with them
+        return  # validation reports their errors
     try:
         settings = ShareSettings.of(config)
     except Invalid:
@@ -84,7 +84,7 @@ def _check_group(prober: ShareProber, group: str, client_ids: str, settings: Sha
     may, problem = prober.alter_group(group, settings.of_group)
     yield findings.check_granted(_WHO, "AlterConfigs", "Group", {group: may}, key)
     if problem:
-        text = f"The brokers do not take the settings of share group {group}: {problem}"
+        text = f"The brokers do not accept the settings of share group {group}: {problem}"
         remedy = "Correct the share.* settings, or the brokers' limits (group.share.min.*, group.share.max.*)."
         yield Check("share group settings", Result.FAILED, text, remedy, share_group.LOCK_MS, decides=True)
     if describe is Permission.NO:
@@ -99,7 +99,7 @@ def _check_group(prober: ShareProber, group: str, client_ids: str, settings: Sha
 def _check_topic(prober: ShareProber, topic: str, settings: ShareSettings) -> Iterator[Check]:
     seen = prober.topic(topic)
     if seen.exists is False:
-        text = f"{topic} is not there yet. It is read from its beginning as soon as it exists."
+        text = f"{topic} does not exist yet. It is read from its beginning as soon as it exists."
         yield Check(f"input topic {topic}", Result.OK, text, key=names.TOPICS)
         return
     yield findings.check_granted(_WHO, "Read", "Topic", {topic: seen.read}, names.TOPICS)
@@ -164,7 +164,7 @@ def judge_election(topic: str, unclean: str | None, replicas: int) -> Check:
         )
         return Check(name, Result.FAILED, text, f"Set {UNCLEAN_ELECTION}=false on topic {topic}.", key)
     if unclean is None:
-        text = f"The source's principal may not ask for the settings of {topic}."
+        text = f"The source's principal may not read the settings of {topic}."
         return Check(name, Result.UNKNOWN, text, f"Grant it DescribeConfigs on topic {topic}.", key)
     return Check(name, Result.OK, f"{topic} keeps its offsets when a broker is lost.", key=key)
 
@@ -173,12 +173,12 @@ def judge_retention(topic: str, retention_ms: str | None, sweep_after_s: float) 
     """Check that the sweep reads records before they expire."""
     name, key = f"input topic {topic} retention", share_group.SWEEP_AFTER_MS
     if retention_ms is None:
-        text = f"The source's principal may not ask for the settings of {topic}."
+        text = f"The source's principal may not read the settings of {topic}."
         return Check(name, Result.UNKNOWN, text, f"Grant it DescribeConfigs on topic {topic}.", key)
     if 0 <= int(retention_ms) <= sweep_after_s * 1000:
         text = (
-            f"{topic} keeps records for {int(retention_ms) / 1000:g} s, and what no task has committed is read again "
-            f"after {sweep_after_s:g} s: it may be gone by then."
+            f"{topic} keeps records for {int(retention_ms) / 1000:g} s, but what no task has committed is read again "
+            f"after {sweep_after_s:g} s: it may have expired by then."
         )
         return Check(name, Result.FAILED, text, f"Raise {_RETENTION} on topic {topic}, or lower {key}.", key)
     return Check(name, Result.OK, f"{topic} keeps records for longer than the sweep waits.", key=key)
@@ -188,8 +188,8 @@ def judge_overdue(topic: str, partitions: Sequence[int], retention_ms: int) -> C
     """Return the finding for partitions in which a record waits for longer than half of the retention."""
     shown = ", ".join(map(str, sorted(partitions)[:_SHOWN]))
     text = (
-        f"{topic} keeps records for {retention_ms / 1000:g} s, and the oldest that wait in partition {shown} have "
-        "waited for more than half of that: they may expire before they are processed."
+        f"{topic} keeps records for {retention_ms / 1000:g} s, and the oldest waiting records in partition {shown} "
+        "have waited for more than half of that: they may expire before they are processed."
     )
     remedy = f"Raise {_RETENTION} on topic {topic}, or let more tasks work on it (tasks.max)."
     return Check(f"input topic {topic} lag", Result.FAILED, text, remedy, names.TOPICS)

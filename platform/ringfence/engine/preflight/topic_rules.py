@@ -56,7 +56,7 @@ class TopicRules:
             for topic in targets(config, key):
                 if what := internal(topic):
                     errors.setdefault(key, []).append(
-                        f"{key}: {topic} is {what}, which takes no records of connectors. Name another topic."
+                        f"{key}: {topic} is {what}, to which connectors must not write. Name another topic."
                     )
         own = config.get(OFFSETS_STORAGE_TOPIC, "").strip()
         if own and (reason := self._no_place_for_offsets(own, config)):
@@ -64,24 +64,26 @@ class TopicRules:
         return errors
 
     def _no_place_for_offsets(self, own: str, config: Config) -> str:
-        """Several connectors may share one offsets topic (KIP-618), but no records may stand in it."""
+        """Return why the topic cannot store offsets. Several connectors may share an offsets topic (KIP-618), but it
+        must not contain other records.
+        """
         if own.startswith("__"):
-            return f"{own} is a topic of Kafka's own. Name another one."
+            return f"{own} is one of Kafka's own topics. Name another one."
         if own in targets(config, DEAD_LETTERS):
-            return f"{own} is where the connector's dead letters go: offsets need a topic of their own."
+            return f"The connector's dead letters go to {own}: offsets need a separate topic."
         state = self._state()
         for other in state.existing() if state is not None else ():
             named = other.name != config.get("name") and other.config is not None
             if named and any(own in targets(other.config or {}, key) for key in TARGETS):
-                return f"{own} holds the records of another connector: offsets need a topic of their own."
-            # Nor could its connector read it any more.
+                return f"Another connector's records go to {own}: offsets need a separate topic."
+            # Moreover, that connector could no longer read it.
             if named and own in targets(other.config or {}, _SOURCES):
-                return f"{own} is read by another connector: offsets need a topic of their own."
-        # Else anybody could close a topic to those who write there by a transform, in naming it here.
+                return f"Another connector reads {own}: offsets need a separate topic."
+        # Otherwise anybody could block a topic for connectors that write there by a transform, by naming it here.
         if any(own in topics for topics in self._active().values()):
             return (
-                f"{own} holds records that a connector has written: offsets need a topic of their own. Name another "
-                "one, or reset that connector's active topics where it writes there no more."
+                f"{own} contains a connector's records: offsets need a separate topic. Name another one, or reset "
+                "that connector's active topics if it no longer writes there."
             )
         return ""
 

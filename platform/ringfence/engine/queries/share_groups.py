@@ -122,7 +122,7 @@ def members_as_json(group: ShareGroup) -> list[dict[str, Any]]:
 
 
 Edges = dict[tuple[str, int], tuple[str, int, int, int]]
-"""By topic and partition: the topic's id as the ledger writes it, first offset, last stable offset, end."""
+"""By topic and partition: the topic's id in the ledger's form, first offset, last stable offset, end."""
 
 
 def _edges(connection: Connection, topics: Collection[str], limit: Deadline) -> Edges:
@@ -146,14 +146,14 @@ def _partition(one: ShareStart, edges: tuple[str, int, int, int] | None) -> dict
 
 
 def foresee(worker: WorkerConfig, name: str, act: Move, limit: Deadline) -> dict[str, Any]:
-    """What an act on a group would do: `members` that stand in its way, and `moves`. Changes nothing."""
+    """Return what an act on a group would do: `members` that prevent it, and `moves`. Changes nothing."""
     connection = connection_of(worker)
     try:
         with share_group_admin(connection) as admin:
             group = _existing(admin, name)
             moves = find_moves(admin, connection, name, act, limit)
     except FencingError as error:
-        raise refuse(error, f"What that does to share group {name} cannot be told") from error
+        raise refuse(error, f"The effect on share group {name} cannot be determined") from error
     return {"worker_group": worker.group_id, "members": members_as_json(group), "moves": [as_json(m) for m in moves]}
 
 

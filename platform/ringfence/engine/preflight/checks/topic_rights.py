@@ -15,7 +15,7 @@ _AUTHORIZER: Final = "authorizer.class.name"
 
 
 def check_writing(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterator[Check]:
-    """The producer: offsets and records."""
+    """Check the producer's permissions: offsets and records."""
     topic, offsets = asker.topic, stores.effective.name
     topics = [offsets, *([topic] if topic else [])]
     if asker.transactional:
@@ -25,7 +25,7 @@ def check_writing(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterato
     yield findings.check_granted("producer", "Write", "Topic", {offsets: written[offsets]}, OFFSETS_STORAGE_TOPIC)
     if not topic:
         text = "The configuration has no setting `topic`, so it is unknown where the connector writes."
-        yield Check("producer Write Topic", Result.UNKNOWN, text, "Grant it Write on the topics that it fills.")
+        yield Check("producer Write Topic", Result.UNKNOWN, text, "Grant it Write on the topics that it writes to.")
         return
     yield findings.check_granted("producer", "Write", "Topic", {topic: written[topic]}, "topic")
     if prober.topic(topic).exists is False:  # another client may still create it
@@ -34,32 +34,34 @@ def check_writing(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterato
 
 
 def check_config_topic(prober: Prober, asker: Asker, _stores: OffsetStores) -> Iterator[Check]:
-    """Whether the tasks' login is one that cannot forge the workers' records, where the cluster tells logins apart."""
+    """Check that the tasks' login cannot forge the workers' records, if the cluster distinguishes logins."""
     worker = asker.worker
     if elsewhere(worker.bootstrap, worker.settings, asker.config):
         return
     authorizer = prober.broker_setting(_AUTHORIZER)
     if authorizer == "":
-        return  # every client may do everything there
+        return  # every client may do anything there
     yield findings.check_config_topic_closed(worker.config_topic, prober.topic(worker.config_topic).write)
 
 
 def check_reading(prober: Prober, _asker: Asker, stores: OffsetStores) -> Iterator[Check]:
-    """The consumer: offsets."""
+    """Check the consumer's permissions: offsets."""
     offsets = stores.effective.name
     answer = {offsets: prober.topic(offsets).read}
     yield findings.check_granted("consumer", "Read", "Topic", answer, OFFSETS_STORAGE_TOPIC)
 
 
 def check_describing(prober: Prober, _asker: Asker, stores: OffsetStores) -> Iterator[Check]:
-    """The admin: the offsets topic."""
+    """Check the admin's permissions: the offsets topic."""
     offsets = stores.effective.name
     answer = {offsets: prober.topic(offsets).describe}
     yield findings.check_granted("admin", "Describe", "Topic", answer, OFFSETS_STORAGE_TOPIC)
 
 
 def check_creating(prober: Prober, _asker: Asker, stores: OffsetStores) -> Iterator[Check]:
-    """The admin: the connector's own offsets topic, which is created before the first task starts."""
+    """Check the admin's permissions: the connector's own offsets topic, which is created before the first
+    task starts.
+    """
     if stores.own is not None and prober.topic(stores.own.name).exists is False:
         answer = {stores.own.name: prober.create_topic(stores.own.name)}
         yield findings.check_granted("admin", "Create", "Topic", answer, OFFSETS_STORAGE_TOPIC)

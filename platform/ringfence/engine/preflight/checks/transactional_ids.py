@@ -33,10 +33,10 @@ def check_tasks(prober: Prober, asker: Asker, _stores: OffsetStores) -> Iterator
 
 
 def check_fencing(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterator[Check]:
-    """Whether a fencing round may fence them, and end what they left hanging."""
+    """Check whether a fencing round may fence them, and end their hanging transactions."""
     if not asker.transactional:
         return
-    # On the worker's own cluster a round goes on with the worker's login, where this one is denied.
+    # On the worker's own cluster, a round continues with the worker's login if this one is denied.
     alone = servers(stores.admin.bootstrap) != servers(asker.worker.bootstrap)
     may = prober.write_ids(asker.ids)
     yield findings.check_granted("admin", "Write", _ID, may, "name", decides=alone)
@@ -55,5 +55,5 @@ def _check_hanging(prober: Prober, asker: Asker, offsets: str, *, alone: bool) -
         with PROBERS.lease(asker.worker.connection(f"ringfence-preflight-{asker.connector}")) as other:
             principals["worker"] = hanging_rights.rights_of(other, topics)
     except FencingError:
-        return found  # the worker's own checks say why its principal could not be checked
+        return found  # the worker's own checks report why its principal could not be checked
     return hanging_rights.judge(principals)
