@@ -57,7 +57,7 @@ class TopicAccess:
     def refusal(self, topic: str) -> str:
         """Return why no record may go to the topic, as a message; "" if it may."""
         if what := self.internal(topic):
-            return f"{topic} is {what}, which takes no records of connectors. Name another topic"
+            return f"{topic} is {what}, to which connectors must not write. Name another topic"
         return "" if self.grant is None else self.grant.refusal(topic)
 
     def is_granted(self, topic: str) -> bool:

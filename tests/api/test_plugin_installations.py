@@ -193,12 +193,12 @@ def test_a_plugin_without_a_connector_fails_with_the_reason_and_leaves_nothing(c
     assert worker.install_next()
     told = client.get(f"{ROUTE}/{number}").json()
     assert told["state"] == "failed"
-    assert "holds no source connector" in told["workers"][0]["error"]
+    assert "contains no source connector" in told["workers"][0]["error"]
     entry = AuditEntry.objects.get(action="plugin installed")
-    assert (entry.outcome, "holds no source connector" in entry.message) == ("failed", True)
+    assert (entry.outcome, "contains no source connector" in entry.message) == ("failed", True)
     assert not list((tmp_path / "w1").glob("*"))
     page = client.get("/ui/plugins").content.decode()
-    assert "holds no source connector" in page
+    assert "contains no source connector" in page
     assert not worker.install_next(), "not again by itself"
     assert post(client, f"{ROUTE}/{number}/retry").status_code == 202
     assert client.get(f"{ROUTE}/{number}").json()["state"] == "running"

@@ -14,10 +14,10 @@ BY_NAME = {check.name: check for check in CHECKS}
 IN_MEMORY = [
     ("settings", lines.UndocumentedConnector, "no documentation: folder, topic"),
     ("settings", lines.SilentConnector, "does not return SUPPORTED"),
-    ("settings", lines.UnstableConnector, "answered in two ways"),
+    ("settings", lines.UnstableConnector, "returned two different results"),
     ("settings", lines.GreedyConnector, "returned 2 configurations|2 configs|tasks.max"),
-    ("resume", lines.BehindConnector, "that nobody added|too often"),
-    ("resume", lines.TupleConnector, "comes back from JSON"),
+    ("resume", lines.BehindConnector, "that were never added|too often"),
+    ("resume", lines.TupleConnector, "is read back from JSON"),
     ("resume", lines.ForgetfulConnector, "must say where to continue"),
 ]
 

@@ -56,7 +56,7 @@ def test_a_lost_config_topic_stops_everything_and_is_restored_exactly_once(up: U
     assert json.loads(file.read_text())["connectors"].keys() == {one.name, paused.name}
     assert run(up, "topics", "show").returncode == 0
     refused = run(up, "restore", str(file), "--yes")
-    assert "a worker is at work" in refused.stderr
+    assert "a worker is running" in refused.stderr
 
     before = up.pid("worker-1")
     delete_topics(up.connection, [CONFIGS], Deadline.after(30))

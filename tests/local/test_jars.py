@@ -31,7 +31,7 @@ def test_a_download_is_compared_with_the_list(tmp_path: Path, monkeypatch: pytes
         return scratch / "jars"
 
     monkeypatch.setattr(jars, "retrieve", lying)
-    with pytest.raises(LocalError, match="not what this release was made with"):
+    with pytest.raises(LocalError, match="not those of this release"):
         jars.resolve("kafka", jars.KAFKA_SERVER)
     assert not list((tmp_path / "jars").glob("kafka-*")), "nothing is kept"
 

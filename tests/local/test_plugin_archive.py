@@ -65,7 +65,7 @@ def test_a_zip_and_a_jar_are_found_by_their_versions(tmp_path: Path, capsys: pyt
     found = [(plugin.version, plugin.location) for plugin in find_plugins([str(folder)])]
     assert found == [("2.0", str(folder / "one-2.0")), ("1.2", str(place))]
     assert install_archive(tmp_path / "one-1.2.zip", folder) == place, "the very same archive, once more"
-    with pytest.raises(LocalError, match="is there already: remove it first"):
+    with pytest.raises(LocalError, match="exists already: remove it first"):
         install_archive(pack(tmp_path / "one-1.2.zip", ("one/doc/README", b"read this")), folder)
     assert (place / "one/doc/README").read_text() == "read me"
 
@@ -99,14 +99,14 @@ def test_what_unpacks_to_too_much_is_refused_whatever_its_header_says(tmp_path: 
     assert bomb.stat().st_size < 50_000
     require_refused(bomb, tmp_path, "unpacks to more than 1,000,000 bytes", few)
     many = pack(tmp_path / "many.zip", *((f"one/{number}", b"") for number in range(20)))
-    require_refused(many, tmp_path, "holds 21 files, and 20 are the most", few)
-    require_refused(pack(tmp_path / "large.zip"), tmp_path, "and 100 are the most", Limits(archive=100))
+    require_refused(many, tmp_path, "contains 21 files; the maximum is 20", few)
+    require_refused(pack(tmp_path / "large.zip"), tmp_path, "the maximum is 100", Limits(archive=100))
 
 
 def test_what_is_no_plugin_is_refused_with_the_remedy(tmp_path: Path) -> None:
-    require_refused(pack(tmp_path / "sink.zip", connector=False), tmp_path, "holds no source connector")
+    require_refused(pack(tmp_path / "sink.zip", connector=False), tmp_path, "contains no source connector")
     (tmp_path / "broken.zip").write_bytes(pack(tmp_path / "whole.zip").read_bytes()[:200])
-    require_refused(tmp_path / "broken.zip", tmp_path, "cannot be unpacked: .*Fetch it again")
+    require_refused(tmp_path / "broken.zip", tmp_path, "cannot be unpacked: .*Download it again")
     require_refused(pack(tmp_path / ".hidden.zip"), tmp_path, "is not a plugin: give a .zip, .jar or .whl")
     (tmp_path / "one.tar.gz").write_bytes(b"")
     require_refused(tmp_path / "one.tar.gz", tmp_path, "Unpack a tar.gz yourself")

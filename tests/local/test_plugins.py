@@ -42,7 +42,7 @@ def test_what_is_no_coordinate_is_refused(text: str) -> None:
 def test_what_holds_no_source_connector_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "path" / "plugins"
     library = Coordinate("org.apache.kafka", "connect-api", FILE_STREAM.version)
-    with pytest.raises(LocalError, match=r"connect-api:[\d.]+ holds no source connector"):
+    with pytest.raises(LocalError, match=r"connect-api:[\d.]+ contains no source connector"):
         install(library, folder)
     assert [*folder.iterdir()] == []
     assert [*folder.parent.iterdir()] == [folder]

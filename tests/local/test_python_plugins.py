@@ -58,7 +58,7 @@ def test_a_wheel_is_installed_with_its_dependencies(index: Path, folder: Path, t
     assert install_wheel(wheel, folder) == place
     assert read_contents(place).files[wheel.name] == digest(wheel)
     other = make_plugin(tmp_path / "other", "red", "1.2", "2.0")
-    with pytest.raises(LocalError, match=r"made of another file: give the wheel another version"):
+    with pytest.raises(LocalError, match=r"from another file: give the wheel another version"):
         install_wheel(other, folder)
 
 
@@ -69,7 +69,7 @@ def test_what_the_platform_is_made_of_keeps_its_version(index: Path, folder: Pat
         install_package("red-source==1.2", folder)
     conflict = f"red-source 1.2 depends on orjson<2; The user requested (constraint) orjson=={version('orjson')}"
     assert conflict in str(refused.value)
-    assert "keep their versions: use a version that fits them" in str(refused.value)
+    assert "keep their versions: use a version that is compatible with them" in str(refused.value)
     assert not [*folder.iterdir()]
 
 
@@ -90,7 +90,7 @@ def test_what_is_no_version_of_a_package_is_refused(text: str, folder: Path) -> 
 
 
 def test_what_holds_no_connector_is_refused(index: Path, folder: Path) -> None:
-    with pytest.raises(LocalError, match=r"shade==1.0 holds no source connector"):
+    with pytest.raises(LocalError, match=r"shade==1.0 contains no source connector"):
         install_package("shade==1.0", folder)
     assert not [*folder.iterdir()]
 

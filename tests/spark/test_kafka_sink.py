@@ -296,6 +296,6 @@ def test_executors_killed_and_tasks_run_twice(broker: Broker, tmp_path: Path, cl
         done = query.batch
         query.kill()
         query.check(done + 1)
-        assert query.says("attempts that do not count"), f"no task ran twice: {query.log}"
+        assert query.says("unused attempts"), f"no task ran twice: {query.log}"
     finally:
         query.kill()

@@ -1,1 +1,1 @@
-"""`ringfence demo`: the main job on real input, with a kill in the middle and a count at the end."""
+"""`ringfence demo`: runs the main job on real input, with a kill in the middle and a count at the end."""

@@ -12,7 +12,7 @@ FLIGHTS = 336_776
 
 
 def flights_file() -> Path:
-    """A text file of FLIGHTS lines, no two the same, without the header; unpacked once into the cache."""
+    """Return a text file of FLIGHTS distinct lines, without the header. It is unpacked once, into the cache."""
     target = cache_root() / FLIGHTS_FILE
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Stream the flights, kill the worker half way, and count what a read_committed consumer sees."""
+"""Streams the flights, kills a worker halfway, and counts what a read_committed consumer sees."""
 
 import os
 import signal
@@ -20,15 +20,15 @@ from ringfence.local.errors import LocalError
 from ringfence.local.running import Running
 
 VICTIM = "worker-1"
-# Small transactions, so that there is time to see it and to kill something in the middle.
+# Small transactions, so that the job lasts long enough to watch, and to kill a worker in the middle.
 LINES_A_TRANSACTION = 100
 STILL_SECONDS = 120.0
-# Long enough for a record that was written twice to show up behind the last one.
+# Long enough for a duplicate to appear after the last record.
 AFTERGLOW_SECONDS = 3.0
 
 
 def run(running: Running, console: Console) -> TallyResult:
-    """Do it once, with a connector and a topic of its own. Raises LocalError where it does not come to an end."""
+    """Run the job once, with a new connector and topic. Raises LocalError if it does not finish."""
     source = flights_file()
     name = _name(running)
     connection = Connection(running.bootstrap, client_id="ringfence-demo")
@@ -37,7 +37,7 @@ def run(running: Running, console: Console) -> TallyResult:
         create_topics(connection, [TopicSpec(name)], Deadline.after(30))
         reader = PartitionReader(connection, name, {0: 0}, fetch_wait_ms=50)
         _create_connector(running.url, name, source)
-        console.print(f"connector {name}: {FLIGHTS:,} flights into topic {name}, {LINES_A_TRANSACTION} a transaction")
+        console.print(f"connector {name}: {FLIGHTS:,} flights into topic {name}, {LINES_A_TRANSACTION} per transaction")
         return _count(reader, Tally(source.read_bytes().splitlines()), running, console)
     except FencingError as error:
         raise LocalError(f"Kafka did not answer as expected ({error}): see {running.instance.log('kafka')}") from error
@@ -90,8 +90,8 @@ def _count(reader: PartitionReader, tally: Tally, running: Running, console: Con
                 progress.update(bar, completed=tally.arrived)
             elif now - moved_at > STILL_SECONDS:
                 raise LocalError(
-                    f"Nothing has arrived for {STILL_SECONDS:.0f} s, {tally.arrived:,} of {FLIGHTS:,} are there: "
-                    f"see {running.url}/ui/ and {running.instance.log(VICTIM)}"
+                    f"Nothing has arrived for {STILL_SECONDS:.0f} s; {tally.arrived:,} of {FLIGHTS:,} flights have "
+                    f"arrived: see {running.url}/ui/ and {running.instance.log(VICTIM)}"
                 )
             if not killed_at and tally.arrived >= FLIGHTS // 2:
                 killed_at = time.monotonic()

@@ -1,4 +1,6 @@
-"""The demo's button: SIGKILL to a worker of this machine, so that one can watch its transactions abort and go on."""
+"""The demo's button: sends SIGKILL to a worker of this machine, to show how its transactions are aborted
+and repeated.
+"""
 
 import re
 from pathlib import Path
@@ -15,14 +17,14 @@ from ringfence.audit.trail import note, tell
 
 
 class NotRunning(Exception):
-    """No process of that worker is there to be killed."""
+    """The worker has no running process."""
 
 
 def find_process(folder: Path, worker: str) -> psutil.Process:
-    """The process in the worker's pid file of that folder, if it is that worker's. Raises NotRunning."""
+    """Return the process in the worker's pid file in that folder, if it is that worker's. Raises NotRunning."""
     missing = NotRunning(f"{worker} does not run at the moment. Wait until it is started again")
     if not re.fullmatch(r"worker-[0-9]{1,4}", worker):
-        raise NotRunning("Only the workers that the demo has started can be killed")
+        raise NotRunning("Only workers that the demo has started can be killed")
     try:
         process = psutil.Process(int((folder / f"{worker}.pid").read_text()))
         command = process.cmdline()
@@ -34,16 +36,16 @@ def find_process(folder: Path, worker: str) -> psutil.Process:
 
 
 def _arguments(command: list[str]) -> list[str]:
-    """What follows the program's module."""
+    """Return the arguments after the program's module."""
     return command[command.index("ringfence.cli") + 1 :] if "ringfence.cli" in command else []
 
 
 @requires(POST=everywhere(Verb.ADMIN).writing())
 @require_POST
 def kill_worker(request: HttpRequest) -> HttpResponse:
-    """`worker=<id>`: it gets no chance to say good-bye, and `up` starts it again."""
+    """Kill `worker=<id>` without notice; `up` starts it again."""
     worker, folder = request.POST.get("worker", ""), settings.DEMO_RUN_FOLDER
-    assert folder is not None  # or there is no such route
+    assert folder is not None  # otherwise this route does not exist
     try:
         process = find_process(folder, worker)
         process.kill()
@@ -51,5 +53,8 @@ def kill_worker(request: HttpRequest) -> HttpResponse:
         note(request, str(error))
         return render(request, "ringfence/parts/notice.html", {"tone": "bad", "text": str(error)}, status=409)
     tell(request, before={"worker": worker, "process": process.pid}, after=None, action="kill worker")
-    text = f"SIGKILL to {worker}, process {process.pid}. Watch the lanes: what was open is aborted and written again."
+    text = (
+        f"SIGKILL to {worker}, process {process.pid}. Watch the lanes: its open transactions are aborted and "
+        "written again."
+    )
     return render(request, "ringfence/parts/notice.html", {"tone": "motion", "text": text})

@@ -1,4 +1,4 @@
-"""Count lines against the file that they came from."""
+"""Compares records with the lines of their file."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TallyResult:
-    """What arrived, compared with what should have."""
+    """What arrived, compared with the expected lines."""
 
     expected: int
     arrived: int
     missing: int
     twice: int
-    """Records beyond the first of their kind."""
+    """Records that repeat a line."""
     unknown: int
-    """Records that no line of the file explains."""
+    """Records that are not a line of the file."""
 
     @property
     def exactly_once(self) -> bool:
@@ -23,7 +23,7 @@ class TallyResult:
 
 
 class Tally:
-    """Takes records as they come; all lines of the file are different."""
+    """Takes records as they arrive; all lines of the file are different."""
 
     def __init__(self, lines: Iterable[bytes]) -> None:
         self._left = set(lines)
@@ -38,7 +38,7 @@ class Tally:
 
     @property
     def complete(self) -> bool:
-        """Whether every line has arrived at least once."""
+        """Return whether every line has arrived at least once."""
         return not self._left
 
     def verdict(self) -> TallyResult:

@@ -1,4 +1,4 @@
-"""Start the broker's JVM two seconds earlier: its classes, parsed once, kept in an archive (JVM class data sharing)."""
+"""Starts the broker's JVM two seconds faster, with an archive of its parsed classes (JVM class data sharing)."""
 
 import hashlib
 import tempfile
@@ -14,10 +14,11 @@ _QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
 
 def jvm_options(jars: Path, train: Callable[[Path, tuple[str, ...]], None]) -> tuple[str, ...]:
-    """Options that use the archive for `jars`; the first call on a machine makes it, in about eight seconds.
+    """Return JVM options that use the archive for `jars`. The first call on a machine creates it, in about eight
+    seconds.
 
-    `train(scratch directory, options)` runs the JVM once to a clean end. An archive is an optimisation: where it cannot
-    be made the answer is empty, and it is not tried again for this Java.
+    train(scratch directory, options): runs the JVM once to a clean end. An archive is only an optimisation: if it
+    cannot be created, the result is empty, and it is not tried again for this Java.
     """
     archive = _path(jars)
     if not archive.exists():
@@ -29,7 +30,7 @@ def jvm_options(jars: Path, train: Callable[[Path, tuple[str, ...]], None]) -> t
 
 
 def _path(jars: Path) -> Path:
-    # An archive fits one build of one Java only; the JVM would ignore another's, and tell the log so on each start.
+    # An archive fits only one build of one Java; the JVM would ignore another, and log that on each start.
     java = find_java().resolve()
     build = f"{java} {java.stat().st_mtime_ns} {java.stat().st_size}"
     return jars.with_name(f"{jars.name}-{hashlib.sha256(build.encode()).hexdigest()[:10]}.jsa")
@@ -41,7 +42,7 @@ def _make(archive: Path, train: Callable[[Path, tuple[str, ...]], None]) -> None
         try:
             train(Path(scratch), (f"-XX:ArchiveClassesAtExit={made}", *_QUIET))
         except LocalError:
-            pass  # the real start, which follows, says what is wrong
+            pass  # the real start, which follows, reports the error
         else:
             if not made.exists():
                 made.touch()

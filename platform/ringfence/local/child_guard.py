@@ -1,19 +1,19 @@
-"""Run one command so that it never outlives the process that started it.
+"""Runs one command so that it never outlives the process that started it.
 
     python -I -S child_guard.py COMMAND [ARGUMENT …]
 
-Standard library only and run as a script, so that it costs 15 ms and 8 MB beside each role. `Leashed` in process.py
-holds the other end. The contract:
+It uses only the standard library and runs as a script, so that it costs 15 ms and 8 MB beside each role.
+`GuardedProcess` in process.py is its counterpart. The contract:
 
-- standard input is a pipe whose other end only the parent holds. Its end means that the parent is gone, however it
-  died (SIGKILL too): the command and everything it started is killed.
-- the first line on standard output is the command's process id, or `!` and why it could not be started.
-- the command runs in a session of its own; SIGTERM and SIGINT are passed on to it, not to its children.
-- when the command ends, whatever it left behind is killed, and the leash exits with its exit code (128 + n after
+- Standard input is a pipe whose other end only the parent has. When it ends, the parent is gone for any reason, even
+  SIGKILL: then the command and everything it started is killed.
+- The first line on standard output is the command's process id, or `!` and why it could not be started.
+- The command runs in its own session. SIGTERM and SIGINT are passed on to it, not to its children.
+- When the command ends, everything it left running is killed, and the guard exits with its exit code (128 + n after
   signal n).
 
-A pipe rather than PR_SET_PDEATHSIG alone: that one is tied to the parent's *thread*, and exists on Linux only. It is
-used for the second step, so that killing the leash kills the command.
+A pipe is needed since PR_SET_PDEATHSIG depends on the parent's *thread*, and exists only on Linux. It is used for the
+second step, so that killing the guard kills the command.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ _BURIAL_SECONDS = 10.0
 
 def main(command: list[str]) -> int:
     prctl = _prctl()
-    # Orphans among the command's descendants become ours, so that none escapes by leaving the process group.
+    # Orphaned descendants of the command become our children, so that none escapes by leaving the process group.
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
     wake_read, wake_write = os.pipe()
     os.set_blocking(wake_write, False)
@@ -53,7 +53,7 @@ def main(command: list[str]) -> int:
 
 
 def _start(command: list[str], prctl: Callable[[int, int], object]) -> int | None:
-    """Fork and exec; say the process id, or the reason why not, on standard output and close it."""
+    """Fork and exec. Writes the process id, or the reason of a failure, to standard output and closes it."""
     me = os.getpid()
     report_read, report_write = os.pipe()  # not inheritable: a successful exec closes it
     child = os.fork()
@@ -64,11 +64,11 @@ def _start(command: list[str], prctl: Callable[[int, int], object]) -> int | Non
                 signal.signal(number, signal.SIG_DFL)
             os.setsid()
             prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != me:  # the leash died before the line above
+            if os.getppid() != me:  # the guard died before the line above
                 os._exit(1)
             null = os.open(os.devnull, os.O_RDONLY)
             os.dup2(null, 0)
-            os.dup2(2, 1)  # output goes to the log; standard output was the line to the parent
+            os.dup2(2, 1)  # its output goes to the log; standard output was the pipe to the parent
             os.execvp(command[0], command)  # noqa: S606 - no shell is the point
         except OSError as error:
             os.write(report_write, f"{command[0]}: {error.strerror}".encode())
@@ -83,7 +83,7 @@ def _start(command: list[str], prctl: Callable[[int, int], object]) -> int | Non
 
 
 def _watch(child: int, wake_read: int) -> int | None:
-    """Until the command ends: its wait status; or until the parent is gone: None."""
+    """Wait for the command's end and return its wait status; return None when the parent is gone."""
     while True:
         readable, _, _ = select.select([0, wake_read], [], [])
         if wake_read in readable:
@@ -119,13 +119,13 @@ def _reap(child: int) -> None:
 
 
 def _kill(how: Callable[[int, int], None], pid: int) -> None:
-    # Gone already (macOS says "not permitted" for a group of zombies).
+    # Already gone (macOS returns "not permitted" for a group of zombies).
     with contextlib.suppress(ProcessLookupError, PermissionError):
         how(pid, signal.SIGKILL)
 
 
 def _children() -> list[int]:
-    """Our direct children (Linux); orphaned descendants become direct children as their parents are killed."""
+    """Return our direct children (Linux). Orphaned descendants become direct children when their parents are killed."""
     try:
         return [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
     except OSError:

@@ -1,4 +1,4 @@
-"""The environment that `up` hands to the web process and the workers."""
+"""The environment of the web process and the workers that `up` starts."""
 
 import os
 import sys
@@ -25,38 +25,40 @@ TOPICS = {
 
 
 def worker_properties(path: Path) -> dict[str, str]:
-    """A worker properties file of Kafka Connect as the CONNECT_* variables that mean the same."""
+    """Return the settings of a Kafka Connect worker properties file as CONNECT_* variables."""
     try:
         settings = properties.read(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise LocalError(f"The worker file {path} cannot be read ({error.strerror}): check --config FILE") from error
     except UnicodeDecodeError as error:
-        raise LocalError(f"The worker file {path} is not UTF-8: save it so, or write \\uXXXX") from error
+        raise LocalError(f"The worker file {path} is not UTF-8: save it as UTF-8, or write \\uXXXX") from error
     except properties.Malformed as error:
         raise LocalError(f"{path} {error}; correct it and start again") from error
     return {"CONNECT_" + key.upper().replace(".", "_"): value for key, value in settings.items()}
 
 
 def read_environment(config: Path | None) -> dict[str, str]:
-    """Our own environment with the worker file under it: a variable that is set wins."""
+    """Return this process's environment, with the worker file as defaults."""
     return (worker_properties(config) if config else {}) | dict(os.environ)
 
 
 def complete(
     base: Mapping[str, str], instance: Instance, *, bootstrap: str, embedded_kafka: bool, redis_url: str, http: str
 ) -> dict[str, str]:
-    """`base` with everything that the roles need; what is set already stays, except for where they really are."""
+    """Return `base` with everything that the roles need. Existing variables are kept, except for the
+    actual addresses.
+    """
     defaults = {
         "CONNECT_GROUP_ID": "ringfence",
         "CONNECT_EXACTLY_ONCE_SOURCE_SUPPORT": "enabled",
         "RINGFENCE_DATABASE_URL": f"sqlite:///{instance.root / 'ringfence.sqlite3'}",
         "RINGFENCE_SECRET_KEY": "",
         "DJANGO_SETTINGS_MODULE": "ringfence.settings",
-        # Spark takes the first `python3` on the PATH otherwise, which may lack everything.
+        # Otherwise Spark takes the first `python3` on the PATH, which may lack the packages.
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONUNBUFFERED": "1",
         "CONNECT_EGRESS_ALLOW": "public,private,loopback",
-        # Where the first connector of the documentation reads, and the demo.
+        # Where the first connector in the documentation and the demo read.
         "CONNECT_FILE_ROOTS": f"{tempfile.gettempdir()},{cache_root() / FLIGHTS_FILE}",
     }
     for name, topic in TOPICS.items():
@@ -78,10 +80,10 @@ def complete(
 
 
 def for_demo(env: Mapping[str, str], instance: Instance) -> dict[str, str]:
-    """Of the demo's web process: its pages have a button that kills a worker."""
+    """Return the environment of the demo's web process: its pages have a button that kills a worker."""
     return {**env, DEMO_RUN_FOLDER: str(instance.run_folder)}
 
 
 def for_worker(env: Mapping[str, str]) -> dict[str, str]:
-    """Without what only web needs."""
+    """Return the environment without what only web needs."""
     return {name: value for name, value in env.items() if name not in _WEBS}

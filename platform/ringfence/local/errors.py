@@ -1,12 +1,12 @@
-"""The one error of this package: something outside of the code is missing or in the way."""
+"""The error of this package: something outside of the code is missing or prevents the action."""
 
 import errno
 
 
 class LocalError(Exception):
-    """Something the person at the keyboard can put right.
+    """An error that the user at the terminal can fix.
 
-    The message is one line: what is wrong, then the remedy. The command line prints it without a traceback.
+    The message is one line: the error, then the remedy. The command line prints it without a traceback.
     """
 
     code = 1
@@ -14,7 +14,7 @@ class LocalError(Exception):
 
 
 def explain_os_error(error: OSError) -> str:
-    """What the operating system refused, with the remedy where it is known."""
+    """Return the operating system's error, with the remedy if it is known."""
     if error.errno == errno.ENOSPC:
-        return "the disk is full: make room on it"
+        return "the disk is full: free some space"
     return f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"

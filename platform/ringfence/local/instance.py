@@ -1,4 +1,4 @@
-"""The directory of one `ringfence up`: its lock, its ports, its secret key, where everything is kept."""
+"""The directory of one `ringfence up`: its lock, ports, secret key, and all data."""
 
 import fcntl
 import json
@@ -16,13 +16,13 @@ _LAST_ONE_SECONDS = 15.0
 
 
 def default_root() -> Path:
-    """$RINGFENCE_DATA, else ~/.local/share/ringfence."""
+    """Return $RINGFENCE_DATA, else ~/.local/share/ringfence."""
     configured = os.environ.get("RINGFENCE_DATA")
     return Path(configured) if configured else Path.home() / ".local" / "share" / "ringfence"
 
 
 class Instance:
-    """Paths and remembered choices. Deleting the directory forgets everything."""
+    """Paths and saved choices. Deleting the directory deletes everything."""
 
     def __init__(self, root: Path) -> None:
         self.root = root.expanduser().absolute()
@@ -32,7 +32,7 @@ class Instance:
 
     @property
     def run_folder(self) -> Path:
-        """Of the pid files."""
+        """The folder of the pid files."""
         return self.root / "run"
 
     def pid_file(self, role: str) -> Path:
@@ -40,7 +40,7 @@ class Instance:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the directory. Raises LocalError, naming the holder, where another process has it."""
+        """Lock the directory. Raises LocalError, which names the holder, if another process has locked it."""
         try:
             self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._close_to_others()
@@ -62,12 +62,13 @@ class Instance:
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
             yield
         finally:
-            os.close(descriptor)  # lets go of the lock; the file stays, or two could hold two files of one name
+            # releases the lock; the file stays, or two processes could lock two files with one name
+            os.close(descriptor)
 
     def _close_to_others(self) -> None:
-        """Credentials are in it: its owner alone may enter. Raises LocalError, OSError.
+        """Restrict the folder to its owner, since it contains credentials. Raises LocalError, OSError.
 
-        A folder that is open to others and holds something else may be in use by them, so its mode is left alone.
+        A folder that is open to others and has other content may be in use by them, so its mode is not changed.
         """
         found = self.root.stat()
         if not found.st_mode & 0o077:
@@ -75,15 +76,15 @@ class Instance:
         ours = (self.root / "lock").exists() or not any(self.root.iterdir())
         if found.st_uid != os.geteuid() or not ours:
             raise LocalError(
-                f"{self.root} can be entered by other users of this machine, and credentials would be in it: "
-                f"chmod 700 {self.root} if it is for Ringfence alone, or choose another directory with --data DIR"
+                f"{self.root} can be entered by other users of this machine, and would contain credentials: chmod 700 "
+                f"{self.root} if it is only for Ringfence, or choose another directory with --data DIR"
             )
         self.root.chmod(0o700)
 
     def await_last_one(self) -> None:
-        """Wait for what a killed `up` left: its processes are being killed at this moment, and hold the ports.
+        """Wait for the processes of a killed `up`: they are being killed at this moment, and still have the ports.
 
-        A process id that is taken by something else in the meantime costs the wait, and nothing more.
+        A process id that was reused in the meantime only costs the wait.
         """
         for file in sorted(self.run_folder.glob("*.pid")):
             pid = int(file.read_text().strip() or 0)
@@ -91,22 +92,24 @@ class Instance:
             file.unlink(missing_ok=True)
 
     def recall(self, name: str) -> str | None:
-        """A choice that an earlier start has made."""
+        """Return a choice that an earlier start has saved."""
         return self._state().get(name)
 
     def remember(self, name: str, value: str) -> None:
-        """Keep a choice for the next start."""
+        """Save a choice for the next start."""
         self._write("state.json", json.dumps(self._state() | {name: value}, indent=2))
 
     def secret_key(self) -> str:
-        """Made at random on the first start; readable by its owner only."""
+        """Return the secret key, created at random on the first start; only its owner can read it."""
         path = self.root / "secret-key"
         if not path.exists():
             self._write("secret-key", secrets.token_urlsafe(48))
         return path.read_text().strip()
 
     def server_token(self) -> str:
-        """Made again at each start: what stands in a file of an earlier one is worth nothing. For its owner only."""
+        """Return a new token for this start: tokens in files of earlier starts are invalid. Only its owner
+        can read it.
+        """
         token = secrets.token_urlsafe(32)
         self._write("token", token)
         return token
@@ -116,13 +119,13 @@ class Instance:
         return self.root / "encryption-keys"
 
     def encryption_keys(self) -> Path:
-        """The file, with a key that is made at random on the first start; readable by its owner only."""
+        """Return the file, with a key that is created at random on the first start; only its owner can read it."""
         if not self.encryption_key_file.exists():
             self._write(self.encryption_key_file.name, new_key())
         return self.encryption_key_file
 
     def redis_password(self) -> str:
-        """Made at random on the first start; readable by its owner only."""
+        """Return the password, created at random on the first start; only its owner can read it."""
         path = self.root / "redis-password"
         if not path.exists():
             self._write("redis-password", secrets.token_hex(24))
@@ -135,7 +138,7 @@ class Instance:
         try:
             state: dict[str, str] = json.loads(path.read_text())
         except ValueError as error:
-            raise LocalError(f"{path} is damaged ({error}): delete it, other ports are chosen then") from error
+            raise LocalError(f"{path} is damaged ({error}): delete it, then other ports are chosen") from error
         return state
 
     def _write(self, name: str, text: str) -> None:

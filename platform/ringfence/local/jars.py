@@ -1,4 +1,4 @@
-"""Fetch Java libraries from Maven Central, once, with the Ivy that PySpark ships: no Maven needed."""
+"""Downloads Java libraries from Maven Central, once, with the Ivy in PySpark: Maven is not needed."""
 
 import hashlib
 import os
@@ -26,7 +26,7 @@ _RESOLVE_SECONDS = 900
 
 @dataclass(frozen=True, slots=True, order=True)
 class Coordinate:
-    """One Maven artifact; its dependencies come along."""
+    """One Maven artifact, which includes its dependencies."""
 
     group: str
     artifact: str
@@ -35,18 +35,18 @@ class Coordinate:
 
 KAFKA_SERVER = (
     Coordinate("org.apache.kafka", "kafka_2.13", KAFKA_VERSION),
-    # Kafka speaks slf4j 1.7 and brings log4j without the binding between the two: without it nothing is logged.
+    # Kafka uses slf4j 1.7 and includes log4j without the binding between the two: without it, nothing is logged.
     Coordinate("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),
 )
 KAFKA_CONNECT = (
     Coordinate("org.apache.kafka", "connect-runtime", KAFKA_VERSION),
     Coordinate("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),
 )
-"""What runs Java connectors; it holds none itself."""
+"""Runs Java connectors; contains none itself."""
 
 
 KAFKA_MEGABYTES = 44
-"""What `KAFKA_SERVER` and its dependencies take."""
+"""The jars of `KAFKA_SERVER` and its dependencies."""
 
 
 def _checksums(name: str) -> Path:
@@ -57,19 +57,19 @@ _CHECKED: dict[tuple[Coordinate, ...], Path] = {
     KAFKA_SERVER: _checksums("kafka"),
     KAFKA_CONNECT: _checksums("kafka-connect"),
 }
-"""Of every file that these bring: `python -m ringfence.local.jars --list [connect]` prints it, for a new version."""
+"""Of every file in these: `python -m ringfence.local.jars --list [connect]` prints it, for a new version."""
 
 FLIGHTS_FILE = "flights.csv"
 """The demo's input, in the cache."""
 
 
 def resolve(name: str, coordinates: Sequence[Coordinate], mirror: str = "") -> Path:
-    """A directory that holds the jars of `coordinates` and of all their dependencies.
+    """Return a directory with the jars of `coordinates` and of all their dependencies.
 
     The first call downloads (tens of seconds), later ones return at once. Safe to call from several processes: one
-    downloads, the others wait for it. The directory is complete or absent, never half full.
+    downloads, the others wait for it. The directory is complete or missing, never partial.
 
-    `name` is for people who look into the cache. `mirror`, else RINGFENCE_MAVEN_URL, names a mirror of Maven Central.
+    name: for users who look into the cache. mirror: of Maven Central; default: RINGFENCE_MAVEN_URL.
     """
     dependencies = "\n".join(
         f"    <dependency org={quoteattr(c.group)} name={quoteattr(c.artifact)} rev={quoteattr(c.version)}"
@@ -88,7 +88,7 @@ def resolve(name: str, coordinates: Sequence[Coordinate], mirror: str = "") -> P
 
 
 def is_kept(name: str, coordinates: Sequence[Coordinate]) -> bool:
-    """Whether `resolve` has nothing to download."""
+    """Return whether `resolve` has nothing to download."""
     return (cache_root() / "jars" / _folder_name(name, coordinates)).is_dir()
 
 
@@ -97,31 +97,32 @@ def _folder_name(name: str, coordinates: Sequence[Coordinate]) -> str:
 
 
 def check(folder: Path, checksums: str) -> None:
-    """Compare each file with a list as `sha256sum` writes it. Raises LocalError for one that differs or is not in it.
+    """Compare each file with a list in the form of `sha256sum`. Raises LocalError for a file that differs or is not
+    listed.
 
-    Ivy compares with checksums from the same server as the files: that finds damage, and no server that lies.
+    Ivy compares with checksums from the same server as the files, which detects damage, but not a malicious server.
     """
     wanted = {name: digest for line in checksums.splitlines() for digest, name in [line.split()]}
     found = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.iterdir()}
     if found != wanted:
         wrong = sorted(name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name))
         raise LocalError(
-            f"What was downloaded is not what this release was made with ({', '.join(wrong[:3])}): nothing of it is "
-            "used. Look at RINGFENCE_MAVEN_URL and at what stands between here and Maven Central"
+            f"The downloaded files are not those of this release ({', '.join(wrong[:3])}): none of them is used. "
+            "Check RINGFENCE_MAVEN_URL and any proxy between this machine and Maven Central"
         )
 
 
 def once(name: str, make: Callable[[Path], Path]) -> Path:
-    """The directory `name` among the kept jars, made by the first who asks; the others wait for it.
+    """Return the directory `name` among the stored jars. The first caller creates it; others wait for it.
 
-    `make` gets a scratch directory of its own, and answers with the directory within it that is to be kept.
+    make: gets a scratch directory, and returns the directory inside it that is stored.
     """
     root = cache_root()
     target = root / "jars" / name
     if target.is_dir():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    # One lock for all names: they share Ivy's own cache, which takes no care of two processes.
+    # One lock for all names: they share Ivy's own cache, which is not safe for two processes.
     with FileLock(root / "jars.lock"):
         if not target.is_dir():
             scratch = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=target.parent))
@@ -135,9 +136,9 @@ def once(name: str, make: Callable[[Path], Path]) -> Path:
 def retrieve(
     scratch: Path, dependencies: str, wanted: str, *, ivy_cache: Path, poms: bool = True, mirror: str = ""
 ) -> Path:
-    """A directory in `scratch` with the files of those `<dependency>` elements, their checksums compared by Ivy.
+    """Return a directory in `scratch` with the files of these `<dependency>` elements. Ivy verifies their checksums.
 
-    `wanted` names them in the error. Without `poms` only what is named comes, whatever it says that it needs.
+    wanted: their names for errors. poms: if False, dependencies of the named artifacts are not included.
     """
     settings, module = scratch / "ivysettings.xml", scratch / "ivy.xml"
     settings.write_text(_settings(mirror or os.environ.get("RINGFENCE_MAVEN_URL") or MAVEN_CENTRAL, poms))
@@ -166,7 +167,7 @@ def retrieve(
 
 
 def _complaint(output: str) -> str:
-    """The line of Ivy's output that says most."""
+    """Return the most informative line of Ivy's output."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     marks = ("unresolved dependency", "not found", "error", "exception")
     return next((line for mark in marks for line in lines if mark in line.lower()), lines[-1] if lines else "no output")

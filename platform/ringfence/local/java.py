@@ -1,4 +1,4 @@
-"""Find a Java that is new enough for Kafka and Spark."""
+"""Finds a Java that is new enough for Kafka and Spark."""
 
 import os
 import re
@@ -17,9 +17,9 @@ _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 @cache
 def find_java() -> Path:
-    """The `java` that Spark would use too: the one of JAVA_HOME, else the first on the PATH.
+    """Return the `java` that Spark would use, too: that of JAVA_HOME, else the first on the PATH.
 
-    Raises LocalError where there is none or it is older than Java 17. The answer is kept for the process.
+    Raises LocalError if there is none or it is older than Java 17. The result is cached for the process.
     """
     java = _candidate()
     version = _version(java)
@@ -31,14 +31,16 @@ def find_java() -> Path:
 def _candidate() -> Path:
     home = os.environ.get("JAVA_HOME")
     if home:
-        # No fallback to the PATH: Spark takes JAVA_HOME alone, so both would disagree later and less clearly.
+        # No fallback to the PATH: Spark uses only JAVA_HOME, so the two would differ later, with a less clear error.
         java = Path(home) / "bin" / "java"
         if not os.access(java, os.X_OK):
-            raise LocalError(f"JAVA_HOME is {home}, which holds no bin/java: set it to a Java {MINIMUM}, or unset it")
+            raise LocalError(
+                f"JAVA_HOME is {home}, which does not contain bin/java: set it to a Java {MINIMUM}, or unset it"
+            )
         return java
     found = shutil.which("java")
     if found is None:
-        raise LocalError(f"Java {MINIMUM} or newer is needed, found none: {REMEDY}")
+        raise LocalError(f"Java {MINIMUM} or newer is needed, but none was found: {REMEDY}")
     return Path(found)
 
 
@@ -46,5 +48,5 @@ def _version(java: Path) -> int:
     answer = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=60, check=False)
     match = _VERSION.search(answer.stderr + answer.stdout)
     if match is None:
-        raise LocalError(f"`{java} -version` does not name a version (exit code {answer.returncode}): {REMEDY}")
+        raise LocalError(f"`{java} -version` does not print a version (exit code {answer.returncode}): {REMEDY}")
     return int(match.group(1))

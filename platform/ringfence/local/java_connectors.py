@@ -19,7 +19,7 @@ _TRAIN_SECONDS: Final = 60
 
 
 def java_runtime(settings: Mapping[str, str]) -> JavaRuntime | None:
-    """None where the worker's settings name no `plugin.path`. The first call on a machine downloads.
+    """Return what runs Java connectors; None without `plugin.path` in the worker's settings. The first call downloads.
 
     Raises LocalError.
     """
@@ -32,7 +32,7 @@ def java_runtime(settings: Mapping[str, str]) -> JavaRuntime | None:
     jars = resolve("kafka-connect", KAFKA_CONNECT)
     host = build_host()
     options = tuple(shlex.split(settings.get(JAVA_OPTIONS, DEFAULT_OPTIONS)))
-    # In one order: an archive of classes fits the very class path that it was made with.
+    # Always in the same order: an archive of classes fits only the class path that it was created with.
     class_path = ":".join(map(str, [host / java_host.JAR, *sorted(jars.glob("*.jar"))]))
     warm = cds_archive.jvm_options(host, lambda _scratch, more: _train(class_path, more))
     return JavaRuntime(str(find_java()), class_path, path, (*warm, *options), converters_of(settings))
@@ -51,7 +51,7 @@ def _train(class_path: str, options: tuple[str, ...]) -> None:
 
 @cache
 def build_host() -> Path:
-    """The folder that holds the host's jar: always the same one, which an archive of classes is made for."""
+    """Return the folder with the host's jar: always the same one, which the archive of classes is created for."""
 
     def make(scratch: Path) -> Path:
         made = scratch / "made"

@@ -1,10 +1,10 @@
 """The Java part that runs Kafka Connect's plugins, compiled by `make setup` and by the wheel's build.
 
-The wheel carries the jar and no sources. A checkout whose sources have changed since compiles them when they are first
-needed. Only the standard library is used, since the build runs in an environment of its own: what the compiler has to
-see is fetched by itself, and compared with the checksums that Kafka Connect's jars are held to, too.
+The wheel contains the jar and no sources. A checkout whose sources have changed compiles them when they are first
+needed. Only the standard library is used, since the build runs in its own environment: the compiler's class path is
+downloaded here, and verified with the same checksums as Kafka Connect's jars.
 
-`python -m ringfence.local.java_host` makes the jar of a checkout.
+`python -m ringfence.local.java_host` builds the jar of a checkout.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ from ringfence.local.java import find_java
 
 JAR: Final = "ringfence-connect-host.jar"
 PACKAGED: Final = Path(__file__).resolve().parents[1] / "connectors" / "java" / JAR
-"""Where a wheel, and a checkout after `make setup`, have it."""
+"""Its place in a wheel, and in a checkout after `make setup`."""
 SOURCES: Final = PACKAGED.with_name("host")
 _DIGEST: Final = "META-INF/ringfence-sources.sha256"
 _CHECKSUMS: Final = Path(__file__).with_name("kafka-connect-jars.sha256")
@@ -43,7 +43,7 @@ _NEEDED: Final[Mapping[str, str]] = {
     "slf4j-api": "org/slf4j",
     "maven-artifact": "org/apache/maven",
 }
-"""By artifact, the folder of its group: what the sources, and the signatures that they use, name."""
+"""By artifact, its group's folder: the artifacts of the sources and of the signatures that they use."""
 _ECJ: Final = ("org/eclipse/jdt", "ecj-3.40.0.jar", "05cc22a24e7982970f63a405fc6c820bc80b806f27f3c5a6236fc475f8f7152b")
 _NAME: Final = re.compile(r"(.+)-(\d[^-]*)\.jar")
 _RELEASE: Final = "17"
@@ -51,7 +51,7 @@ _COMPILE_SECONDS: Final = 300
 
 
 def digest_of_sources() -> str:
-    """Of what a jar would be made of; of a wheel, which has none, what its jar was made of."""
+    """Return the digest of the sources; in a wheel, which has none, that of the sources of its jar."""
     sources = sorted(SOURCES.glob("*"))
     if not sources:
         return digest_of(PACKAGED)
@@ -59,7 +59,7 @@ def digest_of_sources() -> str:
 
 
 def digest_of(jar: Path) -> str:
-    """What it was made of; "" where it is not there."""
+    """Return the digest of the jar's sources; "" if the jar is missing."""
     try:
         with zipfile.ZipFile(jar) as archive:
             return archive.read(_DIGEST).decode()
@@ -68,7 +68,8 @@ def digest_of(jar: Path) -> str:
 
 
 def make(folder: Path, cache: Path) -> Path:
-    """The jar, in `folder`: the packaged one where it is up to date, else compiled. cache: where downloads are kept.
+    """Return the jar, in `folder`: the packaged one if it is up to date, else compiled. cache: where downloads are
+    stored.
 
     Raises LocalError.
     """
@@ -77,7 +78,7 @@ def make(folder: Path, cache: Path) -> Path:
         shutil.copyfile(PACKAGED, target)
         return target
     if not SOURCES.is_dir():
-        raise LocalError(f"{PACKAGED} is missing: this installation of Ringfence is damaged. Install it again")
+        raise LocalError(f"{PACKAGED} is missing: this installation of Ringfence is damaged. Reinstall it")
     with tempfile.TemporaryDirectory(prefix="ringfence-java-") as scratch:
         _compile(Path(scratch), list(_class_path(cache)), compiler(cache))
         _pack(Path(scratch), target)
@@ -85,7 +86,9 @@ def make(folder: Path, cache: Path) -> Path:
 
 
 def compiler(cache: Path) -> list[str]:
-    """javac beside the Java that runs, or on the PATH; else Eclipse's, which needs a Java runtime only."""
+    """Return javac beside the running Java, or on the PATH; else Eclipse's compiler, which only needs a
+    Java runtime.
+    """
     beside = find_java().resolve().with_name("javac")
     javac = str(beside) if beside.exists() else shutil.which("javac")
     if javac:
@@ -95,7 +98,7 @@ def compiler(cache: Path) -> list[str]:
 
 def _compile(classes: Path, class_path: list[Path], command: list[str]) -> None:
     java = [str(each) for each in sorted(SOURCES.glob("*.java"))]
-    # Eclipse's compiler knows no wildcard in a class path.
+    # Eclipse's compiler does not support wildcards in a class path.
     options = ["-nowarn", "--release", _RELEASE, "-d", str(classes), "-cp", ":".join(map(str, class_path))]
     answer = subprocess.run(
         [*command, *options, *java], capture_output=True, text=True, timeout=_COMPILE_SECONDS, check=False
@@ -110,7 +113,7 @@ def _compile(classes: Path, class_path: list[Path], command: list[str]) -> None:
 
 
 def _pack(classes: Path, jar: Path) -> None:
-    """The same bytes of the same classes; it appears whole."""
+    """Write the jar. The same classes give the same bytes; the file appears only complete."""
     scratch = jar.with_suffix(f".{os.getpid()}")
     with zipfile.ZipFile(scratch, "w", zipfile.ZIP_DEFLATED) as archive:
         for each in sorted(classes.rglob("*")):
@@ -130,7 +133,7 @@ def _class_path(cache: Path) -> Iterator[Path]:
 
 
 def _fetch(cache: Path, group: str, name: str, digest: str) -> Path:
-    """The jar of this very content: one that is kept already, else from Maven Central or RINGFENCE_MAVEN_URL."""
+    """Return the jar with this digest: a stored one, else from Maven Central or RINGFENCE_MAVEN_URL."""
     kept = cache / "jars" / "java-host-build" / name
     for place in (kept, *sorted((cache / "jars").glob(f"*/{name}"))):
         if place.is_file() and hashlib.sha256(place.read_bytes()).hexdigest() == digest:
@@ -140,7 +143,7 @@ def _fetch(cache: Path, group: str, name: str, digest: str) -> Path:
     base = (os.environ.get("RINGFENCE_MAVEN_URL") or "https://repo1.maven.org/maven2/").rstrip("/")
     url = f"{base}/{group}/{found[1]}/{found[2]}/{name}"
     try:
-        with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 - the person at the keyboard sets the mirror
+        with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 - the user at the terminal sets the mirror
             data: bytes = answer.read()
     except OSError as error:
         raise LocalError(
@@ -148,7 +151,7 @@ def _fetch(cache: Path, group: str, name: str, digest: str) -> Path:
             "Central"
         ) from error
     if hashlib.sha256(data).hexdigest() != digest:
-        raise LocalError(f"{url} is not the file that this release was made with: look at RINGFENCE_MAVEN_URL")
+        raise LocalError(f"{url} is not the file of this release: check RINGFENCE_MAVEN_URL")
     kept.parent.mkdir(parents=True, exist_ok=True)
     scratch = kept.with_suffix(f".{os.getpid()}")
     scratch.write_bytes(data)
@@ -160,4 +163,4 @@ if __name__ == "__main__":
     try:
         print(make(PACKAGED.parent, cache_root()) if digest_of(PACKAGED) != digest_of_sources() else PACKAGED)
     except LocalError as trouble:
-        sys.exit(f"{trouble}. Java connectors are compiled when they are first used instead")
+        sys.exit(f"{trouble}. Java connectors are compiled on first use instead")

@@ -1,4 +1,4 @@
-"""A real Kafka broker on this machine: one KRaft node, broker and controller in one JVM."""
+"""A real Kafka broker on this machine: one KRaft node, with broker and controller in one JVM."""
 
 import json
 import secrets
@@ -15,7 +15,7 @@ from ringfence.local.java import find_java
 from ringfence.local.process import GuardedProcess, accepts, free_port, port_is_free, wait_until
 
 _LOG4J = Path(__file__).with_name("kafka-log4j2.properties")
-# A small heap and the serial collector: on two cores the parallel ones cost more threads than they save.
+# A small heap and the serial collector: on two cores the parallel collectors cost more threads than they save.
 _JVM = (
     "-server",
     "-Xms128m",
@@ -34,9 +34,9 @@ _FORMAT_SECONDS = 60
 class EmbeddedKafka:
     """One broker on 127.0.0.1, with its data in `data`.
 
-    `start` after `stop` or `kill` goes on with the same data, port and cluster id. `properties` are added to the
-    broker's settings, or replace ours. `short_lived`: the broker starts with less CPU time, and never gets as fast.
-    `archive` replaces the archive of a warm start. The broker ends with this process, however that ends.
+    `start` after `stop` or `kill` continues with the same data, port and cluster id. properties: added to the broker's
+    settings; they take precedence. short_lived: the broker starts with less CPU time, but never becomes as fast.
+    archive: replaces the archive of a warm start. The broker ends with this process, even if that is killed.
     """
 
     def __init__(
@@ -58,35 +58,35 @@ class EmbeddedKafka:
         self._jvm_options = _FIRST_COMPILER if short_lived else ()
         self._archive = archive
         self._process: GuardedProcess | None = None
-        self._log_start = 0  # where this start's part of the log begins
+        self._log_start = 0  # where the log of this start begins
 
     @property
     def bootstrap(self) -> str:
-        """For `bootstrap.servers`."""
+        """The value for `bootstrap.servers`."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def process(self) -> GuardedProcess:
-        """The broker's process. Raises LocalError when it was never started."""
+        """The broker's process. Raises LocalError if it was never started."""
         if self._process is None:
             raise LocalError("The embedded Kafka is not started: call start() first")
         return self._process
 
     @property
     def running(self) -> bool:
-        """Whether the process lives (it may not be ready yet)."""
+        """Return whether the process runs. It may not be ready yet."""
         return self._process is not None and self._process.poll() is None
 
     def start(self, timeout: float = 60.0) -> None:
-        """Return when a topic can be created. Formats the storage on the first start.
+        """Start the broker; return when topics can be created. Formats the storage on the first start.
 
-        Raises LocalError where the port is taken, or the broker ends or is not ready within `timeout` seconds.
+        Raises LocalError if the port is taken, or the broker ends or is not ready within `timeout` seconds.
         """
         self.launch()
         self.wait_ready(timeout)
 
     def launch(self) -> None:
-        """The first half of `start`: the process runs, but it is not ready yet."""
+        """Start the process, which is not ready yet: the first half of `start`."""
         if self.running:
             raise LocalError(f"The embedded Kafka on port {self.port} is running already: stop() it first")
         if not port_is_free("127.0.0.1", self.port):
@@ -96,7 +96,7 @@ class EmbeddedKafka:
         classpath = ["-cp", str(jars / "*")]
         config = self._configure([str(find_java()), *_FORMAT_JVM, *warm, *classpath])
         java = [str(find_java()), *_JVM, *warm, *self._archive, *self._jvm_options, *classpath]
-        # A broker beside another controller waits by itself until its last registration is over.
+        # A broker with another controller waits by itself until its last registration has expired.
         controller = "controller" in self.properties.get("process.roles", "controller")
         if controller and (self.data / "logs" / "__cluster_metadata-0").exists():
             unclean_shutdown.fence(java, self.data, self.log)
@@ -106,8 +106,8 @@ class EmbeddedKafka:
         )
 
     def wait_ready(self, timeout: float = 60.0) -> None:
-        """The second half of `start`."""
-        # The line is logged after the controller has unfenced the broker: only then does it get partitions.
+        """Wait until the broker is ready: the second half of `start`."""
+        # The line is logged after the controller has unfenced the broker: only then it gets partitions.
         ended = wait_until(lambda: self._is_ready() or not self.running, timeout)
         if self.running and ended and accepts("127.0.0.1", self.port):
             return
@@ -116,12 +116,12 @@ class EmbeddedKafka:
         raise LocalError(f"Kafka {how}: {self._last_complaint()}; see {self.log}")
 
     def stop(self, grace: float = 20.0) -> None:
-        """A clean stop: SIGTERM, and SIGKILL where that takes longer than `grace` seconds."""
+        """Stop cleanly: SIGTERM, and SIGKILL if that takes longer than `grace` seconds."""
         if self._process is not None:
             self._process.stop(grace)
 
     def kill(self) -> None:
-        """SIGKILL; returns when the process is gone."""
+        """Send SIGKILL; return when the process is gone."""
         if self._process is not None:
             self._process.kill()
 
@@ -136,7 +136,7 @@ class EmbeddedKafka:
             return _complaint(lines.read().decode(errors="replace"))
 
     def _configure(self, java: list[str]) -> Path:
-        """Write server.properties, and format the storage where it is new."""
+        """Write server.properties, and format new storage."""
         self.data.mkdir(parents=True, exist_ok=True)
         identity = self._identity()
         config = self.data / "server.properties"
@@ -147,7 +147,7 @@ class EmbeddedKafka:
         return config
 
     def _format(self, java: list[str], config: Path, cluster_id: str) -> None:
-        # A first start that was killed while formatting leaves half a directory, and no records.
+        # A first start that was killed while formatting leaves an incomplete directory, without records.
         shutil.rmtree(self.data / "logs", ignore_errors=True)
         tool = ["kafka.tools.StorageTool", "format", "--config", str(config), "--cluster-id", cluster_id]
         answer = subprocess.run([*java, *tool], capture_output=True, text=True, timeout=_FORMAT_SECONDS, check=False)
@@ -156,7 +156,7 @@ class EmbeddedKafka:
             raise LocalError(f"Kafka's storage in {self.data} could not be formatted: {why}")
 
     def _identity(self) -> dict[str, str]:
-        """What stays the same over restarts; another controller port is taken where the old one is in use."""
+        """Return what stays the same over restarts; if the controller port is in use, another one is chosen."""
         path = self.data / "identity.json"
         identity: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
         identity.setdefault("cluster_id", _new_cluster_id())
@@ -176,14 +176,14 @@ def _train(scratch: Path, options: tuple[str, ...]) -> None:
 
 
 def _complaint(output: str) -> str:
-    """The line of Kafka's output that says most."""
+    """Return the most informative line of Kafka's output."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     marks = ("ConfigException", "ERROR", "FATAL", "Exception")
-    return next((line for mark in marks for line in lines if mark in line), lines[0] if lines else "it said nothing")
+    return next((line for mark in marks for line in lines if mark in line), lines[0] if lines else "it logged nothing")
 
 
 def _new_cluster_id() -> str:
-    """16 random bytes in URL-safe base 64, as `kafka-storage random-uuid` makes them; never with a leading dash."""
+    """Return 16 random bytes in URL-safe base64, like `kafka-storage random-uuid`, but never with a leading dash."""
     return urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=").replace("-", "A")
 
 
@@ -199,7 +199,7 @@ def _settings(logs: Path, port: int, controller_port: int) -> dict[str, str]:
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "log.dirs": str(logs),
         "auto.create.topics.enable": "true",
-        # One broker: every internal topic has one replica, and few partitions so that it starts quickly.
+        # One broker: internal topics have one replica, and few partitions for a fast start.
         "default.replication.factor": "1",
         "offsets.topic.replication.factor": "1",
         "offsets.topic.num.partitions": "5",
@@ -210,9 +210,9 @@ def _settings(logs: Path, port: int, controller_port: int) -> dict[str, str]:
         "share.coordinator.state.topic.min.isr": "1",
         "share.coordinator.state.topic.num.partitions": "5",
         "group.initial.rebalance.delay.ms": "0",
-        # The first record of a share group comes after one heartbeat.
+        # The first record of a share group arrives after one heartbeat.
         "group.share.min.heartbeat.interval.ms": "1000",
-        # It would take the leaders away while commit markers are on their way, see unclean_shutdown.py.
+        # It would move the leaders away while commit markers are being sent, see unclean_shutdown.py.
         "controlled.shutdown.enable": "false",
         "num.network.threads": "2",
         "num.io.threads": "4",

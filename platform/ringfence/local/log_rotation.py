@@ -1,7 +1,7 @@
-"""Bounds the log files of roles that run for months, without a signal to the role.
+"""Limits the log files of roles that run for months, without a signal to the role.
 
-A role's output is appended to its log, so the file can be copied and emptied under it. Lines that are written in
-between may be lost.
+A role's output is appended to its log, so the file can be copied and truncated while it is open. Lines that are written
+in between may be lost.
 """
 
 import shutil
@@ -13,7 +13,8 @@ KEPT: Final = 3
 
 
 def rotate(log: Path, max_bytes: int = MAX_BYTES, kept: int = KEPT) -> bool:
-    """Move the content of a log of at least `max_bytes` to LOG.1, and LOG.1 to LOG.2; true if it was that large.
+    """Move the content of a log of at least `max_bytes` to LOG.1, and LOG.1 to LOG.2. Returns whether it was that
+    large.
 
     The oldest of the `kept` files is deleted.
     """

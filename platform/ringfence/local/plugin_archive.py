@@ -1,4 +1,4 @@
-"""Install a Kafka Connect plugin, one zip or jar, in a folder of `plugin.path`: whole, or not at all."""
+"""Installs a Kafka Connect plugin, one zip or jar, in a folder of `plugin.path`: whole, or not at all."""
 
 import shutil
 import zlib
@@ -15,14 +15,14 @@ from ringfence.local.scratch import put_in_place, scratch_beside
 
 _LIMITS: Final = Limits()
 _DIGEST: Final = ".ringfence-sha256"
-"""In a plugin's folder: what it was made of, so that the same archive may come twice."""
+"""A file in a plugin's folder with its archive's digest, so that installing the same archive again succeeds."""
 
 
 def install_archive(archive: Path, folder: Path, limits: Limits = _LIMITS) -> Path:
-    """The plugin's own folder below `folder`, named after the archive. A jar is put there as it is.
+    """Return the plugin's own folder below `folder`, named after the archive. A jar is copied into it.
 
-    It appears whole or not at all: workers may be looking at `folder`. Raises LocalError, with the reason and the
-    remedy; for another plugin that is there under this name, too.
+    It appears whole or not at all, since workers may be reading `folder`. Raises LocalError, with the reason and the
+    remedy; also if another plugin exists under this name.
     """
     if not is_file_name(archive.name):
         raise LocalError(f"{archive.name!r} is not a plugin: {FILE_RULE}")
@@ -43,21 +43,21 @@ def install_archive(archive: Path, folder: Path, limits: Limits = _LIMITS) -> Pa
             require_connector(archive.name, scratch)
             put_in_place(made, target)
     except (BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-        raise LocalError(f"{archive.name} cannot be unpacked: {error}. Fetch it again") from error
+        raise LocalError(f"{archive.name} cannot be unpacked: {error}. Download it again") from error
     except OSError as error:
         raise LocalError(f"{archive.name} cannot be installed in {target}: {error}") from error
     return _require_same(archive, target)
 
 
 def _require_same(archive: Path, target: Path) -> Path:
-    """The folder, which the very same archive was put in: just now, before, or by another process at once."""
+    """Return the folder if it was created from the same archive: now, earlier, or by another process."""
     made_of = target / _DIGEST
     if not made_of.is_file() or made_of.read_text().strip() != digest(archive):
-        raise LocalError(f"{target} is there already: remove it first, or give the archive another name")
+        raise LocalError(f"{target} exists already: remove it first, or give the archive another name")
     return target
 
 
 def _require_size(archive: Path, limits: Limits) -> None:
     size = archive.stat().st_size
     if size > limits.archive:
-        raise LocalError(f"{archive.name} has {size:,} bytes, and {limits.archive:,} are the most")
+        raise LocalError(f"{archive.name} has {size:,} bytes; the maximum is {limits.archive:,}")

@@ -1,4 +1,4 @@
-"""What an installed plugin holds, of Java or of Python."""
+"""The contents of an installed plugin, Java or Python."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ from ringfence.connectors.java.discovery import find_plugins
 from ringfence.connectors.plugin_environments import is_environment, open_environment
 
 FILES: Final = ".ringfence-files.json"
-"""In a Python plugin's folder: the SHA-256 of each file that it was made of, by its name."""
+"""In a Python plugin's folder: the SHA-256 of each installed file, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Contents:
 
 
 def read_contents(folder: Path) -> Contents:
-    """Of a plugin's own folder."""
+    """Read the contents of a plugin's own folder."""
     if is_environment(folder):
         python = {each.class_name: each.version for each in open_environment(folder).plugins}
         return Contents(folder, python, read_files(folder))
@@ -35,7 +35,7 @@ def read_contents(folder: Path) -> Contents:
 
 
 def read_files(environment: Path) -> dict[str, str]:
-    """What a Python plugin was made of; nothing for one that was made by hand."""
+    """Return the files of a Python plugin; {} for a manual installation."""
     try:
         found: dict[str, str] = json.loads((environment / FILES).read_text())
     except FileNotFoundError:
@@ -44,7 +44,9 @@ def read_files(environment: Path) -> dict[str, str]:
 
 
 def describe(folder: Path) -> str:
-    """For people: where an installed plugin is, its connectors with versions, and its files as `sha256sum` has them."""
+    """Describe an installed plugin: its folder, its connectors with versions, and its files in the form of
+    `sha256sum`.
+    """
     found = read_contents(folder)
     connectors = [f"{class_name} {version}" for class_name, version in found.connectors.items()]
     files = [f"{sha256}  {name}" for name, sha256 in found.files.items()]
@@ -52,6 +54,6 @@ def describe(folder: Path) -> str:
 
 
 def digest(file: Path) -> str:
-    """Its SHA-256, in hexadecimal."""
+    """Return its SHA-256, in hexadecimal."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()

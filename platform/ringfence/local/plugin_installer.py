@@ -1,4 +1,4 @@
-"""Install plugins in the worker's `plugin.install.path`, as people ask for them on the page and in the API."""
+"""Installs plugins in the worker's `plugin.install.path`, when users request them on the page or in the API."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ from ringfence.local.scratch import scratch_beside
 
 
 class PluginInstaller:
-    """Of one folder; see `engine.plugins.installations.Installer`. mirror: of Maven Central, "" for itself."""
+    """Installs into one folder; see `engine.plugins.installations.Installer`. mirror: of Maven Central, "" for none."""
 
     def __init__(self, folder: Path, mirror: str = "") -> None:
         self._folder = folder
@@ -31,7 +31,7 @@ class PluginInstaller:
     def unpack(self, name: str, sha256: str, pieces: Iterable[bytes]) -> Mapping[str, object]:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            # Not among temporary files, where what a killed worker has left would stay.
+            # Not among temporary files, where the remains of a killed worker would stay.
             with scratch_beside(self._folder) as scratch:
                 archive = scratch / Path(name).name
                 with archive.open("xb") as file:
@@ -44,16 +44,18 @@ class PluginInstaller:
 
 
 def installer_of(settings: Mapping[str, str]) -> PluginInstaller | None:
-    """None where the worker's settings name no `plugin.install.path`: then nobody installs anything here.
+    """Return the installer; None without `plugin.install.path` in the worker's settings, since nothing may be
+    installed.
 
-    Call it before the worker lets go of its variables: RINGFENCE_MAVEN_URL is one.
+    Call it before the worker removes its variables: RINGFENCE_MAVEN_URL is one.
     """
     folder = settings.get(INSTALL_PATH, "").strip()
     return PluginInstaller(Path(folder), os.environ.get("RINGFENCE_MAVEN_URL", "")) if folder else None
 
 
 def install(plugin: str, folder: Path, mirror: str = "") -> Path:
-    """The plugin's own folder below `folder`. plugin: a Python package in one version, or Maven coordinates.
+    """Install a plugin; return its own folder below `folder`. plugin: a Python package in one version, or Maven
+    coordinates.
 
     Raises LocalError. mirror: of Maven Central.
     """
@@ -65,7 +67,7 @@ def install(plugin: str, folder: Path, mirror: str = "") -> Path:
 
 
 def install_file(file: Path, folder: Path) -> Path:
-    """The same, of a .whl, .zip or .jar."""
+    """Install a .whl, .zip or .jar; return its own folder. Raises LocalError."""
     return install_wheel(file, folder) if is_wheel(file.name) else install_archive(file, folder)
 
 

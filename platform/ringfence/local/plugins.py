@@ -1,4 +1,4 @@
-"""Fetch a Kafka Connect plugin from Maven Central into a folder of `plugin.path`."""
+"""Downloads a Kafka Connect plugin from Maven Central into a folder of `plugin.path`."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ from ringfence.local.scratch import put_in_place, scratch_beside
 
 
 def parse(text: str) -> Coordinate:
-    """Of `group:artifact:version`. Raises LocalError."""
+    """Parse `group:artifact:version`. Raises LocalError."""
     wanted = text.strip()
     if not are_coordinates(wanted):
         raise LocalError(f"{text!r} is not a Maven coordinate: {COORDINATES_RULE}")
@@ -20,10 +20,10 @@ def parse(text: str) -> Coordinate:
 
 
 def install(plugin: Coordinate, folder: Path, mirror: str = "") -> Path:
-    """The plugin's own folder below `folder`, with its jar and all that it needs; as it was where it is there already.
+    """Return the plugin's own folder below `folder`, with its jar and all dependencies. An existing one is unchanged.
 
-    It appears whole or not at all: workers may be looking at `folder`. Raises LocalError, also where no jar of it
-    holds a source connector. mirror: of Maven Central, as in `resolve`.
+    It appears whole or not at all, since workers may be reading `folder`. Raises LocalError, also if none of its jars
+    contains a source connector. mirror: of Maven Central, as in `resolve`.
     """
     target = folder / f"{plugin.artifact}-{plugin.version}"
     if target.is_dir():
@@ -42,10 +42,12 @@ def install(plugin: Coordinate, folder: Path, mirror: str = "") -> Path:
 
 
 def require_connector(name: str, folder: Path) -> None:
-    """Raises LocalError where `folder`, one of `plugin.path`, holds none. name: what was to be installed."""
+    """Raise LocalError if `folder`, one of `plugin.path`, contains no source connector. name: what was to
+    be installed.
+    """
     if not find_plugins([os.fspath(folder)]):
         raise LocalError(
-            f"{name} holds no source connector: no jar in it has META-INF/services/"
-            "org.apache.kafka.connect.source.SourceConnector. For a plugin older than Kafka 3.6, Kafka's "
-            "connect-plugin-path.sh sync-manifests writes it"
+            f"{name} contains no source connector: no jar in it has "
+            "META-INF/services/org.apache.kafka.connect.source.SourceConnector. For a plugin older than Kafka 3.6, "
+            "Kafka's connect-plugin-path.sh sync-manifests creates it"
         )

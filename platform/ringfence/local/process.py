@@ -1,4 +1,4 @@
-"""A child process on a leash: it ends when its parent ends, and takes its own children along."""
+"""A guarded child process: it ends when its parent ends, together with its own children."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ _POLL_SECONDS = 0.02
 
 
 class GuardedProcess:
-    """A started command. `pid` is the command's own id (also its process group), not that of the leash before it."""
+    """A started command. `pid` is the command's own id (also its process group), not that of its guard."""
 
     def __init__(
         self, name: str, popen: subprocess.Popen[bytes], pid: int, *, log: Path, pid_file: Path | None
@@ -41,20 +41,21 @@ class GuardedProcess:
         cwd: Path | None = None,
         pid_file: Path | None = None,
     ) -> "GuardedProcess":
-        """Start `command`, its output appended to `log`, its process id written to `pid_file`.
+        """Start `command`; append its output to `log`, and write its process id to `pid_file`.
 
-        Raises LocalError where the command cannot be executed.
+        Raises LocalError if the command cannot be executed.
         """
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
             popen = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(_GUARD), *(os.fspath(part) for part in command)],
-                stdin=subprocess.PIPE,  # held open for as long as we live; never written to
+                stdin=subprocess.PIPE,  # stays open until this process ends; never written to
                 stdout=subprocess.PIPE,
                 stderr=output,
                 env=env,
                 cwd=cwd,
-                start_new_session=True,  # a Ctrl-C in the terminal is for us alone: we stop the rest in order
+                # a Ctrl-C in the terminal is only for this process, which stops the others in order
+                start_new_session=True,
             )
         assert popen.stdout is not None
         first = popen.stdout.readline().decode().strip()
@@ -70,7 +71,9 @@ class GuardedProcess:
         return cls(name, popen, int(first), log=log, pid_file=pid_file)
 
     def poll(self) -> int | None:
-        """The exit code (128 + n after signal n) once the command and all that it started are gone, else None."""
+        """Return the exit code (128 + n after signal n) once the command and all that it started are
+        gone, else None.
+        """
         code = self._popen.poll()
         if code is not None and self._pid_file is not None:
             if _read_pid(self._pid_file) == self.pid:
@@ -79,23 +82,23 @@ class GuardedProcess:
         return code
 
     def signal(self, number: int) -> None:
-        """Send a signal to the command itself; nothing happens where it has ended."""
+        """Send a signal to the command itself. Does nothing if it has ended."""
         if self.poll() is None:
-            with contextlib.suppress(ProcessLookupError):  # ended, and the leash is about to say so
+            with contextlib.suppress(ProcessLookupError):  # ended, and the guard is about to report it
                 os.kill(self.pid, number)
 
     def terminate(self) -> None:
-        """Ask the command to end, and return at once."""
+        """Send SIGTERM to the command, and return at once."""
         self.signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """SIGKILL to the command; returns when it and all that it started are gone."""
+        """Send SIGKILL to the command; return when it and all that it started are gone."""
         self.signal(signal.SIGKILL)
         self._popen.wait()
         self._close()
 
     def wait(self, timeout: float) -> bool:
-        """Whether it ended within `timeout` seconds."""
+        """Return whether it ended within `timeout` seconds."""
         try:
             self._popen.wait(max(timeout, 0))
         except subprocess.TimeoutExpired:
@@ -104,7 +107,7 @@ class GuardedProcess:
         return True
 
     def stop(self, grace: float) -> bool:
-        """SIGTERM, and SIGKILL after `grace` seconds. Whether it ended by itself."""
+        """Send SIGTERM, and SIGKILL after `grace` seconds. Returns whether it ended without SIGKILL."""
         self.terminate()
         if self.wait(grace):
             return True
@@ -125,7 +128,7 @@ def _read_pid(path: Path) -> int | None:
 
 
 def wait_until(condition: Callable[[], bool], timeout: float, pause: float = _POLL_SECONDS) -> bool:
-    """Whether `condition` came true within `timeout` seconds."""
+    """Return whether `condition` became true within `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while not condition():
         if time.monotonic() >= deadline:
@@ -135,7 +138,7 @@ def wait_until(condition: Callable[[], bool], timeout: float, pause: float = _PO
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A port that nothing listens on at this moment."""
+    """Return a port that nothing listens on at this moment."""
     with socket.socket() as probe:
         probe.bind((host, 0))
         port: int = probe.getsockname()[1]
@@ -143,7 +146,7 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 
 def port_is_free(host: str, port: int) -> bool:
-    """Whether a server could bind this port now (a connection in TIME_WAIT does not count)."""
+    """Return whether a server could bind this port now (a connection in TIME_WAIT does not count)."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -154,7 +157,7 @@ def port_is_free(host: str, port: int) -> bool:
 
 
 def accepts(host: str, port: int) -> bool:
-    """Whether something accepts connections there."""
+    """Return whether something accepts connections there."""
     try:
         with socket.create_connection((host, port), timeout=1):
             return True
@@ -163,7 +166,7 @@ def accepts(host: str, port: int) -> bool:
 
 
 def process_exists(pid: int) -> bool:
-    """Whether a process of this id lives; a zombie, which holds nothing any more, does not count."""
+    """Return whether a process with this id lives. A zombie, which holds no resources, does not count."""
     try:
         return pid > 0 and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

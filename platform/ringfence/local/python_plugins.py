@@ -1,7 +1,7 @@
-"""Install a Python plugin in an environment of its own, a folder of `plugin.path`: whole, or not at all.
+"""Installs a Python plugin in its own environment, a folder of `plugin.path`: whole, or not at all.
 
-pip does it, with wheels only: nothing of a package runs while it is installed. What the platform itself is made of is
-not installed again, and keeps its version: it is loaded in the processes that run the plugin.
+pip installs it, with wheels only, so that no code of a package runs during the installation. The platform's own
+packages are not installed again, and keep their versions: the processes that run the plugin load them.
 """
 
 import json
@@ -36,7 +36,7 @@ _MOST_TOLD: Final = 1500
 
 
 def install_package(package: str, folder: Path) -> Path:
-    """The environment of `name==version` below `folder`; as it was where it is there already. Raises LocalError."""
+    """Return the environment of `name==version` below `folder`. An existing one is unchanged. Raises LocalError."""
     wanted = package.strip()
     if not is_package(wanted):
         raise LocalError(f"{package!r} is not a Python package: {PACKAGE_RULE}")
@@ -46,25 +46,25 @@ def install_package(package: str, folder: Path) -> Path:
 
 
 def install_wheel(wheel: Path, folder: Path) -> Path:
-    """The environment of a wheel below `folder`, named after it; its dependencies are fetched.
+    """Return the environment of a wheel below `folder`, named after it; its dependencies are downloaded.
 
-    Raises LocalError, also for another wheel that is there under this name.
+    Raises LocalError, also if another wheel is installed under this name.
     """
     if not is_file_name(wheel.name):
         raise LocalError(f"{wheel.name!r} is not a plugin: {FILE_RULE}")
     parts = wheel.stem.split("-")
     if len(parts) < 5:
-        raise LocalError(f"{wheel.name} is not a wheel's name: keep the one that it was built with")
+        raise LocalError(f"{wheel.name} is not a valid wheel name: keep the name from its build")
     target = folder / f"{canonicalize_name(parts[0])}-{parts[1]}"
     if not target.is_dir():
         _install(wheel.name, os.fspath(wheel.absolute()), target, {wheel.name: digest(wheel)})
     if read_files(target).get(wheel.name) != digest(wheel):
-        raise LocalError(f"{target} is there already, made of another file: give the wheel another version")
+        raise LocalError(f"{target} exists already, from another file: give the wheel another version")
     return target
 
 
 def _install(name: str, requirement: str, target: Path, own: Mapping[str, str]) -> Path:
-    """own: the SHA-256 of files that are here, by name."""
+    """Install a requirement. own: the SHA-256 of local files, by name."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with scratch_beside(target.parent) as scratch:
@@ -77,7 +77,7 @@ def _install(name: str, requirement: str, target: Path, own: Mapping[str, str]) 
             (made / FILES).write_text(json.dumps({**_files_in(report), **own}, indent=1))
             if not open_environment(made).plugins:
                 raise LocalError(
-                    f"{name} holds no source connector: none of its packages has an entry point in {GROUP}"
+                    f"{name} contains no source connector: none of its packages has an entry point in {GROUP}"
                 )
             put_in_place(made, target)
     except OSError as error:
@@ -86,7 +86,7 @@ def _install(name: str, requirement: str, target: Path, own: Mapping[str, str]) 
 
 
 def _show_platform(folder: Path, packages: Path) -> dict[str, str]:
-    """Have pip see the platform's own packages in a new environment, as installed. Their versions, by name."""
+    """Make pip see the platform's own packages as installed in a new environment. Returns their versions by name."""
     folder.mkdir()
     found = {each.metadata["Name"]: each for each in _own_distributions()}
     for name, each in found.items():
@@ -98,7 +98,7 @@ def _show_platform(folder: Path, packages: Path) -> dict[str, str]:
 
 
 def _own_distributions() -> list[Distribution]:
-    """The platform and all that it needs, without its extras."""
+    """Return the platform's distribution and its dependencies, without its extras."""
     found: dict[str, Distribution] = {}
     seen: set[str] = set()
     wanted = [_PLATFORM]
@@ -107,7 +107,7 @@ def _own_distributions() -> list[Distribution]:
         requirement = Requirement(text)
         try:
             own = found.setdefault(canonicalize_name(requirement.name), distribution(requirement.name))
-        except PackageNotFoundError:  # of another platform, or of an extra that is not installed
+        except PackageNotFoundError:  # for another operating system, or from an extra that is not installed
             continue
         if text in seen:
             continue
@@ -122,7 +122,7 @@ def _own_distributions() -> list[Distribution]:
 def _run_pip(
     name: str, requirement: str, environment: Path, scratch: Path, held: Mapping[str, str]
 ) -> Mapping[str, object]:
-    """pip's installation report."""
+    """Run pip; return its installation report."""
     constraints, report = scratch / "constraints.txt", scratch / "report.json"
     constraints.write_text("".join(f"{package}=={version}\n" for package, version in held.items()))
     command = [sys.executable, "-P", "-m", "pip", "--python", str(environment / "bin" / "python"), "--no-input"]
@@ -140,7 +140,7 @@ def _run_pip(
         )
     except subprocess.TimeoutExpired as error:
         raise LocalError(
-            f"pip did not install {name} within {_SECONDS} s. Try again, or use a mirror nearby"
+            f"pip did not install {name} within {_SECONDS} s. Try again, or use a closer mirror"
         ) from error
     if done.returncode != 0:
         raise LocalError(f"pip could not install {name}: {_reason(done.stderr, done.stdout)}")
@@ -149,14 +149,16 @@ def _run_pip(
 
 
 def _reason(text: str, output: str) -> str:
-    """pip's errors, with the remedy where it is known. output: what it says otherwise, reasons of conflicts too."""
+    """Return pip's errors, with the remedy if it is known. output: its other output, which has the reasons of
+    conflicts.
+    """
     log.info("pip: %s%s", output, text)
     _, _, conflict = output.partition("The conflict is caused by:\n")
     if conflict:
         lines = [line.strip() for line in conflict.partition("\n\n")[0].splitlines()]
         return (
-            f"{'; '.join(lines)}. The packages that the platform is made of keep their versions: use a version that "
-            "fits them"
+            f"{'; '.join(lines)}. The platform's own packages keep their versions: use a version that is compatible "
+            "with them"
         )
     if "No module named pip" in text:
         return "the worker's Python has no pip. Install it there: python -m ensurepip"
@@ -164,7 +166,7 @@ def _reason(text: str, output: str) -> str:
     told = " ".join(line for line in lines if not line.startswith(("WARNING", "[notice]", "DEPRECATION")))[:_MOST_TOLD]
     if "from versions: none" in text or "No matching distribution" in text:
         return (
-            f"{told} Only wheels are installed: where a package has none for this Python, build one (pip wheel), and "
+            f"{told} Only wheels are installed: if a package has none for this Python, build one (pip wheel), and "
             "upload it or add it to your index (PIP_INDEX_URL)"
         )
     return told

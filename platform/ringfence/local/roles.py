@@ -1,4 +1,4 @@
-"""What `up` keeps running: each role can be launched, watched and stopped."""
+"""The roles that `up` keeps running: each can be launched, watched and stopped."""
 
 import signal
 import sys
@@ -16,7 +16,7 @@ MIGRATE_SECONDS = 120
 
 
 class Role(Protocol):
-    """One process of this machine. `name` is that of its pid file and its log."""
+    """One process of this machine. `name` is also used for its pid file and log."""
 
     name: str
 
@@ -27,7 +27,7 @@ class Role(Protocol):
         """Start the process; it may not be ready yet. Raises LocalError."""
 
     def process(self) -> GuardedProcess | None:
-        """The newest process, None before the first launch."""
+        """The newest process; None before the first launch."""
 
 
 class KafkaRole:
@@ -63,7 +63,7 @@ class ValkeyRole:
 
 
 class PythonRole:
-    """A `ringfence …` command of its own: web, or a worker."""
+    """A `ringfence …` command: web, or a worker."""
 
     def __init__(
         self, name: str, arguments: list[str], instance: Instance, env: Mapping[str, str], grace: float
@@ -90,7 +90,7 @@ class PythonRole:
 
 
 def migrate(instance: Instance, env: Mapping[str, str]) -> None:
-    """Bring the database to this version's tables. Raises LocalError with the last line of what went wrong."""
+    """Migrate the database to this version's tables. Raises LocalError with the last line of the error."""
     log = instance.log("migrate")
     process = GuardedProcess.start(
         "migrate", [sys.executable, "-m", "django", "migrate", "--no-input"], log=log, env=env, cwd=instance.root
@@ -103,15 +103,15 @@ def migrate(instance: Instance, env: Mapping[str, str]) -> None:
 
 
 def last_line(log: Path) -> str:
-    """The newest line of a log that says something."""
+    """Return the last line of the log that is not empty."""
     if not log.exists():
-        return "it said nothing"
+        return "it logged nothing"
     lines = [line.strip() for line in log.read_bytes()[-8192:].decode(errors="replace").splitlines() if line.strip()]
-    return lines[-1] if lines else "it said nothing"
+    return lines[-1] if lines else "it logged nothing"
 
 
 def how_it_ended(code: int) -> str:
-    """An exit code of a leashed process in words."""
+    """Describe the exit code of a guarded process."""
     if code > 128:
         try:
             return f"was ended by {signal.Signals(code - 128).name}"

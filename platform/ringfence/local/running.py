@@ -1,4 +1,4 @@
-"""A Ringfence that is ready, for a job that `ringfence up` runs beside it."""
+"""A running Ringfence, for a job that `ringfence up` runs with it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from ringfence.local.instance import Instance
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """What a job needs to know about a Ringfence that is ready."""
+    """What a job needs to know about a running Ringfence."""
 
     url: str
     bootstrap: str
@@ -18,4 +18,4 @@ class Running:
 
 
 Job = Callable[[Running], int | None]
-"""Work for when everything is ready. An exit code stops everything; None leaves it running."""
+"""A job to run when everything is ready. An exit code stops everything; None leaves it running."""

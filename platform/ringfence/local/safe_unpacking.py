@@ -1,4 +1,4 @@
-"""Unpack a zip that is foreign data: what would leave its folder, or grow beyond the limits, is refused."""
+"""Unpacks an untrusted zip. Refuses entries that would leave the folder or exceed the limits."""
 
 import re
 import stat
@@ -16,7 +16,7 @@ _ENCRYPTED: Final = 0x1
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """archive: bytes of the file itself; unpacked: bytes of all files in it; files: how many, with the folders."""
+    """archive: bytes of the file itself. unpacked: bytes of all files in it. files: their number, including folders."""
 
     archive: int = 512 * 1024 * 1024
     unpacked: int = 1024 * 1024 * 1024
@@ -24,19 +24,19 @@ class Limits:
 
 
 def unpack(archive: Path, into: Path, limits: Limits) -> None:
-    """Into an empty folder. Raises LocalError at the first entry that is refused; what came before stays there."""
+    """Unpack into an empty folder. Raises LocalError at the first refused entry; earlier ones stay there."""
     left = limits.unpacked
     with ZipFile(archive) as found:
         entries = found.infolist()
         if len(entries) > limits.files:
-            raise LocalError(f"{archive.name} holds {len(entries):,} files, and {limits.files:,} are the most")
+            raise LocalError(f"{archive.name} contains {len(entries):,} files; the maximum is {limits.files:,}")
         for entry in entries:
             path = into / _require_safe(archive, entry)
             if entry.is_dir():
                 path.mkdir(parents=True, exist_ok=True)
                 continue
             path.parent.mkdir(parents=True, exist_ok=True)
-            # A header's word on a size is not believed: the bytes are counted as they come.
+            # The size in a header is not trusted: the bytes are counted as they are unpacked.
             with found.open(entry) as source, open(path, "xb") as made:
                 while piece := source.read(_PIECE):
                     left -= len(piece)
@@ -46,13 +46,16 @@ def unpack(archive: Path, into: Path, limits: Limits) -> None:
 
 
 def _require_safe(archive: Path, entry: ZipInfo) -> PurePosixPath:
-    """The entry's place below the plugin's folder. Raises LocalError for any other, and for what is no plain file."""
+    """Return the entry's path below the plugin's folder. Raises LocalError for other paths, and if it is not a plain
+    file.
+    """
     path = PurePosixPath(entry.filename)
     if path.is_absolute() or ".." in path.parts or not path.parts or _UNSAFE.search(entry.orig_filename):
-        raise LocalError(f"{archive.name} holds {entry.orig_filename!r}, which leads out of it. Do not trust it")
+        raise LocalError(f"{archive.name} contains {entry.orig_filename!r}, which leads out of it. Do not trust it")
     kind = stat.S_IFMT(entry.external_attr >> 16)
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR) or entry.flag_bits & _ENCRYPTED:
         raise LocalError(
-            f"{archive.name} holds {entry.filename!r}, which is a link, a device or encrypted. Pack it with plain files"
+            f"{archive.name} contains {entry.filename!r}, which is a link, a device or encrypted. Pack it with plain "
+            "files"
         )
     return path

@@ -1,4 +1,4 @@
-"""A folder to put a plugin together in, before it is renamed into `plugin.path`."""
+"""A folder for assembling a plugin before it is renamed into `plugin.path`."""
 
 import errno
 import fcntl
@@ -15,11 +15,12 @@ _PREFIX: Final = ".ringfence-plugin-"
 
 @contextmanager
 def scratch_beside(folder: Path) -> Iterator[Path]:
-    """An empty folder on the file system of `folder`, removed at the end; what killed processes left goes, too.
+    """Yield an empty folder on the file system of `folder`. It is removed at the end, and so are remains of killed
+    processes.
 
-    It is beside `folder` and not in it, where a half-full one would be taken for a plugin. Raises OSError.
+    It is beside `folder`, not in it, where an incomplete one would be taken for a plugin. Raises OSError.
     """
-    with _lock(folder.parent):  # or another process would take a folder without a lock for one that was left
+    with _lock(folder.parent):  # or another process would take a folder without a lock for an abandoned one
         _remove_abandoned(folder.parent)
         made = tempfile.TemporaryDirectory(prefix=_PREFIX, dir=folder.parent)
         held = os.open(made.name, os.O_RDONLY)
@@ -42,7 +43,7 @@ def _lock(folder: Path) -> Iterator[None]:
 
 
 def put_in_place(made: Path, target: Path) -> None:
-    """Give the folder its name, unless another process has just put one there. Raises OSError."""
+    """Rename the folder to `target`, unless another process has just created that. Raises OSError."""
     try:
         made.rename(target)
     except OSError as error:
@@ -51,7 +52,7 @@ def put_in_place(made: Path, target: Path) -> None:
 
 
 def _remove_abandoned(parent: Path) -> None:
-    """The lock of a folder ends with the process that made it."""
+    """Remove folders whose lock has ended together with their process."""
     for left in parent.glob(f"{_PREFIX}*"):
         try:
             held = os.open(left, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""Start roles in order, start again what dies, stop all in reverse order."""
+"""Starts roles in order, restarts those that end, and stops all in reverse order."""
 
 import contextlib
 import time
@@ -12,7 +12,7 @@ from ringfence.local.process import wait_until
 from ringfence.local.roles import Role, how_it_ended, last_line
 
 BACKOFF = Backoff(0.2, 30)
-# A role that has run for so long has recovered: its next end is a new story.
+# A role that has run for this long has recovered: its failures are counted from 0 again.
 CALM_SECONDS = 60.0
 ENDS_WHILE_STARTING = 3
 _LOOK_SECONDS = 0.1
@@ -22,14 +22,14 @@ Say = Callable[[str], None]
 
 
 def say(line: str, end: str = "\n") -> None:
-    """One line to the person at the terminal, or into a file on a disk that may be full."""
+    """Print a line to the terminal, or to a file on a disk that may be full."""
     with contextlib.suppress(OSError):
         print(line, end=end, flush=True)
 
 
 @contextlib.contextmanager
 def stage(title: str, since: float | None = None) -> Iterator[None]:
-    """Print `title …` and, when the block is through, how many seconds it took (from `since`, where given)."""
+    """Print `title …` and, after the block, the seconds it took (from `since`, if given)."""
     begin = time.monotonic() if since is None else since
     say(f"{title} … ", end="")
     try:
@@ -45,12 +45,12 @@ class _Watched:
     role: Role
     launched_at: float
     ends: int = 0
-    failures: int = 0  # ends, and starts that did not succeed
+    failures: int = 0  # ends, and failed starts
     restart_at: float | None = None
 
 
 class Supervisor:
-    """Keeps roles running. One thread, the main one, calls everything here."""
+    """Keeps roles running. Only one thread, the main one, may use it."""
 
     def __init__(self) -> None:
         self._watched: list[_Watched] = []
@@ -58,13 +58,13 @@ class Supervisor:
         self._rotate_at = 0.0
 
     def launch(self, role: Role) -> None:
-        """Start a role and keep it. Raises LocalError, also later through `tend`, where it does not start at all."""
-        # Watched before it is launched, so that an interrupt in between stops it too.
+        """Start a role and watch it. Raises LocalError, also later from `tend`, if it cannot be started at all."""
+        # Watched before it is launched, so that an interrupt in between stops it, too.
         self._watched.append(_Watched(role, time.monotonic()))
         role.launch()
 
     def tend(self) -> None:
-        """Start what has died again, after a pause that grows each time. Returns at once; call it often."""
+        """Restart roles that have ended, after pauses that grow each time. Returns at once; call it often."""
         now = time.monotonic()
         if now >= self._rotate_at:
             self._rotate_at = now + _ROTATE_SECONDS
@@ -84,9 +84,9 @@ class Supervisor:
                     say(f"{process.log} cannot be rotated: {explain_os_error(error)}")
 
     def tend_until(self, condition: Callable[[], bool], timeout: float) -> bool:
-        """`tend` until `condition` holds; whether it did within `timeout` seconds.
+        """Call `tend` until `condition` is true. Returns whether it became true within `timeout` seconds.
 
-        Raises LocalError when a role ends again and again: nothing would change by waiting.
+        Raises LocalError if a role ends again and again, since waiting would not help.
         """
 
         def look() -> bool:
@@ -102,13 +102,13 @@ class Supervisor:
         return wait_until(look, timeout, _LOOK_SECONDS)
 
     def end_now(self) -> None:
-        """From now on `stop` waits for nothing; for a second Ctrl-C, out of the signal handler."""
+        """Make `stop` wait for nothing. For the signal handler of a second Ctrl-C."""
         self._must_end_now = True
 
     def stop(self) -> None:
-        """Stop all roles, the last one first; SIGKILL for what takes longer than its grace."""
+        """Stop all roles, the last one first, with SIGKILL after their grace time."""
         while self._watched:
-            # Roles of one kind go together: three workers need one grace, not three.
+            # Roles of one kind stop together: three workers need one grace time, not three.
             kind = _kind(self._watched[-1].role)
             together = [watched.role for watched in self._watched if _kind(watched.role) == kind]
             self._watched = [watched for watched in self._watched if _kind(watched.role) != kind]
@@ -138,7 +138,7 @@ class Supervisor:
         watched.ends += 1
         watched.failures += 1
         pause = BACKOFF.pause(watched.failures)
-        say(f"{watched.role.name} {how_it_ended(code)}, it is started again in {pause:.1f} s")
+        say(f"{watched.role.name} {how_it_ended(code)}; it is started again in {pause:.1f} s")
         watched.restart_at = now + pause
 
     def _relaunch(self, watched: _Watched, now: float) -> None:

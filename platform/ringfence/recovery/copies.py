@@ -1,6 +1,6 @@
-"""A copy of what the cluster keeps in Kafka: configurations, wished states, source offsets. Its form as JSON.
+"""A copy of the cluster's state in Kafka: configurations, target states, source offsets. It is stored as JSON.
 
-Documented in docs/backup.md. A copy holds the configurations as they stand in the config topic, secrets included.
+docs/backup.md documents it. A copy contains the configurations as they are in the config topic, including secrets.
 """
 
 import json
@@ -20,8 +20,8 @@ VERSION: Final = 1
 class ConnectorCopy:
     """One connector.
 
-    tasks: how many transactional ids its newest generations may have had; target: where they wrote
-    (`fencing.leader.fence_targets`); topics, saved_by: the limit of topics that its last editor had
+    tasks: how many transactional ids its newest generations may have had. target: where they wrote
+    (`fencing.leader.fence_targets`). topics, saved_by: the topic grant of its last editor
     (`fencing.topics.topic_grants`).
     """
 
@@ -44,7 +44,7 @@ class OffsetCopy:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """made_ms: wall clock; source: where it comes from, for people."""
+    """made_ms: wall clock. source: where it comes from, for messages."""
 
     group_id: str
     made_ms: int
@@ -55,7 +55,7 @@ class Copy:
     topics: Mapping[str, Any] = field(default_factory=dict)
 
     def dumps(self) -> str:
-        """The inverse of `loads`."""
+        """Do the inverse of `loads`."""
         return json.dumps(
             {
                 "format": FORMAT,
@@ -87,13 +87,13 @@ class Copy:
 
 
 def loads(text: str) -> Copy:
-    """Raises `Invalid`, with what is wrong."""
+    """Parse a copy. Raises `Invalid`, with the error."""
     try:
         read = json.loads(text)
         if read["format"] != FORMAT:
             raise ValueError("it is not a backup of Ringfence")
         if read["version"] != VERSION:
-            raise ValueError(f"its version is {read['version']}, this Ringfence reads version {VERSION}")
+            raise ValueError(f"its version is {read['version']}, but this Ringfence reads version {VERSION}")
         return Copy(
             _text(read["group_id"]),
             int(read["made_ms"]),
@@ -121,7 +121,7 @@ def _strings(value: Mapping[str, object]) -> dict[str, str]:
 
 def _connector(value: Mapping[str, Any]) -> ConnectorCopy:
     if value["state"] not in TargetState.__members__:
-        raise ValueError(f"{value['state']!r} is not a state of a connector")
+        raise ValueError(f"{value['state']!r} is not a connector state")
     topics = tuple(tuple(_text(pattern) for pattern in group) for group in value["topics"])
     state, tasks = TargetState[value["state"]], int(value["tasks"])
     config, target = _strings(value["config"]), _strings(value["target"])
@@ -130,5 +130,5 @@ def _connector(value: Mapping[str, Any]) -> ConnectorCopy:
 
 def _offset(value: Mapping[str, Any]) -> OffsetCopy:
     if not isinstance(value["partition"], dict) or not isinstance(value["offset"], dict):
-        raise TypeError("a source partition and a source offset are objects")
+        raise TypeError("a source partition and a source offset must be objects")
     return OffsetCopy(_text(value["connector"]), value["partition"], value["offset"])

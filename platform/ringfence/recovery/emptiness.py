@@ -1,4 +1,4 @@
-"""Whether a topic that stands in the place of a lost one holds nothing that a restore would mix with."""
+"""Checks that a topic that replaces a lost one has no content that a restore would mix with."""
 
 from ringfence.engine.config_topic import open_config_log
 from ringfence.fencing.clock import Deadline
@@ -10,12 +10,12 @@ from ringfence.worker_config import WorkerConfig
 
 
 def knows_connectors(state: ClusterState) -> bool:
-    """Whether there is one; also where it cannot be read."""
+    """Return whether a connector exists, even if it cannot be read."""
     return any(one.config is not None or one.unreadable is not None for one in state.connectors.values())
 
 
 def has_no_connector(connection: Connection, config: WorkerConfig, deadline: Deadline) -> bool:
-    """Of the config topic."""
+    """Return whether the config topic has no connector."""
     reader = open_config_log(config, connection, deadline)
     try:
         return not knows_connectors(reader.refresh(deadline))
@@ -24,7 +24,7 @@ def has_no_connector(connection: Connection, config: WorkerConfig, deadline: Dea
 
 
 def has_no_offset(connection: Connection, config: WorkerConfig, deadline: Deadline) -> bool:
-    """Of the offsets topic."""
+    """Return whether the offsets topic has no source offset."""
     reader = TopicLog(connection, config.offsets_topic, deadline=deadline)
     try:
         return not any(

@@ -9,16 +9,16 @@ from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.recovery.copies import ConnectorCopy
 
 NO_GENERATION_YET = Generation(0)
-"""Of a restored count record: a round is due, since the record at offset 0 is never a commit."""
+"""The generation in a restored count record: a round is pending, since the record at offset 0 is never a commit."""
 
 
 def count_records(name: ConnectorName, tasks: int, target: Mapping[str, str]) -> list[ConfigRecord]:
-    """So many ids are still to be fenced by the next round."""
+    """Return records after which the next round fences this number of ids."""
     return [TaskCountRecord(name, tasks, None), TaskCountRecord(name, tasks, NO_GENERATION_YET, target)]
 
 
 def connector_records(name: ConnectorName, one: ConnectorCopy, tasks: int, *, stop: bool) -> list[ConfigRecord]:
-    """Its configuration without a task set, which the next leader makes; a round is due before its tasks start."""
+    """Return its configuration without tasks, which the next leader makes. A round is pending before they start."""
     state = TargetState.STOPPED if stop else one.state
     grant = [TopicGrantRecord(name, one.topics, one.saved_by)] if one.topics else []
     return [
@@ -30,7 +30,7 @@ def connector_records(name: ConnectorName, one: ConnectorCopy, tasks: int, *, st
 
 
 def count_ids(group_id: str, names: Container[str], fenced: Sequence[str]) -> dict[str, int]:
-    """For each connector, how many of its ids there may be: from the highest task number that a coordinator knows."""
+    """Return the number of ids for each connector: from the highest task number that a coordinator knows."""
     counts: dict[str, int] = {}
     for one in fenced:
         task = parse_task_transactional_id(group_id, one)

@@ -1,13 +1,15 @@
-"""A restore: the topics that were lost are made again and filled from a copy, with every old task fenced first.
+"""A restore: the lost topics are created again and filled from a copy, after every old task was fenced.
 
-1 nobody is in the worker's group: no worker works, and none that is cut off leads, 2 missing topics are created, 3 this
-process joins the group as its only member and claims the config topic like a leader (invariant 3), which fences the
-last one, 4 every transactional id of the group is fenced, wherever the copy says that tasks wrote; no count record told
-how many there are, so the coordinators are asked, 5 in one transaction: the configurations, wished states and count
-records, the source offsets, and the ids of the topics, which all workers go by from then on.
+It has five steps. 1: the worker's group is empty: no worker works, and no leader is cut off. 2: missing topics are
+created. 3: this process joins the group as its only member and claims the config topic like a leader (invariant 3),
+which fences the last leader. 4: every transactional id of the group is fenced, wherever the copy says that tasks wrote;
+no count record says how many there are, so the coordinators are asked. 5: in one transaction, it writes the
+configurations, target states and count records, the source offsets, and the ids of the topics, which all workers use
+from then on.
 
-An old task that still lives is fenced by 4; one that starts late finds that its topics are others and ends (its start's
-steps 4 and 6). Once workers lead again, a fencing round of each connector does 4 once more, as for any new generation.
+Step 4 fences an old task that still lives; one that starts late notices that its topics are others, and ends (steps 4
+and 6 of its start). Once a worker leads again, a fencing round of each connector repeats step 4, as for any new
+generation.
 """
 
 import logging
@@ -54,7 +56,7 @@ _MOST_RECORDS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is lost, so what is to be written."""
+    """What is lost, and therefore what to write."""
 
     connectors: Mapping[str, ConnectorCopy] = field(default_factory=dict)
     offsets: Sequence[TopicRecord] = field(default_factory=tuple)
@@ -67,7 +69,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a restore did. `stopped`: connectors that wait for a person to look at their offsets."""
+    """The result of a restore. stopped: connectors whose offsets a user must check first."""
 
     connectors: int
     offsets: int
@@ -76,33 +78,33 @@ class Done:
 
 
 class Restore:
-    """One restore or acceptance. Every step may be repeated: run it again after an error."""
+    """One restore or acceptance. Every step can be repeated: after an error, run it again."""
 
     def __init__(self, config: WorkerConfig, remembered: TopicIds | None, say: Say) -> None:
-        """remembered: what the database knows of the topics."""
+        """remembered: the topic ids in the database."""
         self._config = config
         self._connection = config.connection("ringfence-restore")
         self._remembered = remembered
         self._say = say
 
     def run(self, copy: Copy, *, resume: bool) -> Done:
-        """Bring back what was lost. `resume`: connectors go on at once where their offsets came from the copy.
+        """Restore what was lost. resume: whether connectors run at once if their offsets came from the copy.
 
-        Raises `Invalid` where there is nothing to restore, or where the copy belongs to another group.
+        Raises `Invalid` if there is nothing to restore, or if the copy belongs to another group.
         """
         if copy.group_id != self._config.group_id:
             raise Invalid(
-                f"This is a copy of group.id {copy.group_id}, the worker's settings say {self._config.group_id}: its "
-                "transactional ids begin otherwise. Set group.id to that, or name another copy"
+                f"This is a copy of group.id {copy.group_id}, but the worker's settings have {self._config.group_id}: "
+                "its transactional ids begin with another prefix. Set group.id to that value, or name another copy"
             )
         deadline = Deadline.after(600)
         self.await_empty_group()  # 1
-        self._fence([], deadline)  # so that no frozen task's transaction holds back what is read now
+        self._fence([], deadline)  # so that no frozen task's transaction hides records from the reads below
         plan = self.plan(copy, deadline)
         if not plan.lost:
             raise Invalid(
                 "Nothing is lost: the config topic has connectors, the offsets topic has offsets, and both have the "
-                "ids that are remembered. Where another topic of their name is right, run `ringfence topics accept`"
+                "stored ids. If another topic with their name is correct, run `ringfence topics accept`"
             )
         self._create(deadline)  # 2
         stop = plan.offsets_lost and not resume
@@ -120,7 +122,7 @@ class Restore:
                     written += connector_records(
                         ConnectorName(name), one, max(counts.get(name, 0), one.tasks), stop=stop
                     )
-                for existing in there:  # the config topic is there, and offsets come back: a new generation for all
+                for existing in there:  # the config topic exists, and offsets are restored: a new generation for all
                     written.append(ConnectorRecord(existing.name, existing.config))
                     if stop:
                         written += [
@@ -134,7 +136,7 @@ class Restore:
         return Done(len(plan.connectors), len(plan.offsets), fenced, stop)
 
     def accept(self) -> list[str]:
-        """Go by the topics as they are now. Every old task is fenced first; returns the ids that were."""
+        """Accept the current topics. Every old task is fenced first; returns the fenced ids."""
         deadline = Deadline.after(600)
         self.await_empty_group()
         self._fence([], deadline)
@@ -148,7 +150,7 @@ class Restore:
 
             def records(state: ClusterState) -> list[ConfigRecord | TopicRecord]:
                 written: list[ConfigRecord | TopicRecord] = [ids, self._copy_of(ids)]
-                for one in state.existing():  # a new generation of each: its round fences what was seen of it
+                for one in state.existing():  # a new generation of each: its round fences the known ids of the old one
                     held = one.count.tasks if one.count else 0
                     tasks = max(counts.get(one.name, 0), held, one.commit.tasks if one.commit else 0)
                     written += [*count_records(one.name, tasks, target_of(one.config or {}))]
@@ -160,15 +162,15 @@ class Restore:
         return fenced
 
     def await_empty_group(self) -> None:
-        """Wait until the group has no member, for as long as a worker that died may be listed. Raises `Invalid`.
+        """Wait until the group has no member, for as long as a dead worker may be listed. Raises `Invalid`.
 
-        The broker lists it until its session runs out. A worker that waits for a lost topic is not a member.
+        The broker lists it until its session expires. A worker that waits for a lost topic is not a member.
         """
         deadline = Deadline.after(2 * self._config.number("session.timeout.ms") / 1000)
         while True:
             try:
                 members = group_members(self._connection, self._config.group_id, Deadline.after(10))
-            except Retriable:  # its coordinator is still reading, on a broker that has just started
+            except Retriable:  # its coordinator is still loading, on a broker that has just started
                 if deadline.expired:
                     raise
                 time.sleep(deadline.slice(0.5))
@@ -178,13 +180,13 @@ class Restore:
             if deadline.expired:
                 names = ", ".join(sorted(member.client_id for member in members))
                 raise Invalid(
-                    f"Group {self._config.group_id} has members ({names}): a worker is at work. Stop all workers, then "
-                    "run this again. (Workers that wait for a lost topic may go on running.)"
+                    f"Group {self._config.group_id} has members ({names}): a worker is running. Stop all workers, "
+                    "then run this again. (Workers that wait for a lost topic may continue to run.)"
                 )
             time.sleep(deadline.slice(0.5))
 
     def plan(self, copy: Copy, deadline: Deadline) -> Plan:
-        """What is lost: a topic that is not the remembered one, or that is empty."""
+        """Return what is lost: a topic with another id than the stored one, or an empty one."""
         found = present(self._connection, self._config, deadline)
         known = recall(self._connection, self._config, deadline, self._remembered)
         lost = {one.role for one in losses(known, found) if one.role in PRECIOUS} if known is not None else set()
@@ -194,10 +196,10 @@ class Restore:
         for role in lost:
             if found[role] is not None and not empty[role](deadline):
                 raise Invalid(
-                    f"Another {role} topic stands in the place of the lost one, and it is not empty: it is left alone. "
+                    f"Another {role} topic has replaced the lost one, and it is not empty: it is left unchanged. "
                     "Delete it, then run this again; or keep it with `ringfence topics accept`"
                 )
-        # An offsets topic that is known to be the old one may be empty because offsets were deleted on purpose.
+        # An offsets topic that is certainly the old one may be empty because a user deleted the offsets.
         unknown = {CONFIG} if known is not None else set(PRECIOUS)
         lost |= {role for role in unknown if role not in lost and empty[role](deadline)}
         connectors = copy.connectors if CONFIG in lost else {}
@@ -219,7 +221,7 @@ class Restore:
 
     @contextmanager
     def _term(self, deadline: Deadline) -> Iterator[Term]:
-        """The config topic, claimed as a leader claims it."""
+        """Claim the config topic as a leader does; yield the term."""
         config = self._config
         gained: list[GroupMetadata] = []
         membership = GroupMembership(
@@ -236,7 +238,9 @@ class Restore:
             patience = Deadline.after(_SEAT_SECONDS)
             while not gained:
                 if patience.expired:
-                    raise Retriable(f"Group {config.group_id} does not give the config topic's partition: run it again")
+                    raise Retriable(
+                        f"Group {config.group_id} does not assign the config topic's partition: run it again"
+                    )
                 membership.poll(0.1)
             term = Term(
                 self._connection,
@@ -254,7 +258,7 @@ class Restore:
             membership.close()
 
     def _fence(self, targets: Sequence[Mapping[str, str]], deadline: Deadline) -> list[str]:
-        """Every id of the group on its own cluster; elsewhere where somebody answers: rounds fence there, too."""
+        """Fence every id of the group on its own cluster, and on others that answer: later rounds fence there, too."""
         prefix = f"{self._config.group_id}-"
         with Fencer(self._connection) as fencer:
             ids = fencer.ids(prefix)
@@ -284,7 +288,7 @@ class Restore:
         before = recall(self._connection, self._config, deadline, self._remembered) or TopicIds()
         there = {role: one for role, one in found.items() if one is not None}
         if missing := found.keys() - there.keys():
-            raise Retriable(f"Topics went away in the meantime ({', '.join(sorted(missing))}): run it again")
+            raise Retriable(f"Topics were deleted in the meantime ({', '.join(sorted(missing))}): run it again")
         return TopicIds(before.version + 1, there)
 
     def _copy_of(self, ids: TopicIds) -> TopicRecord:

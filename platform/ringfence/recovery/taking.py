@@ -1,4 +1,4 @@
-"""Copies made of the topics (`from_kafka`) and of the database (`from_database`)."""
+"""Copies from the topics (`from_kafka`) and from the database (`from_database`)."""
 
 import time
 
@@ -21,10 +21,13 @@ _TRIES = 5
 
 
 def from_kafka(connection: Connection, config: WorkerConfig, deadline: Deadline) -> Copy:
-    """While the cluster works: tasks go on.
+    """Copy the cluster's state while tasks run.
 
-    1 the config topic to its end, 2 the offsets topic to its end, 3 the config topic again: where a connector was
-    changed in the meantime, from the start. So every offset was committed under a configuration of the copy.
+    1: the config topic is read to its end; 2: the offsets topic is read to its end; 3: the config topic is read again;
+       if a
+    connector was changed in the meantime, all steps are repeated. So every offset was committed under a configuration
+    in
+    the copy.
     """
     log = open_config_log(config, connection, deadline)
     try:
@@ -35,7 +38,7 @@ def from_kafka(connection: Connection, config: WorkerConfig, deadline: Deadline)
             if _copy_connectors(log.refresh(deadline)) == _copy_connectors(state):  # 3
                 break
         else:
-            raise Retriable("Connectors were changed again and again while they were read: try it at a calmer time")
+            raise Retriable("Connectors were changed again and again while they were read: try again at a quieter time")
     finally:
         log.close()
     return Copy(
@@ -50,14 +53,14 @@ def from_kafka(connection: Connection, config: WorkerConfig, deadline: Deadline)
 
 
 def refuse_unreadable(state: ClusterState) -> None:
-    """Raises `Unreadable`, with what to do: a connector must not be missing in silence."""
+    """Raise `Unreadable`, with the remedy: no connector may be missing without notice."""
     for one in state.connectors.values():
         if one.unreadable is not None:
             raise Unreadable(f"Connector {one.name}: {one.unreadable}")
 
 
 def copy_of(state: ConnectorState) -> ConnectorCopy:
-    """Where tasks of an older generation may be alive, those count, too."""
+    """Return the copy of a connector. Tasks of older generations that may be alive are counted, too."""
     config = state.config or {}
     counts = (state.commit.tasks if state.commit else 0, state.count.tasks if state.count else 0)
     pending = state.round_pending and state.count is not None
@@ -72,7 +75,7 @@ def _copy_connectors(state: ClusterState) -> dict[ConnectorName, ConnectorCopy]:
 
 
 def _offsets(connection: Connection, topic: str, deadline: Deadline) -> list[OffsetCopy]:
-    """The newest offset of every source partition, of deleted connectors too, by whatever key bytes."""
+    """Return the newest offset of every source partition, also of deleted connectors, for any encoding of its key."""
     newest: dict[tuple[str, str], OffsetCopy | None] = {}
     log = TopicLog(connection, topic, deadline=deadline)
     try:
@@ -87,9 +90,9 @@ def _offsets(connection: Connection, topic: str, deadline: Deadline) -> list[Off
 
 
 def from_database(group_id: str) -> Copy:
-    """What the projection shows, as of the loss. Django must be set up.
+    """Return what the projection shows, at the time of the loss. Django must be set up.
 
-    Offsets of the last moments before the loss may be missing: they are projected a moment after they are committed.
+    Offsets of the last moments before the loss may be missing: they are projected shortly after their commit.
     """
     import json
 

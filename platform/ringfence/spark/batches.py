@@ -1,13 +1,14 @@
-"""How a batch gets to Kafka exactly once, over many executors. Needs Kafka and somebody who writes parts: no Spark.
+"""Writes a batch to Kafka exactly once, from many executors. Needs Kafka and a function that writes parts, but no
+Spark.
 
-1. Each part is written in a transaction of its own, which its executor leaves open.
+1. Each part is written in its own transaction, which its executor leaves open.
 2. The driver asks the coordinators whether every part's transaction is open and has time left.
-3. It commits the decision, in a transaction of its own: batch number, query, and each part's open transaction.
-4. It commits the parts' transactions. Each holds a record that names it.
+3. It commits the decision, in its own transaction: batch number, query, and each part's open transaction.
+4. It commits the parts' transactions. Each contains a record that names it.
 
-Before 3 nothing of the batch is visible, and nothing will be: no other process ever commits parts. After 3 whoever
-comes next finishes: commits what is still open, and has those parts written again, under a decision of their own, whose
-transactions timed out first. What of the batch is there shows in the records of 4, so nothing is guessed.
+Before step 3 nothing of the batch is visible, and nothing will be: no other process ever commits parts. After step 3
+any later run finishes the batch: it commits what is still open, and has those parts whose transactions timed out first
+written again, with their own decision. The records of step 4 show which parts are committed, so nothing is guessed.
 """
 
 import logging
@@ -33,7 +34,7 @@ _LONGEST_MARGIN_MS: Final = 60_000
 
 
 class _PartsLost(SinkError):
-    """A part's transaction is over before the decision: write the batch again."""
+    """A part's transaction ended before the decision: the batch must be written again."""
 
 
 class BatchWriter:
@@ -44,20 +45,20 @@ class BatchWriter:
         self._log = SinkLog(settings)
         self._series = 0
         self._missing: frozenset[int] = frozenset()
-        """Parts of the newest decided batch that are not there."""
+        """Parts of the newest decided batch that are not committed."""
         self._ender: TransactionEnder | None = None
         self._in_doubt = True
-        """Whether a batch may be decided and not finished, or given up with transactions open."""
+        """Whether a batch may be decided but not finished, or abandoned with open transactions."""
 
     def write(self, number: int, query: str, write_parts: WriteParts, speculates: bool = False) -> None:
-        """Have one batch written, or see that it is. Raises `SinkError`.
+        """Have one batch written, or find that it already is. Raises `SinkError`.
 
-        query: of which this is the batch `number`; numbers grow. speculates: an attempt that does not count may have
-        left a transaction open even where each part's first attempt was the one.
+        query: the id of the query of this batch. number: increases with each batch. speculates: whether an unused
+        attempt may have left a transaction open even if each part's first attempt was used.
         """
         try:
             self._open()
-            self._in_doubt = True  # whatever is raised
+            self._in_doubt = True  # for any exception
             self._write(number, query, write_parts)
             self._in_doubt = False
             if speculates:
@@ -81,13 +82,13 @@ class BatchWriter:
             self._compare(decided, write_parts)
         else:
             raise SinkError(
-                f"Batch {number} is older than batch {decided.number}, the last one that {self._settings.sink_id} "
-                "has written. The checkpoint is an older copy: restore the newest one, or use another sink_id to "
-                "write everything from here on again."
+                f"Batch {number} is older than batch {decided.number}, the last one that {self._settings.sink_id} has "
+                "written. The checkpoint is an older copy: restore the newest one, or use another sink_id to write "
+                "everything from here on again."
             )
 
     def close(self) -> None:
-        """Let the client go. What is decided is finished by the next run."""
+        """Close the client. The next run finishes what is decided."""
         self._drop_ender()
         self._log.close()
 
@@ -105,15 +106,15 @@ class BatchWriter:
             raise SinkError(
                 f"{self._settings.sink_id} has written batch {decided.number} of the query {decided.query}; this is "
                 f"the query {query}, with another checkpoint, which counts its batches from 0 again. Use the old "
-                "checkpoint, or another sink_id. Where the new query shall write beside what is there, pass "
-                "other_checkpoint='accept'."
+                "checkpoint, or another sink_id. To let the new query write in addition to the existing records, "
+                "pass other_checkpoint='accept'."
             )
 
     def _check_complete(self, batch: Batch | None) -> None:
         if self._missing and batch is not None:
             raise SinkError(
-                f"Parts {sorted(self._missing)} of batch {batch.number} are not written, and the query has gone on. "
-                "Restore the checkpoint as it was at that batch."
+                f"Parts {sorted(self._missing)} of batch {batch.number} are not written, but the query has moved on. "
+                "Restore the checkpoint of that batch."
             )
 
     def _write_new(self, batch: Batch, write_parts: WriteParts) -> None:
@@ -133,7 +134,9 @@ class BatchWriter:
             self._release()
 
     def _have_parts(self, batch: Batch, write_parts: WriteParts, only: frozenset[int] | None) -> list[Part]:
-        """Where this fails, or a first attempt was not the one, some attempt may live on: no id of it is used again."""
+        """If this fails, or a first attempt was not used, some attempt may still live: none of its ids is
+        used again.
+        """
         sound = False
         try:
             parts = write_parts(Assignment(self._settings, batch.number, self._log.run, self._series, only))
@@ -147,7 +150,9 @@ class BatchWriter:
                 self._series += 1
 
     def _decide(self, batch: Batch, parts: Sequence[Part]) -> None:
-        """parts: those of the batch whose transactions are open. Raises `_PartsLost`, and `Superseded`."""
+        """Commit the decision. parts: those of the batch with open transactions. Raises `_PartsLost`, and
+        `Superseded`.
+        """
         for _ in range(_TRIES):
             try:
                 self._check_open(parts)
@@ -174,27 +179,29 @@ class BatchWriter:
         for each in found:
             ours = wanted[each.transactional_id]
             if (each.state, each.producer_id, each.epoch) != ("Ongoing", ours.producer_id, ours.epoch):
-                self._log.open()  # raises Superseded, if that is why
+                self._log.open()  # raises Superseded if that is the reason
                 raise _PartsLost(
-                    f"The transaction {each.transactional_id} was over before its batch was complete: it took longer "
+                    f"The transaction {each.transactional_id} ended before its batch was complete: it took longer "
                     f"than {timeout} ms, or was fenced manually. {remedy}"
                 )
             if each.started_ms < latest:
                 raise SinkError(f"Writing the batch took nearly all of the transaction timeout, {timeout} ms. {remedy}")
 
     def _finish(self, batch: Batch) -> frozenset[int]:
-        """Commit each part's transaction; the parts that were over before. May be repeated by anybody."""
+        """Commit each part's transaction. Returns the parts whose transactions had already ended. Any run may repeat
+        it.
+        """
         transactions = [part.transaction for part in batch.parts if part.transaction is not None]
         over = self._coordinators.commit(transactions, Deadline.after(_SECONDS))
         if not over:
             return frozenset()
         deadline = Deadline.after(_SECONDS)
         with Fencer(self._settings.connection) as fencer:
-            fencer.fence(sorted(over), deadline)  # so that the log's end covers how they ended
+            fencer.fence(sorted(over), deadline)  # so that the log's end covers their outcome
         return self._log.read(deadline).missing(batch)
 
     def _write_missing(self, batch: Batch, write_parts: WriteParts) -> None:
-        """Those of the decided batch whose transactions were over before they could be committed."""
+        """Write those parts of the decided batch again whose transactions ended before they could be committed."""
         for _ in range(_TRIES):
             self._series += 1
             parts = self._have_parts(batch, write_parts, self._missing)
@@ -211,9 +218,9 @@ class BatchWriter:
         raise SinkError(f"Parts {sorted(self._missing)} of batch {batch.number} were lost {_TRIES} times. Restart it.")
 
     def _compare(self, batch: Batch, write_parts: WriteParts) -> None:
-        """Spark repeats the newest batch: it was killed before it wrote down that the batch is complete.
+        """Compare a batch that Spark repeats: it was killed before it recorded that the batch is complete.
 
-        The rows are computed in any case: a stateful query loses its state without that.
+        The rows are computed in any case: a stateful query would lose its state otherwise.
         """
         if self._missing:
             self._write_missing(batch, write_parts)
@@ -223,12 +230,12 @@ class BatchWriter:
         except RepeatDiffers as error:
             if not self._settings.keep_first:
                 raise
-            logger.warning("%s The rows that were written first stay.", error)
+            logger.warning("%s The rows that were written first are kept.", error)
         else:
             logger.info("Batch %d of %s is written already", batch.number, self._settings.sink_id)
 
     def _check_missing(self, batch: Batch, parts: Sequence[Part]) -> list[Part]:
-        """The missing parts, written again: each with the rows that it had."""
+        """Return the missing parts, written again: each must have the same rows as before."""
         self._check_repeat(batch, parts)
         before = {part.number: part for part in batch.parts}
         again = [part for part in parts if part.number in self._missing]
@@ -242,11 +249,11 @@ class BatchWriter:
     def _check_repeat(self, batch: Batch, parts: Sequence[Part]) -> None:
         now, before = total_of(parts), batch.total
         if not now.has_rows_of(before):
-            raise self._differ(batch, f"{now.rows} rows, {before.rows} are written")
+            raise self._differ(batch, f"{now.rows} rows, but {before.rows} are written")
 
     def _differ(self, batch: Batch, how: str) -> RepeatDiffers:
         return RepeatDiffers(
-            f"Batch {batch.number} of {self._settings.sink_id} came again with other rows ({how}). A source or the "
+            f"Batch {batch.number} of {self._settings.sink_id} was repeated with other rows ({how}). A source or the "
             "query is not deterministic: look for rand(), uuid(), a join with a table that changes, lost input. "
             + (
                 f"Parts {sorted(self._missing)} are not written yet: start the query with as many partitions as before."
@@ -256,15 +263,15 @@ class BatchWriter:
         )
 
     def _release(self) -> None:
-        """Fence what attempts that do not count have left open: readers would wait for it up to its timeout.
+        """Fence what unused attempts have left open: consumers would wait for it until its timeout.
 
-        Only where nothing that is decided is still open.
+        Called only if nothing that is decided is still open.
         """
         try:
             runs = {name: self._settings.run_of(name) for name in self._coordinators.open_ids()}
             left = [name for name, run in runs.items() if run is not None and run <= self._log.run]
             if left:
-                logger.info("Aborting what attempts that do not count have left open: %s", ", ".join(left))
+                logger.info("Aborting what unused attempts have left open: %s", ", ".join(left))
                 with Fencer(self._settings.connection) as fencer:
                     fencer.fence(left, Deadline.after(_SECONDS))
         except FencingError as error:

@@ -1,8 +1,8 @@
-"""What the sink raises into the streaming query; each message ends with the remedy."""
+"""Errors that the sink raises into the streaming query. Each message ends with the remedy."""
 
 
 class SinkError(Exception):
-    """The batch was not written as a whole. Nothing of it is there twice; a restart of the query goes on with it."""
+    """The batch was not written completely. None of it is duplicated; a restarted query continues with it."""
 
 
 class RepeatDiffers(SinkError):
@@ -10,4 +10,4 @@ class RepeatDiffers(SinkError):
 
 
 class Superseded(SinkError):
-    """Another run of the same sink has started since: this one can write nothing any more."""
+    """Another run of the same sink has started since: this one can no longer write."""

@@ -20,16 +20,16 @@ _REPORT = "part int, rows bigint, digest bigint, first boolean, id string, produ
 
 
 class KafkaSink:
-    """`sink(rows, batch_id)` writes a batch to Kafka exactly once. Made by `kafka_sink`; lives in the driver."""
+    """`sink(rows, batch_id)` writes a batch to Kafka exactly once. Created by `kafka_sink`; lives in the driver."""
 
     def __init__(self, settings: SinkSettings) -> None:
         self._settings = settings
         self._writer = BatchWriter(settings)
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
-        """Raises `SinkError`; then nothing is there twice, and a restart of the query goes on.
+        """Write a batch. Raises `SinkError`; then nothing is duplicated, and a restarted query continues.
 
-        Outside of a streaming query `batch_id` is any number that grows from batch to batch.
+        batch_id: outside of a streaming query, any number that increases from batch to batch.
         """
         context = rows.sparkSession.sparkContext
         query = context.getLocalProperty(_QUERY_ID) or ""
@@ -38,7 +38,7 @@ class KafkaSink:
         self._writer.write(batch_id, query, lambda assignment: _write_parts(shaped, assignment), speculates)
 
     def close(self) -> None:
-        """Let Kafka's client go. Not needed: the next run fences this one."""
+        """Close Kafka's client. Optional: the next run fences this one."""
         self._writer.close()
 
     def __reduce__(self) -> NoReturn:
@@ -56,10 +56,10 @@ def kafka_sink(
     repeated_batch: str = "compare",
     other_checkpoint: str = "refuse",
 ) -> KafkaSink:
-    """An exactly-once Kafka sink: `query.writeStream.foreachBatch(kafka_sink(…))`.
+    """Return an exactly-once Kafka sink: `query.writeStream.foreachBatch(kafka_sink(…))`.
 
-    Rows have the columns of Spark's own Kafka sink: `value`, and where wanted `key`, `headers`, `partition` and, if no
-    topic is given here, `topic`. docs/spark-sink.md has the guarantee and all settings. Raises `SinkError`.
+    Rows have the columns of Spark's own Kafka sink: `value`, and optionally `key`, `headers`, `partition` and, if no
+    topic is given here, `topic`. docs/spark-sink.md describes the guarantee and all settings. Raises `SinkError`.
     """
     missing = [name for name in ("pandas", "pyarrow") if find_spec(name) is None]
     if missing:
@@ -84,7 +84,7 @@ def _write_parts(rows: DataFrame, assignment: Assignment) -> list[Part]:
 
 
 def _writing(assignment: Assignment) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """What an executor runs for each of its partitions, on Arrow's record batches."""
+    """Return what an executor runs for each of its partitions, on Arrow's record batches."""
 
     def write(blocks: Iterator[Any]) -> Iterator[Any]:
         from pyarrow import RecordBatch

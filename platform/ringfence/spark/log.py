@@ -1,4 +1,4 @@
-"""The driver's side of a sink's log: which run may decide, and what is decided."""
+"""The driver's part of a sink's log: which run may decide, and what is decided."""
 
 import logging
 import uuid
@@ -29,7 +29,7 @@ _LOG_TIMEOUT_MS = 60_000
 
 
 class SinkLog:
-    """One run's. Whoever opens it last is the only one that can write to it: the driver's id fences those before."""
+    """The log as used by one run. Only the last run that opens it can write: the driver's id fences earlier ones."""
 
     def __init__(self, settings: SinkSettings) -> None:
         self._settings = settings
@@ -43,9 +43,9 @@ class SinkLog:
         return self._producer is not None and not self._producer.spent
 
     def open(self) -> None:
-        """Fence whoever wrote before, read the log, and register this run. Raises `Superseded`.
+        """Fence earlier runs, read the log, and register this run. Raises `Superseded`.
 
-        A run that is registered opens the log again after a doubt; one that has been followed by another does not.
+        A registered run opens the log again after an unknown outcome, but not once a newer run has registered.
         """
         deadline = Deadline.after(_SECONDS)
         connection, topic = self._settings.connection, self._settings.log_topic
@@ -64,20 +64,21 @@ class SinkLog:
             try:
                 self._write(key_of(self._settings.sink_id, "run"), value_of_run(run, self._token), deadline)
             except (Fenced, Abortable) as error:
-                # Another run has begun at the same time, or the answer is lost: the log tells.
+                # Another run has started at the same time, or the response is lost: the log shows which.
                 logger.info("Registering run %d of %s: %s", run, self._settings.sink_id, error)
                 continue
             self.run = run
             self.state.run, self.state.token = run, self._token
             return
         raise SinkError(
-            f"The sink {self._settings.sink_id} is fenced again and again: is the query running twice? Stop the other."
+            f"The sink {self._settings.sink_id} is fenced again and again: does the query run twice? Stop the other "
+            "one."
         )
 
     def decide(self, batch: Batch) -> None:
-        """From here on the batch is written, whatever happens to this process. Raises `Superseded`.
+        """Commit the decision: from then on the batch is written, even if this process ends. Raises `Superseded`.
 
-        Raises `Abortable` where it is not decided, and the log is open again.
+        Raises `Abortable` if it is not decided, and the log is open again.
         """
         if not self.is_open:
             self.open()
@@ -94,7 +95,7 @@ class SinkLog:
         self.state.batch = batch
 
     def read(self, deadline: Deadline) -> SinkState:
-        """The log up to its end. Complete for transactions of ids that have been initialised or fenced before."""
+        """Read the log to its end. Complete for transactions of ids that were initialised or fenced before."""
         self.state = SinkState()
         prefix = key_prefix(self._settings.sink_id)
         log = TopicLog(self._settings.connection, self._settings.log_topic, deadline=deadline)

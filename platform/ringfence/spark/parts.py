@@ -1,4 +1,4 @@
-"""The executor's side: the rows of one Spark partition in one open transaction, which the driver ends."""
+"""The executor's part: writes the rows of one Spark partition in one open transaction, which the driver ends."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from ringfence.spark.records import DIGESTS, Part, key_of, value_of_part
 from ringfence.spark.settings import SinkSettings
 
 Columns = dict[str, list[Any]]
-"""Rows by column: `value`, `digest` and, where there are such, `key`, `headers`, `topic`, `partition`."""
+"""Rows by column: `value`, `digest` and, if they exist, `key`, `headers`, `topic`, `partition`."""
 
 _INIT_SECONDS = 120.0
 _REPORT_SECONDS = 1.0
@@ -24,9 +24,10 @@ _REPORT_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """One writing of a batch. only: the parts to write, None for all; the others' rows are counted and hashed.
+    """One pass of writing a batch. only: the parts to write, None for all; rows of other parts are only counted and
+    hashed.
 
-    series: changes whenever an attempt may still be alive that has this run's ids of before.
+    series: changes whenever an earlier attempt of this run with the same ids may still be alive.
     """
 
     settings: SinkSettings
@@ -37,9 +38,9 @@ class Assignment:
 
 
 def write_part(assignment: Assignment, number: int, attempt: int | None, blocks: Iterable[Columns]) -> Part | None:
-    """Write one part and leave its transaction open; None for a part without rows.
+    """Write one part and leave its transaction open. Returns None for a part without rows.
 
-    attempt: unique in the run, None for a part's first one. Where anything fails, the transaction is aborted.
+    attempt: unique in the run, None for a part's first one. If anything fails, the transaction is aborted.
     """
     writes = assignment.only is None or number in assignment.only
     rows, digest = 0, 0
@@ -64,7 +65,7 @@ def write_part(assignment: Assignment, number: int, attempt: int | None, blocks:
 
 
 class _Writer:
-    """The producer of one part, from its first row on."""
+    """The producer of one part, created with its first row."""
 
     def __init__(self, assignment: Assignment, number: int, attempt: int | None) -> None:
         self._assignment, self._number = assignment, number
@@ -90,7 +91,7 @@ class _Writer:
         try:
             with kafka_errors(f"writing part {self._number}"):
                 send_calls(calls, self._producer.produce, self._make_room)
-        except FencingError:  # after a refused record the client takes no more: the refusal says why
+        except FencingError:  # after a refused record the client accepts no more: the refusal has the reason
             self._producer.flush(_REPORT_SECONDS)
             self._producer.check_deliveries()
             raise
@@ -114,7 +115,7 @@ class _Writer:
 def _calls_of(block: Columns, topic: str | None) -> Iterable[Call]:
     topics: Iterable[str | None] = repeat(topic) if topic is not None else block["topic"]
     if topic is None and None in block["topic"]:
-        raise SinkError("A row has no topic: its column topic is null. Give all rows one, or the sink a topic.")
+        raise SinkError("A row has no topic: its column topic is null. Set a topic in all rows, or for the sink.")
     values, keys = block["value"], block.get("key") or repeat(None)
     if "partition" not in block and "headers" not in block:
         return zip(topics, values, keys, strict=False)
@@ -131,4 +132,4 @@ def _pairs(headers: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None
 
 
 WriteParts = Callable[[Assignment], list[Part]]
-"""Has every part of a batch written, or compared, by one attempt each that counts."""
+"""Has every part of a batch written, or compared; returns the result of one attempt for each."""

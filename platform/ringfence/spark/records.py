@@ -1,10 +1,10 @@
-"""The records of a sink's log: what a run has decided, and what each part's transaction holds. Pure.
+"""The records of a sink's log: what a run has decided, and what each part's transaction contains. Pure.
 
-Keys begin with the sink's id, so that many sinks share a compacted topic:
+Keys begin with the sink's id, so that many sinks can share a compacted topic:
 
 - `[sink, "run"]` -> the newest run. Written by the driver.
 - `[sink, "batch"]` -> the newest decided batch, with the open transaction of each part. Written by the driver.
-- `[sink, "part", n]` -> the transaction that this record is in: there if and only if that one was committed.
+- `[sink, "part", n]` -> the transaction of this record: visible if and only if that was committed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,12 +16,14 @@ import orjson
 from ringfence.fencing.kafka.open_transaction import OpenTransaction
 
 DIGESTS = 2**63
-"""Digests are sums of rows' hashes modulo this: neither the order of rows nor their parts matter."""
+"""Digests are sums of row hashes modulo this: they do not depend on the rows' order or parts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The rows of one Spark partition. transaction: None where it was only compared; first: by its first attempt."""
+    """The rows of one Spark partition. transaction: None if it was only compared. first: whether by its
+    first attempt.
+    """
 
     number: int
     rows: int
@@ -35,7 +37,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """query: the id of the streaming query, which is its checkpoint's; run: that decided it."""
+    """query: the id of the streaming query, which its checkpoint contains. run: the run that decided it."""
 
     number: int
     query: str
@@ -47,14 +49,14 @@ class Batch:
         return total_of(self.parts)
 
     def with_parts(self, run: int, parts: Iterable[Part]) -> "Batch":
-        """These parts in place of those of the same numbers."""
+        """Return the batch with these parts instead of those with the same numbers."""
         by_number = {each.number: each for each in (*self.parts, *parts)}
         return replace(self, run=run, parts=tuple(by_number[number] for number in sorted(by_number)))
 
 
 @dataclass(slots=True)
 class SinkState:
-    """What the log says. token: whose the newest run is; parts: the newest committed transaction of each."""
+    """The state of the log. token: that of the newest run. parts: the newest committed transaction of each."""
 
     run: int = 0
     token: str = ""
@@ -62,7 +64,7 @@ class SinkState:
     parts: dict[int, OpenTransaction] = field(default_factory=dict)
 
     def apply(self, kind: list[Any], value: Mapping[str, Any]) -> None:
-        """One record, its key without the sink's id."""
+        """Apply one record, given its key without the sink's id."""
         match kind:
             case ["run"]:
                 self.run, self.token = value["run"], value["token"]
@@ -72,12 +74,12 @@ class SinkState:
                 self.parts[number] = OpenTransaction(value["id"], value["producer"], value["epoch"])
 
     def missing(self, batch: Batch) -> frozenset[int]:
-        """The parts of a batch whose transactions were not committed. Only after these have ended."""
+        """Return the parts of a batch whose transactions were not committed. Valid only after these have ended."""
         return frozenset(each.number for each in batch.parts if self.parts.get(each.number) != each.transaction)
 
 
 def total_of(parts: Iterable[Part]) -> Part:
-    """All rows as one part."""
+    """Return all rows as one part."""
     parts = list(parts)
     return Part(-1, sum(each.rows for each in parts), sum(each.digest for each in parts) % DIGESTS)
 

@@ -1,4 +1,4 @@
-"""A DataFrame with the columns of Spark's own Kafka sink, as the parts are written from it."""
+"""Converts a DataFrame with the columns of Spark's own Kafka sink to the columns that the parts are written from."""
 
 from typing import Final
 
@@ -14,16 +14,18 @@ _BYTES: Final = ("key", "value")
 
 
 def shape(rows: DataFrame, topic: str | None) -> DataFrame:
-    """The known columns that `rows` has, and `digest`: a hash of them all. Raises `SinkError`."""
+    """Return the known columns of `rows`, and `digest`, a hash of them all. Raises `SinkError`."""
     types = {field.name: field.dataType for field in rows.schema.fields}
     if "value" not in types:
         raise SinkError(f"There is no column value, only {', '.join(types)}: select to_json(struct(*)) AS value.")
     for name in _BYTES:
         if name in types and not isinstance(types[name], _TEXT):
             kind = types[name].simpleString()
-            raise SinkError(f"The column {name} is {kind}: make it a string or binary, as by CAST({name} AS STRING).")
+            raise SinkError(
+                f"The column {name} is {kind}: convert it to a string or binary, for example by CAST({name} AS STRING)."
+            )
     if topic is None and "topic" not in types:
-        raise SinkError("There is no column topic: give the sink a topic, or select one.")
+        raise SinkError("There is no column topic: set a topic for the sink, or select one.")
     if "topic" in types and not isinstance(types["topic"], spark.StringType):
         raise SinkError("The column topic is not a string.")
     if "partition" in types and not isinstance(types["partition"], spark.IntegerType):

@@ -1,4 +1,4 @@
-"""What a sink is told, checked and in librdkafka's words. Pure."""
+"""The sink's arguments, validated and translated to librdkafka's settings. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from ringfence.fencing.kafka.client_settings import connection_of, producer_over
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.spark.errors import SinkError
 
-_PREFIX: Final = "kafka."  # as the options of Spark's own sink have it
+_PREFIX: Final = "kafka."  # as in the options of Spark's own sink
 _SINK_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,150}")
 _SHORTEST_MS: Final = 10_000
 _ELSEWHERE: Final = {BOOTSTRAP: "bootstrap_servers", TRANSACTION_TIMEOUT: "transaction_timeout_ms"}
@@ -19,7 +19,7 @@ _ELSEWHERE: Final = {BOOTSTRAP: "bootstrap_servers", TRANSACTION_TIMEOUT: "trans
 
 @dataclass(frozen=True, slots=True)
 class SinkSettings:
-    """topic: for all rows; None where they have a column of that name. log_topic: where the sink keeps its state."""
+    """topic: for all rows; None if they have a column with that name. log_topic: where the sink stores its state."""
 
     connection: Connection
     sink_id: str
@@ -36,11 +36,13 @@ class SinkSettings:
         return f"{self.sink_id}-driver"
 
     def transactional_id(self, run: int, series: int, part: int, attempt: int | None) -> str:
-        """Of a part. `attempt`: None for the first one, whose id the next batch uses again."""
+        """Return the transactional id of a part. attempt: None for the first one, whose id the next batch
+        uses again.
+        """
         return f"{self.sink_id}-r{run}-{series}-{part}" + ("" if attempt is None else f"-{attempt}")
 
     def run_of(self, transactional_id: str) -> int | None:
-        """Which run's part has this id; None for an id that is no part's of this sink."""
+        """Return which run's part has this id; None if it is not the id of a part of this sink."""
         found = re.fullmatch(rf"{re.escape(self.sink_id)}-r(\d+)-\d+-\d+(?:-\d+)?", transactional_id)
         return int(found[1]) if found else None
 
@@ -55,23 +57,23 @@ def read_settings(
     repeated_batch: str,
     other_checkpoint: str,
 ) -> SinkSettings:
-    """Raises `SinkError` that says which one is wrong; no value of a secret is in it."""
+    """Validate the arguments. Raises `SinkError`, which names the wrong one and contains no secret."""
     if not bootstrap_servers.strip():
-        raise SinkError("bootstrap_servers: give at least one address, such as broker:9092.")
+        raise SinkError("bootstrap_servers: set at least one address, such as broker:9092.")
     if not _SINK_ID.fullmatch(sink_id):
         raise SinkError(f"sink_id {sink_id!r}: use up to 150 letters, digits, dots, hyphens and underscores.")
     if transaction_timeout_ms < _SHORTEST_MS:
-        raise SinkError(f"transaction_timeout_ms {transaction_timeout_ms}: give at least {_SHORTEST_MS}.")
+        raise SinkError(f"transaction_timeout_ms {transaction_timeout_ms}: set at least {_SHORTEST_MS}.")
     for name, value, known in (
         ("repeated_batch", repeated_batch, ("compare", "keep")),
         ("other_checkpoint", other_checkpoint, ("refuse", "accept")),
     ):
         if value not in known:
-            raise SinkError(f"{name} {value!r}: give {known[0]!r} or {known[1]!r}.")
+            raise SinkError(f"{name} {value!r}: set {known[0]!r} or {known[1]!r}.")
     given = {name.removeprefix(_PREFIX): str(value) for name, value in options.items()}
     for name, better in _ELSEWHERE.items():
         if name in given:
-            raise SinkError(f"options: give {name} as {better}.")
+            raise SinkError(f"options: set {name} as {better}.")
     wrong = translate(Role.PRODUCER, given).errors
     if wrong:
         raise SinkError(f"options: {' '.join(wrong.values())}")

@@ -1,4 +1,4 @@
-"""For authors of connectors: unit tests in memory, and the compatibility suite with the real kernel and a broker."""
+"""For connector authors: unit tests in memory, and the compatibility suite with the real runtime and a broker."""
 
 from ringfence.testing.checks import CHECKS, SUITE_VERSION, Check, Trial, survives_a_kill
 from ringfence.testing.in_memory import committed_after, read

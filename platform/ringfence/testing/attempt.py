@@ -1,4 +1,4 @@
-"""One attempt of a task under the real kernel, in a process that may be killed, frozen and stopped."""
+"""One attempt of a task in the real runtime, in a process that can be killed, frozen and stopped."""
 
 import json
 import os
@@ -13,12 +13,12 @@ from ringfence.local.errors import LocalError
 
 
 class AttemptProcess:
-    """Starts at once. `close` it: nothing of it stays. It also ends with this process, however this one ends."""
+    """Starts at once. `close` ends the process; it also ends with this process, even if that is killed."""
 
     def __init__(self, spec: TaskSpec) -> None:
         self._outcome: dict[str, Any] | None = None
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the attempt
-        # The child inherits it: a request to stop waits until there is somebody who understands it.
+        # The child inherits it: a request to stop is pending until the child can handle it.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
         try:
             self._process = subprocess.Popen(
@@ -27,20 +27,20 @@ class AttemptProcess:
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
                 text=True,
-                # A connector that is not installed is found where this process has found it.
+                # Find a connector that is not installed where this process has found it.
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
             )
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         assert self._process.stdin is not None
         self._lifeline = self._process.stdin
-        self._process.stdin = None  # `communicate` would close it
+        self._process.stdin = None  # otherwise `communicate` would close it
         self._lifeline.write(spec.dumps() + "\n")
         self._lifeline.flush()
 
     @property
     def log(self) -> str:
-        """What it has written to standard error so far."""
+        """Return what it has written to standard error so far."""
         self._errors.seek(0)
         return self._errors.read().decode(errors="replace")
 
@@ -49,30 +49,30 @@ class AttemptProcess:
         return self._process.poll() is None
 
     def kill(self) -> None:
-        """SIGKILL; returns when the process is gone."""
+        """Send SIGKILL; return when the process is gone."""
         self._process.kill()
         self._process.wait()
 
     def freeze(self) -> None:
-        """SIGSTOP, as a long pause of the machine would do it."""
+        """Send SIGSTOP, like a long pause of the machine."""
         self._process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
         self._process.send_signal(signal.SIGCONT)
 
     def request_stop(self) -> None:
-        """SIGTERM: returns at once."""
+        """Send SIGTERM and return at once."""
         self._process.send_signal(signal.SIGTERM)
 
     def stop(self, seconds: float = 60) -> dict[str, Any]:
-        """SIGTERM, as a worker that stops does it: the open transaction is committed. See `outcome`."""
+        """Send SIGTERM, like a worker that stops: the open transaction is committed. See `outcome`."""
         self.request_stop()
         return self.outcome(seconds)
 
     def outcome(self, seconds: float = 60) -> dict[str, Any]:
-        """`{"reason", "trace", "left_open"}` when it has ended.
+        """Wait for its end, and return `{"reason", "trace", "left_open"}`.
 
-        Raises `subprocess.TimeoutExpired`, and LocalError for a process that ended without a word.
+        Raises `subprocess.TimeoutExpired`, and LocalError if it ended without an outcome.
         """
         if self._outcome is None:
             out, _ = self._process.communicate(timeout=seconds)

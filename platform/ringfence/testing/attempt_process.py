@@ -1,7 +1,8 @@
-"""One attempt of a task as an executor runs it, in a process of its own: `python -m ringfence.testing.attempt_process`.
+"""One attempt of a task as an executor runs it, in a separate process: `python -m ringfence.testing.attempt_process`.
 
-The specification comes on standard input, since it holds the connector's secrets; the outcome goes to standard output.
-SIGTERM is blocked when the process starts. Standard input stays open: its end is the parent's, and this process's, too.
+The specification is read from standard input, since it contains the connector's secrets; the outcome is written to
+standard output. SIGTERM is blocked when the process starts. Standard input stays open: it ends with the parent, and
+then this process ends, too.
 """
 
 import fcntl
@@ -17,7 +18,9 @@ _AGAIN_SECONDS = 0.2
 
 
 def accept_stops() -> None:
-    """A request to stop that comes before the task's run has begun is repeated until the run takes it."""
+    """Accept SIGTERM. A request to stop that arrives before the task's run has begun is repeated until the run handles
+    it.
+    """
 
     def repeat(number: int, _frame: object) -> None:
         threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), number)).start()
@@ -27,14 +30,16 @@ def accept_stops() -> None:
 
 
 def end_with_parent() -> None:
-    """Call it when the specification is read: whatever comes next on standard input can only be its end."""
-    # By the kernel, not by a thread of ours: it must also end an attempt that is frozen, or whose connector holds the
-    # interpreter.
+    """End with the parent. Call it after the specification is read: the only possible input is then the
+    end of input.
+    """
+    # Done by the kernel, not by a thread of ours: it must also end an attempt that is frozen, or whose connector holds
+    # the interpreter.
     fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
     if sys.platform == "linux":
         fcntl.fcntl(0, fcntl.F_SETSIG, signal.SIGKILL)
     fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)
-    if select.select([0], [], [], 0)[0]:  # the parent has ended before
+    if select.select([0], [], [], 0)[0]:  # the parent has already ended
         os.kill(os.getpid(), signal.SIGKILL)
 
 

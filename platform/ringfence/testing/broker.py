@@ -1,4 +1,4 @@
-"""A broker for checks: one that runs already, or one of our own for as long as it is needed."""
+"""A broker for checks: a running one, or one that is started for as long as it is needed."""
 
 import os
 import tempfile
@@ -11,12 +11,12 @@ from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.process import free_port
 
 BOOTSTRAP: Final = "RINGFENCE_TEST_BOOTSTRAP"
-"""The environment variable that names a running broker, host:port. Topics are created there and stay."""
+"""The environment variable with a running broker, host:port. Topics are created there and kept."""
 
 
 @contextmanager
 def running_broker() -> Iterator[str]:
-    """`bootstrap.servers`. Raises LocalError where the broker does not start."""
+    """Yield `bootstrap.servers`. Raises LocalError if the broker does not start."""
     given = os.environ.get(BOOTSTRAP)
     if given:
         yield given
@@ -27,4 +27,4 @@ def running_broker() -> Iterator[str]:
         try:
             yield kafka.bootstrap
         finally:
-            kafka.kill()  # nobody reads its data again
+            kafka.kill()  # its data is not used again

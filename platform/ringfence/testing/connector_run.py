@@ -1,4 +1,4 @@
-"""A connector under the real kernel: its tasks in processes, their generations fenced, without worker and Spark."""
+"""A connector in the real runtime: its tasks in processes, with fenced generations, but without worker and Spark."""
 
 from collections.abc import Mapping
 
@@ -31,16 +31,16 @@ _WORKER = {
     "value.converter": "JsonConverter",
     "value.converter.schemas.enable": "false",
 }
-"""The worker's settings; a configuration's own converters go before these."""
+"""The worker's settings; a configuration's own converters take precedence."""
 
 
 def worker_settings(folder: str) -> dict[str, str]:
-    """Of the worker that the tasks believe to be on; files below `folder` may be read and written."""
+    """Return the settings of the worker that the tasks seem to run on. Files below `folder` may be read and written."""
     return {**_WORKER, "file.roots": folder, "file.write.roots": folder}
 
 
 class ConnectorRun:
-    """One connector, on topics whose names begin with `name`. `close` it."""
+    """One connector, on topics with the prefix `name`. `close` it."""
 
     def __init__(
         self, bootstrap: str, name: str, cls: type[SourceConnector], config: Mapping[str, str], folder: str
@@ -57,7 +57,7 @@ class ConnectorRun:
         self._older: list[AttemptProcess] = []
 
     def start(self, tasks: int) -> None:
-        """A new generation with at most so many tasks, started after the fencing of the one before it."""
+        """Start a new generation with at most this number of tasks, after fencing the previous one."""
         config = {**self._given, TASKS_MAX: str(tasks)}
         task_configs = self.task_configs(tasks)
         before = self._control.tasks
@@ -71,7 +71,7 @@ class ConnectorRun:
             self.running.append(self._start_task(number, config, task_config))
 
     def task_configs(self, tasks: int) -> list[dict[str, str]]:
-        """What the connector makes of its configuration and its offsets now, as the worker completes it."""
+        """Return the connector's current task configurations, as the worker completes them."""
         found = ask_task_configs(self.cls, {**self._given, TASKS_MAX: str(tasks)}, tasks, self.offsets())
         return [{**each, TASK_CLASS: class_path(self.cls.task_class())} for each in found]
 
@@ -93,12 +93,12 @@ class ConnectorRun:
         )
 
     def kill(self) -> None:
-        """SIGKILL of all running tasks."""
+        """Send SIGKILL to all running tasks."""
         for attempt in self.running:
             attempt.kill()
 
     def visible(self) -> list[LogRecord]:
-        """What a read_committed consumer reads now, of all topics of the connector."""
+        """Return what a read_committed consumer reads now, from all topics of the connector."""
         found: list[LogRecord] = []
         for topic in self._topics():
             log = TopicLog(self._control.connection, topic)
@@ -109,7 +109,7 @@ class ConnectorRun:
         return found
 
     def has_open_transaction(self) -> bool:
-        """Whether a topic holds records of a transaction that is open."""
+        """Return whether a topic has records of an open transaction."""
         return any(self._is_open(topic) for topic in self._topics())
 
     def _is_open(self, topic: str) -> bool:
@@ -123,7 +123,7 @@ class ConnectorRun:
         return topic_names(self._control.connection, self.name, Deadline.after(_SECONDS))
 
     def offsets(self) -> list[tuple[SourcePartition, SourceOffset]]:
-        """The committed source offsets."""
+        """Return the committed source offsets."""
         control = self._control
         if control.generation < 0:
             return []

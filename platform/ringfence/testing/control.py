@@ -1,4 +1,4 @@
-"""The config topic of one connector, written as a leader writes it: for attempts without leader, worker or Spark."""
+"""Writes the config topic of one connector as a leader does: for attempts without leader, worker or Spark."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,10 +25,10 @@ _SECONDS = 60
 
 
 class ConfigTopic:
-    """Topics of its own, and the leader's producer. Not shared between threads; `close` it."""
+    """Separate topics, and the leader's producer. Not shared between threads; `close` it."""
 
     def __init__(self, connection: Connection, name: str, connector: str, *, replicas: int = 1) -> None:
-        """name: what all its topics and its group begin with. replicas: of each topic."""
+        """name: the prefix of its topics and its group. replicas: of each topic."""
         self.connection = connection
         self.group = f"{name}-group"
         self.topics = Topics(f"{name}-config", f"{name}-offsets", f"{name}-status", f"{name}-events")
@@ -43,13 +43,13 @@ class ConfigTopic:
         self.tasks = 0
 
     def write(self, *records: ConfigRecord) -> int:
-        """In one transaction. The offset of the last record, as the broker tells it.
+        """Write the records in one transaction. Returns the offset of the last record, as the broker reports it.
 
-        Counting does not do: a broker that is killed or left by its followers may append a marker twice.
+        Counting would not work: a broker that is killed, or whose followers leave, may append a marker twice.
         """
         last = -1
 
-        def note(error: object, message: Any) -> None:  # confluent-kafka's, which only fencing.kafka imports
+        def note(error: object, message: Any) -> None:  # a confluent-kafka type, which only fencing.kafka imports
             nonlocal last
             assert error is None, error
             last = max(last, message.offset() or 0)
@@ -60,29 +60,29 @@ class ConfigTopic:
             self.producer.produce(self.topics.config, value, key, on_delivery=note)
         deadline = Deadline.after(_SECONDS)
         while self.producer.flush(deadline.slice(1.0)):
-            assert not deadline.expired, f"{self.topics.config} took no records for {_SECONDS} s"
+            assert not deadline.expired, f"{self.topics.config} accepted no records for {_SECONDS} s"
         self.producer.commit(deadline)
         return last
 
     def write_generation(self, config: Mapping[str, str], task_configs: Sequence[Mapping[str, str]]) -> None:
-        """A new generation with these tasks, which is not fenced yet."""
+        """Write a new generation with these tasks, which is not fenced yet."""
         tasks = [TaskRecord(TaskId(self.connector, n), each) for n, each in enumerate(task_configs)]
         commit = self.write(ConnectorRecord(self.connector, config), *tasks, CommitRecord(self.connector, len(tasks)))
         self.generation = Generation(commit)
         self.tasks = len(tasks)
 
     def fence(self, tasks: int) -> None:
-        """The producers of the tasks 0 to `tasks` - 1, as a fencing round does."""
+        """Fence the producers of the tasks 0 to `tasks` - 1, as a fencing round does."""
         ids = [task_transactional_id(self.group, TaskId(self.connector, number)) for number in range(tasks)]
         with Fencer(self.connection, _SECONDS) as fencer:
             fencer.fence(ids, Deadline.after(_SECONDS))
 
     def count(self) -> None:
-        """The task count record, which ends the generation's fencing round."""
+        """Write the task count record, which ends the generation's fencing round."""
         self.write(TaskCountRecord(self.connector, self.tasks, self.generation))
 
     def place_task(self, task: TaskId, attempt: int) -> Placement:
-        """The permission to run for an attempt. A larger attempt takes it from a smaller one."""
+        """Place an attempt, which permits it to run. A newer attempt supersedes an older one."""
         placement = Placement(WorkerId("w"), Incarnation("i"), attempt, self.generation)
         self.write(PlacementRecord(task, placement.worker, placement.incarnation, attempt, self.generation))
         return placement

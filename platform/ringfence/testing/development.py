@@ -19,9 +19,9 @@ _WATCHED: Final = ("*.py", "*.json", "*.toml")
 
 
 def watch(folder: Path, example: Path, *, once: bool = False, wait: Callable[[float], None] = time.sleep) -> int:
-    """Try the example out now and after each change of a file, until Ctrl+C. Raises LocalError.
+    """Try the example now and after each change of a file, until Ctrl+C. Raises LocalError.
 
-    once: only now; the exit code is 1 where something is wrong.
+    once: try it only now; the exit code is 1 if something is wrong.
     """
     folder = folder.resolve()
     Project(folder)
@@ -54,7 +54,7 @@ def _try_out(folder: Path, example: Path) -> int:
 
 
 def verify(folder: Path) -> int:
-    """Run the compatibility suite on the folder's scenarios, and write the reports. 1 where a check fails.
+    """Run the compatibility suite on the folder's scenarios, and write the reports. Returns 1 if a check fails.
 
     Raises LocalError.
     """

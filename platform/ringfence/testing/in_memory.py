@@ -1,4 +1,4 @@
-"""A task without Kafka and without a process: for unit tests that take milliseconds."""
+"""Runs a task without Kafka and without a process: for unit tests that take milliseconds."""
 
 import json
 import threading
@@ -29,7 +29,7 @@ Committed = dict[str, tuple[SourcePartition, SourceOffset]]
 
 
 class MemoryContext:
-    """What the task sees of the framework (`SourceTaskContext`), with committed offsets that are given."""
+    """The context of the task (`SourceTaskContext`), with given committed offsets."""
 
     def __init__(
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset]], ends_at: float
@@ -45,7 +45,7 @@ class MemoryContext:
         self._ends_at = ends_at
         self._never = threading.Event()
         self.reconfigurations = 0
-        """How often the task has asked for new task configurations."""
+        """How often the task has requested new task configurations."""
 
     def read_offsets(self) -> SnapshotReader:
         return self.offset_reader
@@ -77,7 +77,7 @@ class MemoryContext:
         self.reconfigurations += 1
 
     def wait(self, seconds: float) -> bool:
-        """Not as long as it is asked to: what a test waits for is mostly there already."""
+        """Wait for a shorter time than requested: what a test waits for is usually already there."""
         left = self._ends_at - time.monotonic()
         self._never.wait(max(0.0, min(seconds, left, _IDLE_SECONDS)))
         return time.monotonic() >= self._ends_at
@@ -93,11 +93,11 @@ def read(
     empty_polls: int = 3,
     offset_records: bool = False,
 ) -> list[SourceRecord]:
-    """The first `limit` records, or fewer, of a task that starts at these committed offsets.
+    """Return the first `limit` records, or fewer, of a task that starts at these committed offsets.
 
-    It ends early after so many polls in a row without a record, once there was one, and after `seconds`. Nothing is
-    committed: `commit` is not called. `OffsetRecord`s are left out, or with `offset_records` not counted. Raises what
-    the task raises.
+    It ends early after `empty_polls` polls in a row without a record, once there was one, and after `seconds`. Nothing
+    is committed: `commit` is not called. `OffsetRecord`s are left out, or with `offset_records` included but not
+    counted. Raises what the task raises.
     """
     ends_at = time.monotonic() + seconds
     task = task_class()
@@ -129,8 +129,8 @@ def read(
 def committed_after(
     records: Sequence[SourceRecord], before: Sequence[tuple[SourcePartition, SourceOffset]] = ()
 ) -> list[tuple[SourcePartition, SourceOffset]]:
-    """The offsets as they are committed with these records: the newest of each source partition, as JSON brings them
-    back. Raises `TypeError` for what is no JSON.
+    """Return the offsets that are committed with these records: the newest of each source partition, read back from
+    JSON. Raises `TypeError` for values that are not JSON.
     """
     found: Committed = {_text(partition): (partition, offset) for partition, offset in before}
     for record in records:

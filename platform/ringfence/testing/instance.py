@@ -1,4 +1,4 @@
-"""A connector instance, asked once."""
+"""Creates a connector instance for one call."""
 
 from collections.abc import Mapping, Sequence
 from typing import cast
@@ -13,7 +13,7 @@ def ask_task_configs(
     most: int,
     offsets: Sequence[tuple[SourcePartition, SourceOffset]] = (),
 ) -> list[dict[str, str]]:
-    """What a new instance answers to `task_configs(most)`. Raises what the connector raises, and for a wrong shape."""
+    """Return `task_configs(most)` of a new instance. Raises what the connector raises, and for a wrong form."""
     connector = cls()
     connector.context = InstanceContext(SnapshotReader(offsets))
     try:
@@ -26,6 +26,6 @@ def ask_task_configs(
 
 
 def list_errors(answer: Mapping[str, object]) -> list[str]:
-    """Of a validation's answer: each error with its setting before it."""
+    """Return each error of a validation's answer, after its setting."""
     values = [each["value"] for each in cast("list[dict[str, dict[str, object]]]", answer["configs"])]
     return [f"{value['name']}: {error}" for value in values for error in cast("list[str]", value["errors"])]

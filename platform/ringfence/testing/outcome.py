@@ -1,4 +1,4 @@
-"""What a check found."""
+"""The result of a check."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -8,11 +8,11 @@ _SHOWN = 5
 
 
 class CheckFailed(AssertionError):
-    """The connector is not exactly once; the message says how, and what to look at."""
+    """The connector is not exactly once; the message says how, and what to check."""
 
 
 class CheckSkipped(Exception):
-    """The check says nothing about this connector; the message says why."""
+    """The check does not apply to this connector; the message says why."""
 
 
 class Result(StrEnum):
@@ -30,7 +30,7 @@ def require(condition: object, failure: str) -> None:
 
 
 def compare(expected: Sequence[str], seen: Iterable[str], hint: str) -> None:
-    """Raise `CheckFailed` where a record is missing, comes too often, or was never added. `hint`: the likely cause."""
+    """Raise `CheckFailed` if a record is missing, repeated, or was never added. hint: the likely cause."""
     wanted, found = Counter(expected), Counter(seen)
     missing, more = wanted - found, found - wanted
     if not missing and not more:
@@ -39,7 +39,7 @@ def compare(expected: Sequence[str], seen: Iterable[str], hint: str) -> None:
     twice = [name for name in more if name in wanted]
     said = [
         f"{len(names)} {what}, such as {', '.join(sorted(names)[:_SHOWN])}"
-        for names, what in ((list(missing), "missing"), (twice, "too often"), (unknown, "that nobody added"))
+        for names, what in ((list(missing), "missing"), (twice, "too often"), (unknown, "that were never added"))
         if names
     ]
     raise CheckFailed(f"Of {len(expected)} records: {'; '.join(said)}. {hint}")

@@ -1,4 +1,4 @@
-"""An author's package in a folder: it need not be installed to be tried."""
+"""An author's package in a folder: it can be tried without installing it."""
 
 import importlib
 import inspect
@@ -17,7 +17,7 @@ _SCENARIO: Final = "scenario"
 
 
 class Project:
-    """Makes the package and its tests importable in this process. Raises LocalError where the folder holds none."""
+    """Makes the package and its tests importable in this process. Raises LocalError if the folder has no connector."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.resolve()
@@ -26,7 +26,7 @@ class Project:
             self._points: dict[str, str] = described["project"]["entry-points"][GROUP]
         except (OSError, KeyError, tomllib.TOMLDecodeError) as error:
             raise LocalError(
-                f"{self.folder} holds no connector ({type(error).__name__}: {error}): its pyproject.toml must have "
+                f"{self.folder} contains no connector ({type(error).__name__}: {error}): its pyproject.toml must have "
                 f'[project.entry-points."{GROUP}"]. `ringfence plugins new NAME` creates such a folder'
             ) from error
         for name in ("src", "", "tests"):
@@ -35,18 +35,18 @@ class Project:
                 sys.path.insert(0, path)
 
     def registry(self) -> PluginRegistry:
-        """The connectors of this package alone; `broken` says why one cannot be loaded."""
+        """Return only the connectors of this package; `broken` says why one cannot be loaded."""
         return PluginRegistry.discover([EntryPoint(name, value, GROUP) for name, value in self._points.items()])
 
     def scenarios(self) -> list[type[Scenario]]:
-        """Those in tests/scenario.py. Raises LocalError where there is none."""
+        """Return the scenarios in tests/scenario.py. Raises LocalError if there are none."""
         try:
             module = importlib.import_module(_SCENARIO)
         except ImportError as error:
             raise LocalError(f"{self.folder / 'tests' / 'scenario.py'} cannot be imported: {error}") from error
         found = [each for _, each in inspect.getmembers(module, _is_scenario) if each.__module__ == _SCENARIO]
         if not found:
-            raise LocalError(f"{module.__file__} holds no class that is derived from ringfence.testing.Scenario")
+            raise LocalError(f"{module.__file__} contains no subclass of ringfence.testing.Scenario")
         return found
 
 

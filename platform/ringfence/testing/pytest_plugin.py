@@ -9,6 +9,8 @@ from ringfence.testing.broker import running_broker
 
 @pytest.fixture(scope="session")
 def kafka_bootstrap() -> Iterator[str]:
-    """`bootstrap.servers` of a real broker for the whole run. RINGFENCE_TEST_BOOTSTRAP=host:port uses a running one."""
+    """Yield `bootstrap.servers` of a real broker for the whole run. RINGFENCE_TEST_BOOTSTRAP=host:port uses a running
+    one.
+    """
     with running_broker() as bootstrap:
         yield bootstrap

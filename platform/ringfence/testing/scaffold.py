@@ -1,4 +1,4 @@
-"""`ringfence plugins new`: a package with a connector that works, its tests, and a configuration to try."""
+"""`ringfence plugins new`: creates a package with a working connector, its tests, and an example configuration."""
 
 import keyword
 import re
@@ -25,11 +25,11 @@ _FILES: Final = {
     "example.json": "example.json",
     "sample.txt": "sample/first.txt",
 }
-"""Where each template goes."""
+"""The target of each template."""
 
 
 def create_package(name: str, parent: Path) -> Path:
-    """A new folder in `parent`, with the package of a connector called `name`. Raises LocalError."""
+    """Create a folder in `parent`, with the package of a connector called `name`. Raises LocalError."""
     if not _NAME.fullmatch(name):
         raise LocalError(f"{name!r} cannot be a connector's name: use letters, digits and hyphens, such as weather-api")
     words = re.findall(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+(?![a-z])", name)

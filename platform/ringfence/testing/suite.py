@@ -1,4 +1,4 @@
-"""Runs the compatibility suite, and keeps what it found beside the connector's code."""
+"""Runs the compatibility suite, and stores its results beside the connector's code."""
 
 import tempfile
 import traceback
@@ -16,14 +16,14 @@ from ringfence.testing.scenario import Scenario
 def run_checks(
     scenario: type[Scenario], bootstrap: str, checks: Sequence[Check] = CHECKS
 ) -> Iterator[tuple[Check, CheckResult]]:
-    """Each check and how it ended, as soon as it has."""
+    """Yield each check with its result, as soon as it has ended."""
     for check in checks:
         with tempfile.TemporaryDirectory(prefix="ringfence-check-") as folder:
             yield check, run_check(check, Trial(scenario, bootstrap, Path(folder)))
 
 
 def run_check(check: Check, trial: Trial) -> CheckResult:
-    """Whatever it raises is its result."""
+    """Run a check. Any exception becomes its result."""
     try:
         check.run(trial)
     except CheckSkipped as reason:
@@ -38,7 +38,7 @@ def run_check(check: Check, trial: Trial) -> CheckResult:
 def report_on(
     scenario: type[Scenario], results: Sequence[CheckResult], now: Callable[[], datetime] = lambda: datetime.now(UTC)
 ) -> CompatibilityReport:
-    """What these results say about the connector's code as it is now."""
+    """Return the report of these results for the connector's current code."""
     cls = scenario.connector
     return CompatibilityReport(
         class_path(cls), cls.version, SUITE_VERSION, source_digest(cls), now().date().isoformat(), tuple(results)

@@ -1,6 +1,6 @@
-"""One look at a connector that is being written: is its example valid, and what does it read?
+"""Tries a connector during development: is its example valid, and what does it read?
 
-`python -m ringfence.testing.try_out FOLDER CONFIG`, in a process of its own, so that it always sees the newest code.
+`python -m ringfence.testing.try_out FOLDER CONFIG`, in a separate process, so that it always loads the newest code.
 """
 
 import json
@@ -24,7 +24,7 @@ _WORKER = {"file.roots": "/", "file.write.roots": "/", "egress.allow": "public,p
 
 
 def try_out(folder: Path, example: Path) -> int:
-    """Print what is wrong, or the first records. 0 where all is well, else 1."""
+    """Print the errors, or the first records. Returns 0 if there are no errors, else 1."""
     worker_limits.declare(worker_limits.of_settings(_WORKER))
     try:
         config = _load(example)
@@ -51,7 +51,7 @@ def _load(example: Path) -> dict[str, str]:
         config = given.get("config", given)
         return {"name": str(given.get("name", "example"))} | {key: str(value) for key, value in config.items()}
     except (OSError, ValueError, AttributeError) as error:
-        raise LocalError(f"{example} is no configuration ({error}): it needs a JSON object") from error
+        raise LocalError(f"{example} is not a configuration ({error}): it must be a JSON object") from error
 
 
 def _validate(operations: Operations, config: Mapping[str, str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The checks of the compatibility suite. A new one is a module here and its line in `CHECKS`."""
+"""The checks of the compatibility suite. To add one, add a module here and a line in `CHECKS`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from ringfence.testing.checks.zombies import shuts_zombies_out
 __all__ = ["CHECKS", "SUITE_VERSION", "Check", "Trial", "survives_a_kill"]
 
 SUITE_VERSION = 1
-"""Larger where a check was added or became stricter: reports name it."""
+"""Increase it when a check is added or becomes stricter: reports contain it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check. `run` raises `CheckFailed` or `CheckSkipped`, and whatever the connector raises."""
+    """One check. `run` raises `CheckFailed` or `CheckSkipped`, and any exception of the connector."""
 
     name: str
     about: str

@@ -1,18 +1,18 @@
-"""Tasks that are killed in the middle of their transactions."""
+"""Kills tasks in the middle of their transactions."""
 
 from ringfence.testing.checks.trial import RunningScenario, Trial, part_of
 from ringfence.testing.outcome import require
 
 _KILLS = 4
 _HINT = (
-    "A task that starts must continue from `context.offset_reader`, and nothing may be taken from the source for good "
+    "A task that starts must continue from `context.offset_reader`, and must not remove anything from the source "
     "before `commit`."
 )
 
 
 def survives_a_kill(trial: Trial) -> None:
-    """One kill, with records committed before it and a transaction open, in seconds: for an author's tests on each
-    change. `survives_kills` is the check that counts.
+    """Kill once, with committed records and an open transaction. Takes seconds: for an author's tests on each change.
+    `survives_kills` is the check in reports.
     """
     part = part_of(trial.scenario_class.records, 1 / 3)
     with trial.connector(open_longer=True) as running:
@@ -28,7 +28,7 @@ def survives_a_kill(trial: Trial) -> None:
 
 
 def survives_kills(trial: Trial) -> None:
-    """Four kills, with more records added before each; at least one must meet a transaction that is open."""
+    """Kill four times, with more records added before each; at least one kill must meet an open transaction."""
     count, met = trial.scenario_class.records, 0
     with trial.connector(open_longer=True) as running:
         for number in range(_KILLS):
@@ -53,6 +53,6 @@ def _require_all_once(running: RunningScenario) -> None:
 def _require_met(met: int, trial: Trial) -> None:
     require(
         met,
-        "No kill met an open transaction, so this says little: let the scenario add more than "
+        "No kill met an open transaction, so this result proves little: let the scenario add more than "
         f"{trial.scenario_class.records} records (`records`), or let `poll` return fewer at once.",
     )

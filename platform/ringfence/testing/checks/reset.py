@@ -1,4 +1,4 @@
-"""Source offsets that are deleted."""
+"""Deletes the source offsets."""
 
 from ringfence.connectors.api import ConnectorError
 from ringfence.testing.checks.trial import Trial, part_of
@@ -8,9 +8,9 @@ _HINT = "Without source offsets, a connector starts from its beginning: it must 
 
 
 def starts_again_without_offsets(trial: Trial) -> None:
-    """Each record comes exactly twice in all."""
+    """Check that each record is delivered exactly twice in all."""
     if not trial.scenario_class.reset_reads_again:
-        raise CheckSkipped("The scenario says that its source does not keep what was read.")
+        raise CheckSkipped("The scenario declares that its source does not keep what was read.")
     with trial.connector() as running:
         running.add(part_of(trial.scenario_class.records, 0.25))
         running.run.start(trial.scenario_class.tasks)

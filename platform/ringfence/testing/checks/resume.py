@@ -1,6 +1,6 @@
-"""A task that starts from any source offset delivers what comes after it, and nothing else. In memory.
+"""Checks that a task that starts from any source offset delivers what comes after it, and nothing else. In memory.
 
-Records of a batch that share a source offset are committed together, so nothing starts between them.
+Records of a batch with the same source offset are committed together, so no start happens between them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,17 +17,17 @@ from ringfence.testing.outcome import CheckFailed, CheckSkipped, compare, requir
 _RECORDS = 60
 _CUTS = 12
 _HINT = (
-    "The offset of a record must say where to continue after it, and `start` must read the position from "
-    "`context.offset_reader` only: not from memory, a file or the clock."
+    "The offset of a record must say where to continue after it, and `start` must read the position only from "
+    "`context.offset_reader`: not from memory, a file or the clock."
 )
 
 
 def resumes_after_each_record(trial: Trial) -> None:
-    """For each task: read all, then again from some of the offsets."""
+    """For each task, read all records, then read again from some of the offsets."""
     with trial.scenario() as scenario:
         config = dict(scenario.config())
         if transaction_boundary(config) == "connector":
-            raise CheckSkipped("The connector defines its transactions: offsets inside of them are never committed.")
+            raise CheckSkipped("The connector defines its transactions: offsets inside them are never committed.")
         scenario.add(_RECORDS)
         cls, tasks = scenario.connector, scenario.tasks
         config |= {"name": scenario.topic, CONNECTOR_CLASS: class_path(cls), TASKS_MAX: str(tasks)}
@@ -53,7 +53,7 @@ def _check_task(trial: Trial, config: Mapping[str, str]) -> int:
 
 
 def _find_cuts(records: Sequence[SourceRecord]) -> list[int]:
-    """How many records may be committed: not a part of those with one source offset."""
+    """Return how many records may be committed: records with the same source offset stay together."""
     places = [(record.source_partition, record.source_offset) for record in records]
     return [cut for cut in range(1, len(places) + 1) if cut == len(places) or places[cut] != places[cut - 1]]
 
@@ -66,8 +66,8 @@ def _require_json(record: SourceRecord) -> None:
     for partition, offset in after:
         require(
             offset == record.source_offset and partition == record.source_partition,
-            f"{record.source_partition}: {record.source_offset} comes back from JSON as {partition}: {offset}. Use "
-            "strings as keys, and lists in place of tuples.",
+            f"{record.source_partition}: {record.source_offset} is read back from JSON as {partition}: {offset}. Use "
+            "strings as keys, and lists instead of tuples.",
         )
 
 

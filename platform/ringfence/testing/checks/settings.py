@@ -1,4 +1,4 @@
-"""What a connector says of itself, without a broker."""
+"""Checks what a connector declares, without a broker."""
 
 import importlib
 from collections.abc import Mapping
@@ -15,12 +15,12 @@ _MOST_TASKS = 4
 
 
 def describes_itself(trial: Trial) -> None:
-    """Its settings, its claim and its task configurations."""
+    """Check its settings, its exactly-once support and its task configurations."""
     cls = trial.scenario_class.connector
     path = class_path(cls)
     require(
         getattr(importlib.import_module(cls.__module__), cls.__qualname__, None) is cls,
-        f"{path} cannot be imported by its name: define the class at the top of a module.",
+        f"{path} cannot be imported by its name: define the class at the top level of a module.",
     )
     load_task_class(class_path(cls.task_class()))
     bare = [key.name for key in cls.config_def().keys.values() if not key.documentation.strip()]
@@ -47,5 +47,5 @@ def _require_stable(cls: type[SourceConnector], config: Mapping[str, str], most:
     require(len(first) <= most, f"task_configs({most}) returned {len(first)} configurations.")
     require(
         first == second,
-        f"task_configs({most}) answered in two ways, so tasks would be restarted for nothing. Sort what you list.",
+        f"task_configs({most}) returned two different results, so tasks would be restarted needlessly. Sort its lists.",
     )

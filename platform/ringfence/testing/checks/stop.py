@@ -1,4 +1,4 @@
-"""Tasks that are stopped and continued."""
+"""Stops tasks, and continues them."""
 
 from ringfence.testing.checks.trial import Trial, part_of
 
@@ -7,7 +7,7 @@ _ROUNDS = 3
 
 
 def stops_and_continues(trial: Trial) -> None:
-    """While there is much to read, and while there is nothing."""
+    """Stop while there is much to read, and while there is nothing."""
     count = trial.scenario_class.records
     with trial.connector() as running:
         for number in range(_ROUNDS):

@@ -1,16 +1,16 @@
-"""Another number of tasks, while they run."""
+"""Changes the number of tasks while they run."""
 
 from ringfence.testing.checks.trial import Trial, part_of
 from ringfence.testing.outcome import CheckSkipped
 
 _HINT = (
-    "Source partitions must not depend on how the work is divided: a task finds the offsets of what another one has "
-    "read under the same source partition."
+    "Source partitions must not depend on how the work is divided: a task must find the offsets of another task "
+    "under the same source partition."
 )
 
 
 def survives_other_task_counts(trial: Trial) -> None:
-    """One, as many as possible, one again."""
+    """Run one task, then as many as possible, then one again."""
     most, count = trial.scenario_class.tasks, trial.scenario_class.records
     if most == 1:
         raise CheckSkipped("The scenario uses one task only.")

@@ -1,4 +1,4 @@
-"""One scenario with one connector under the kernel, for one check."""
+"""One scenario with one connector in the runtime, for one check."""
 
 import secrets
 import time
@@ -18,10 +18,10 @@ _OPEN_SECONDS = 10.0
 
 
 class Trial:
-    """Each check of a scenario gets a new one. `bootstrap`: of a broker where topics may be created."""
+    """Each check of a scenario gets a new one. bootstrap: of a broker where topics may be created."""
 
     def __init__(self, scenario: type[Scenario], bootstrap: str, folder: Path, seconds: float = _SECONDS) -> None:
-        """folder: an empty one; seconds: how long to wait for records."""
+        """folder: an empty one. seconds: how long to wait for records."""
         self.scenario_class = scenario
         self._bootstrap = bootstrap
         self._folder = folder
@@ -29,7 +29,7 @@ class Trial:
 
     @contextmanager
     def scenario(self) -> Iterator[Scenario]:
-        """The source, for checks without a broker. What the worker allows its tasks is allowed here, too."""
+        """Yield the source, for checks without a broker. What the worker allows its tasks is allowed here, too."""
         source = self._folder / secrets.token_hex(4)
         source.mkdir(parents=True)
         former = worker_limits.current()
@@ -46,9 +46,10 @@ class Trial:
 
     @contextmanager
     def connector(self, *, open_longer: bool = False) -> Iterator["RunningScenario"]:
-        """The source and the connector, which runs nothing yet.
+        """Yield the source and the connector, which runs nothing yet.
 
-        open_longer: a transaction takes a second, unless the scenario says where it ends, so that a kill meets one.
+        open_longer: whether a transaction takes a second, unless the scenario says where it ends, so that a kill meets
+        one.
         """
         with self.scenario() as scenario:
             cls, config = self.scenario_class.connector, dict(scenario.config())
@@ -62,7 +63,7 @@ class Trial:
 
 
 class RunningScenario:
-    """What was added to the source, and what has come out."""
+    """What was added to the source, and what was delivered."""
 
     def __init__(self, scenario: Scenario, run: ConnectorRun, seconds: float) -> None:
         self.scenario = scenario
@@ -71,20 +72,20 @@ class RunningScenario:
         self._seconds = seconds
 
     def add(self, count: int) -> None:
-        """Where the source does not grow, the first call adds everything, and the others nothing."""
+        """Add records. If the source does not grow, the first call adds everything, and later ones nothing."""
         if self.scenario.grows:
             self.expected += self.scenario.add(count)
         elif not self.expected:
             self.expected += self.scenario.add(self.scenario.records)
 
     def identify_visible(self) -> list[str]:
-        """What identifies each visible record."""
+        """Return the identity of each visible record."""
         return [self.scenario.identify(record) for record in self.run.visible()]
 
     def wait_for(self, count: int, times: int = 1) -> None:
-        """Until so many records are visible, of records that come so many times each in the end.
+        """Wait until this number of records is visible. times: how often each record is delivered in the end.
 
-        Raises `CheckFailed` where a task ends first, or it takes too long.
+        Raises `CheckFailed` if a task ends first, or it takes too long.
         """
         ends_at = time.monotonic() + self._seconds
         while True:
@@ -102,18 +103,18 @@ class RunningScenario:
             time.sleep(0.05)
 
     def wait_for_open_transaction(self) -> bool:
-        """Until there are records that are not visible yet; whether that was seen within a few seconds."""
+        """Wait for records that are not visible yet. Returns whether there were any within a few seconds."""
         return wait_until(self.run.has_open_transaction, _OPEN_SECONDS)
 
     def stop(self, seconds: float = 30.0) -> None:
-        """Stop all tasks: they commit. Raises `CheckFailed` where one fails, or is still there after `seconds`."""
+        """Stop all tasks, which commit. Raises `CheckFailed` if one fails, or still runs after `seconds`."""
         attempts = [each for each in self.run.running if each.running]
         for attempt in attempts:
             attempt.request_stop()
         if not wait_until(lambda: not any(each.running for each in attempts), seconds):
             raise CheckFailed(
                 f"A task is still running {seconds:.0f} s after the request to stop: `poll` must return within about "
-                "a second, and wait with `context.wait`, which ends early then."
+                "a second, and must wait with `context.wait`, which then ends early."
             )
         for attempt in attempts:
             trace = attempt.outcome()["trace"]
@@ -121,7 +122,7 @@ class RunningScenario:
                 raise CheckFailed(f"A task failed when it was stopped: {trace}")
 
     def require_each_once(self, hint: str, times: int = 1) -> None:
-        """After a stop: nothing comes any more. Raises `CheckFailed`."""
+        """After a stop, check that each record was delivered the right number of times. Raises `CheckFailed`."""
         compare(self.expected * times, self.identify_visible(), hint)
 
     def _logs(self) -> str:
@@ -129,5 +130,5 @@ class RunningScenario:
 
 
 def part_of(count: int, part: float) -> int:
-    """This part of so many records, at least one."""
+    """Return this fraction of the number of records, at least one."""
     return max(1, int(count * part))

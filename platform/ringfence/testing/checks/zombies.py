@@ -1,4 +1,4 @@
-"""Tasks that are frozen while others take over, and wake up afterwards."""
+"""Freezes tasks while others take over, and wakes them up afterwards."""
 
 from ringfence.local.process import wait_until
 from ringfence.testing.checks.trial import Trial, part_of
@@ -9,7 +9,7 @@ _SECONDS = 60.0
 
 
 def shuts_zombies_out(trial: Trial) -> None:
-    """The old tasks must end by themselves, without a record of theirs."""
+    """Check that the old tasks end by themselves, without delivering a record."""
     count = trial.scenario_class.records
     with trial.connector(open_longer=True) as running:
         running.add(part_of(count, 0.25))
