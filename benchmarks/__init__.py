@@ -1,1 +1,1 @@
-"""Side by side with the real Kafka Connect: the same file, the same broker, both exactly once (`make bench`)."""
+"""Comparisons with the real Kafka Connect: the same file, the same broker, both exactly once (`make bench`)."""

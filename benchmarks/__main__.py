@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: run them, print the tables, write docs/benchmarks.md when asked to."""
+"""`python -m benchmarks`: runs the cases, prints the tables, and with --write writes docs/benchmarks.md."""
 
 import argparse
 import json
@@ -59,7 +59,7 @@ LINES, QUICK_LINES = 5_000_000, 2_500_000
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit codes: 0 it ran (whatever it measured), 1 it could not, and said why."""
+    """Exit codes: 0 it ran (whatever it measured), 1 it could not run; the reason is printed."""
     given = list(sys.argv[1:] if argv is None else argv)
     if given and given[0] in _OTHERS:
         return _OTHERS[given[0]](given[1:])
@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
         return 1
     finally:
-        # What is worth keeping is small.
+        # The files worth keeping are small.
         for big in (root / "kafka", *root.glob("*.txt")):
             shutil.rmtree(big) if big.is_dir() else big.unlink(missing_ok=True)
     results = {case: medians(each) for case, each in measured.items()}
@@ -100,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _measure(runs: Runs, boundaries: Sequence[str], kinds: Sequence[str], rounds: int) -> dict[Case, list[Numbers]]:
-    """Each boundary's cases in turns, so that a change of the machine's mood meets all of them."""
+    """Run each boundary's cases in turn, so that a change in the machine's load affects all of them."""
     measured: dict[Case, list[Numbers]] = {}
     for boundary in boundaries:
         cases = [Case(kind, boundary) for kind in kinds]

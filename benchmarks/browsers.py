@@ -1,4 +1,4 @@
-"""Open pages without browsers: what `live.js` asks for, over two connections each, as a browser keeps them."""
+"""Open pages without browsers: requests what `live.js` requests, over two connections per page, like a browser."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ class Answer:
 
 
 class Connection:
-    """HTTP/1.1 to one address, kept open."""
+    """An HTTP/1.1 connection to one address, kept open."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -34,8 +34,8 @@ class Connection:
         return reader
 
     async def get(self, path: str) -> Answer:
-        """Fetch the whole answer. A connection that the server has shut in the meantime is opened again, as browsers
-        do.
+        """Return the whole response. A connection that the server has closed in the meantime is reopened, as in
+        browsers.
         """
         began = time.perf_counter()
         try:
@@ -56,7 +56,7 @@ class Connection:
         return Answer(status, body, first)
 
     async def events(self, path: str) -> AsyncIterator[tuple[str, str]]:
-        """(name, data) of each server-sent event."""
+        """Yield (name, data) of each server-sent event."""
         reader = await self._send(path)
         status, _ = await _head(reader)
         assert status == 200
@@ -83,15 +83,17 @@ async def _head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
 
 @dataclass(slots=True)
 class OpenPage:
-    """A page that somebody looks at. `shown`: the connectors on it. `connector`: it is the page of that one; else the
-    list, which fetches single rows or, where more than numbers changed, the whole list again."""
+    """An open page. shown: the connectors on it. connector: the one whose page it is; else it is the list, which
+    fetches single rows or, if more than numbers changed, the whole list again.
+    """
 
     port: int
     shown: frozenset[str]
     connector: str = ""
     arrived: list[tuple[float, float]] = field(default_factory=list)
-    """Of each answer: when it was asked for, and when it was complete; of numbers in an event: when the server looked
-    them up, and when they came."""
+    """When each response was requested, and when it was complete; for numbers in an event: when the server looked them
+    up, and when they arrived.
+    """
     fetched: int = 0
     failed: int = 0
     ready: asyncio.Event = field(default_factory=asyncio.Event)
@@ -125,5 +127,5 @@ class OpenPage:
         self.arrived.append((asked, time.time()))
 
     def delay(self, changed: float) -> float | None:
-        """From a change to the first complete answer that was asked for after it; None where there was none."""
+        """Return the time from a change to the first complete response to a later request; None if there is none."""
         return next((arrived - changed for asked, arrived in self.arrived if asked >= changed), None)

@@ -1,4 +1,4 @@
-"""What is compared: who reads the file, through what, and where its transactions end."""
+"""The cases: who reads the file, with which converter, and where its transactions end."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ KINDS = tuple(TITLES)
 _CONVERTERS = {
     CONNECT: {"key.converter": _STRING, "value.converter": _STRING},
     BATCHES: {"key.converter": _BYTES, "value.converter": _BYTES},
-    # A key converter that changes bytes switches batches off. The lines have no keys, so that it costs nothing itself.
+    # A key converter that changes bytes would disable batches. The lines have no keys, so it costs nothing itself.
     SINGLE: {"key.converter": _JSON, "key.converter.schemas.enable": "false", "value.converter": _STRING},
 }
 
@@ -36,7 +36,7 @@ class Case:
     boundary: str
 
     def config(self, file: Path, topic: str) -> dict[str, str]:
-        """The connector's configuration: the same keys and values on both sides, but for the converters."""
+        """Return the connector's configuration: the same on both sides, except for the converters."""
         ends = {"transaction.boundary": self.boundary}
         if self.boundary == "interval":
             ends["transaction.boundary.interval.ms"] = str(INTERVAL_MS)

@@ -1,4 +1,4 @@
-"""Connectors that open pages look at, and what changes about them."""
+"""Connectors on open pages, and changes to them."""
 
 import time
 from collections.abc import Sequence
@@ -7,7 +7,9 @@ from benchmarks import lists
 
 
 def fill(connectors: int, tasks: int, looked_at: int) -> list[str]:
-    """Connectors and tasks; returns the names of the first ones of the list, which have an hour of minutes, too."""
+    """Create connectors and tasks. Returns the names of the first ones in the list, which also have an hour
+    of minutes.
+    """
     from django.db import transaction
 
     from ringfence.access.principal import EVERYBODY_HERE
@@ -34,7 +36,7 @@ def fill(connectors: int, tasks: int, looked_at: int) -> list[str]:
 
 
 class Changes:
-    """Something new about one connector after the other, as the projector writes and tells it."""
+    """Changes one connector after another, and notifies the pages, as the projector does."""
 
     def __init__(self, names: Sequence[str], redis_url: str) -> None:
         from ringfence.projection.change_notifications import RedisNotices
@@ -44,7 +46,7 @@ class Changes:
         self._count = 0
 
     def make(self, what: str) -> frozenset[str]:
-        """Of whom it is."""
+        """Make a change. Returns the connectors that it affects."""
         from ringfence.projection.change_notifications import Notice
         from ringfence.projection.models import Connector
 

@@ -1,4 +1,4 @@
-"""The real Kafka Connect 4.3.0 as a peer: one distributed worker, as its own start script would run it."""
+"""The real Kafka Connect 4.3.0 for comparison: one distributed worker, run as by its own start script."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ FILE = Coordinate("org.apache.kafka", "connect-file", KAFKA_VERSION)
 JARS = (
     Coordinate("org.apache.kafka", "connect-runtime", KAFKA_VERSION),
     FILE,
-    # Kafka speaks slf4j 1.7 and brings log4j without the binding between the two.
+    # Kafka uses slf4j 1.7 and includes log4j without the binding between the two.
     Coordinate("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),
 )
 VERIFIABLE = Coordinate("org.apache.kafka", "connect-test-plugins", KAFKA_VERSION)
@@ -21,7 +21,7 @@ VERIFIABLE = Coordinate("org.apache.kafka", "connect-test-plugins", KAFKA_VERSIO
 MIRROR = Coordinate("org.apache.kafka", "connect-mirror", KAFKA_VERSION)
 """MirrorMaker 2's connectors."""
 TRANSFORMS = Coordinate("org.apache.kafka", "connect-transforms", KAFKA_VERSION)
-# What bin/connect-distributed.sh and bin/kafka-run-class.sh set where nobody says otherwise.
+# The defaults of bin/connect-distributed.sh and bin/kafka-run-class.sh.
 _JVM = (
     "-Xms256M",
     "-Xmx2G",
@@ -45,10 +45,10 @@ READY_SECONDS = 90.0
 
 
 class ConnectWorker:
-    """Kafka Connect's ConnectDistributed with a group and topics of its own, exactly once, REST on a free port."""
+    """Kafka Connect's ConnectDistributed with its own group and topics, exactly once, REST on a free port."""
 
     def __init__(self, root: Path, bootstrap: str, more: tuple[Coordinate, ...] = ()) -> None:
-        """`more`: further plugins."""
+        """more: further plugins."""
         self._jars = (*JARS, *more)
         self._root = root
         self._bootstrap = bootstrap
@@ -73,7 +73,7 @@ class ConnectWorker:
             "connect", [*command, "org.apache.kafka.connect.cli.ConnectDistributed", str(properties)], log=log
         )
         with Rest(self.url) as rest:
-            # The list of connectors is answered by members of the group only: then one can be created.
+            # Only members of the group return the list of connectors: then one can be created.
             if not wait_until(lambda: rest.is_ready("/connectors"), READY_SECONDS, pause=0.2):
                 self.stop()
                 raise BenchmarkError(f"Kafka Connect was not ready within {READY_SECONDS:.0f} s: see {log}")

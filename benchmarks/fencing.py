@@ -1,6 +1,7 @@
 """`python -m benchmarks fence`: how long it takes to fence the transactional ids of many tasks.
 
-What a round does between the old tasks' end and the count record: a new connection, and one InitProducerId for each id.
+It does what a round does between the old tasks' end and the count record: a new connection, and one InitProducerId
+request per id.
 """
 
 import argparse
@@ -31,7 +32,7 @@ _SECONDS = 60.0
 
 
 def seconds(connection: Connection, ids: Sequence[str]) -> float:
-    """One fence of all ids, the connection included."""
+    """Return the seconds of one fence of all ids, including the connection."""
     began = time.monotonic()
     fenced = fence(ids, [AdminAccess("the worker's credentials", connection)])
     took = time.monotonic() - began
@@ -40,10 +41,10 @@ def seconds(connection: Connection, ids: Sequence[str]) -> float:
 
 
 def measure(connection: Connection, count: int, opened: int, rounds: int) -> dict[str, list[float]]:
-    """Seconds of each round by what the ids did before. Each round has ids of its own."""
+    """Return the seconds of each round, by the earlier use of the ids. Each round has its own ids."""
     topic = "fenced"
     create_topics(connection, [TopicSpec(topic)], Deadline.after(_SECONDS))
-    seconds(connection, ["warm"])  # the first id ever makes the broker create its topic
+    seconds(connection, ["warm"])  # the very first id makes the broker create its topic
     found: dict[str, list[float]] = {NEW: [], KNOWN: [], OPEN.format(opened): []}
     for number in range(rounds):
         ids = [f"group-connector{number}-{task}" for task in range(count)]
@@ -64,7 +65,7 @@ def measure(connection: Connection, count: int, opened: int, rounds: int) -> dic
 
 
 def table(found: Mapping[str, Sequence[float]], count: int) -> str:
-    """Medians and the longest, beside the target."""
+    """Return medians and maxima, with the target."""
     rows = [f"| {count:,} ids | median | longest | below {TARGET_S:g} s |", "|---|--:|--:|---|"]
     for what, each in found.items():
         reached = yes_or_no(median(each) < TARGET_S)
@@ -73,7 +74,7 @@ def table(found: Mapping[str, Sequence[float]], count: int) -> str:
 
 
 def page(tables: str, machine: Mapping[str, str], rounds: int) -> str:
-    """docs/benchmarks-fencing.md."""
+    """Return the text of docs/benchmarks-fencing.md."""
     return f"""\
 # Fencing many tasks
 
@@ -87,7 +88,7 @@ transaction first, and answers "try again" for a moment while it does. {rounds} 
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit codes as of `python -m benchmarks`."""
+    """Return an exit code as in `python -m benchmarks`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks fence", description=__doc__)
     parser.add_argument("--ids", type=int, default=1000, metavar="N", help="transactional ids (default: 1000)")
     parser.add_argument("--open", type=int, default=50, metavar="N", help="open transactions among them (default: 50)")

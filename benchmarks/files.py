@@ -1,7 +1,7 @@
-"""`python -m benchmarks files`: how many rows a second FilesSource reads, of each format, with one task.
+"""`python -m benchmarks files`: how many rows per second FilesSource reads, in each format, with one task.
 
-All of them on one broker and one `ringfence up`, beside FileStreamSource on the same lines: what one file as raw bytes
-reaches is the limit that lines of many files are compared with.
+All run on one broker and one `ringfence up`, with FileStreamSource on the same lines for comparison: its rate for raw
+bytes of one file is the limit for lines of many files.
 """
 
 import argparse
@@ -37,7 +37,7 @@ JSON: Final = {"value.converter": f"{_CONVERTERS}json.JsonConverter", "value.con
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """format: of PARTS files, or None for FileStreamSource on one. count: rows."""
+    """format: of PARTS files, or None for FileStreamSource on one file. count: rows."""
 
     name: str
     title: str
@@ -78,7 +78,7 @@ JOBS: Final = (
 
 
 def prepare(root: Path, job: Job) -> Path:
-    """The input, written when it is first needed: a file, or a folder of PARTS files."""
+    """Return the input, written on first use: a file, or a folder of PARTS files."""
     given = root / f"{job.name}-{job.count}"
     if given.exists():
         return given
@@ -119,7 +119,7 @@ def _table(rows: range) -> pa.Table:
 
 
 def measure(stand: Stand, root: Path, job: Job, count: int, number: int) -> Numbers:
-    """One run of a job with so many rows."""
+    """Run a job with this number of rows."""
     job = Job(job.name, job.title, job.format, count, job.more)
     given = prepare(root, job)
     topic = f"files-{job.name}-{number}"
@@ -167,7 +167,7 @@ def targets(found: Mapping[Job, Numbers]) -> str:
 
 
 def page(found: Mapping[Job, Numbers], machine: Mapping[str, str], rounds: int) -> str:
-    """docs/benchmarks-files.md."""
+    """Return the text of docs/benchmarks-files.md."""
     return f"""\
 # Files
 
@@ -184,7 +184,7 @@ is not measured. Lines are {lines.LINE_BYTES} bytes long.
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit codes: 0 it ran (whatever it measured), 1 it could not, and said why."""
+    """Exit codes: 0 it ran (whatever it measured), 1 it could not run; the reason is printed."""
     parser = argparse.ArgumentParser(prog="benchmarks files", description=__doc__)
     parser.add_argument("--runs", type=int, default=3, help="measured rounds (3)")
     parser.add_argument("--quick", action="store_true", help="half of the rows, one round")

@@ -1,7 +1,7 @@
-"""`python -m benchmarks gaps`: how long no record becomes visible when a connector's configuration changes.
+"""`python -m benchmarks gaps`: for how long no record becomes visible when a connector's configuration changes.
 
-Kafka Connect's own VerifiableSource and ours, the same configuration, one broker, in turns. What a reader feels: the
-longest pause between two arrivals at a read_committed consumer, around the change.
+Kafka Connect's own VerifiableSource and ours run in turn, with the same configuration on one broker. The gap is what a
+consumer notices: the longest pause between two records at a read_committed consumer, around the change.
 """
 
 import argparse
@@ -35,7 +35,7 @@ _RUNNING_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """From so many tasks to so many."""
+    """A change of the number of tasks."""
 
     title: str
     before: int
@@ -50,7 +50,7 @@ CHANGES = (
 
 
 class Arrivals:
-    """Notes when records become visible to a reader, on a thread of its own."""
+    """Records when a consumer receives records, on a separate thread."""
 
     def __init__(self, connection: Connection, topic: str) -> None:
         self.times: list[float] = []
@@ -65,7 +65,7 @@ class Arrivals:
                 self.times.append(time.monotonic())
 
     def longest(self, since: float, until: float) -> float:
-        """The longest pause, in seconds, between `since` and `until`."""
+        """Return the longest pause, in seconds, between `since` and `until`."""
         times = [since, *(moment for moment in self.times if since < moment < until), until]
         return max(later - earlier for earlier, later in pairwise(times))
 
@@ -76,7 +76,7 @@ class Arrivals:
 
 
 def config(topic: str, tasks: int, throughput: int) -> dict[str, str]:
-    """The same for both sides."""
+    """Return the configuration, the same for both sides."""
     return {
         "connector.class": "org.apache.kafka.connect.tools.VerifiableSourceConnector",
         "tasks.max": str(tasks),
@@ -90,7 +90,7 @@ def config(topic: str, tasks: int, throughput: int) -> dict[str, str]:
 
 
 def measure(side: Side, connection: Connection, name: str, rounds: int) -> dict[Change, list[float]]:
-    """Seconds of silence for each change, `rounds` times."""
+    """Return the gaps in seconds for each change, `rounds` times."""
     create_topics(connection, [TopicSpec(name)], Deadline.after(30))
     found: dict[Change, list[float]] = {change: [] for change in CHANGES}
     arrivals = Arrivals(connection, name)
@@ -99,7 +99,7 @@ def measure(side: Side, connection: Connection, name: str, rounds: int) -> dict[
             rest.create(name, config(name, 1, RECORDS_S))
             turn = 0
             try:
-                for change in CHANGES * (rounds + 1):  # the first of each is for warming up
+                for change in CHANGES * (rounds + 1):  # the first of each is a warm-up
                     turn += 1
                     _await_running(rest, name, change.before)
                     time.sleep(_CALM_SECONDS)
@@ -117,11 +117,11 @@ def measure(side: Side, connection: Connection, name: str, rounds: int) -> dict[
 
 def _await_running(rest: Rest, name: str, tasks: int) -> None:
     if not wait_until(lambda: rest.running(name) == tasks, _RUNNING_SECONDS, pause=0.1):
-        raise BenchmarkError(f"connector {name} had not {tasks} RUNNING tasks within {_RUNNING_SECONDS:.0f} s")
+        raise BenchmarkError(f"connector {name} did not have {tasks} RUNNING tasks within {_RUNNING_SECONDS:.0f} s")
 
 
 def table(found: Mapping[str, Mapping[Change, Sequence[float]]]) -> str:
-    """Medians, the longest, and the ratio."""
+    """Return medians, maxima, and the ratio."""
     rows = [
         "| change | Kafka Connect: median | longest | Ringfence: median | longest | ratio of the medians |",
         "|---|--:|--:|--:|--:|--:|",
@@ -136,7 +136,7 @@ def table(found: Mapping[str, Mapping[Change, Sequence[float]]]) -> str:
 
 
 def page(tables: str, machine: Mapping[str, str], rounds: int) -> str:
-    """docs/benchmarks-gaps.md."""
+    """Return the text of docs/benchmarks-gaps.md."""
     return f"""\
 # The gap of a reconfiguration
 
@@ -152,7 +152,7 @@ side on one broker. In each of {rounds} rounds, one is changed after the other.
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit codes as of `python -m benchmarks`."""
+    """Return an exit code as in `python -m benchmarks`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks gaps", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="changes of each kind (default: 5)")
     parser.add_argument("--write", action="store_true", help=f"write docs/{PAGE.name}")

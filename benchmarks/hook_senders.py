@@ -1,7 +1,8 @@
-"""Senders of webhooks at a fixed rate: `python -m benchmarks.hook_senders PORT NAME RATE SECONDS`, the result as JSON.
+"""Sends webhooks at a fixed rate: `python -m benchmarks.hook_senders PORT NAME RATE SECONDS`. Prints the result as
+JSON.
 
-Requests are due at fixed times, whatever became of those before (an open loop): a latency counts from when a request
-was due. Connections are kept alive; a new one is opened where none is free.
+Requests are due at fixed times, regardless of earlier ones (an open loop): a latency is measured from the time at which
+the request was due. Connections are kept alive; a new one is opened if none is free.
 """
 
 import asyncio
@@ -21,8 +22,9 @@ MOST_CONNECTIONS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """p50, p99: of all that were answered, milliseconds; statuses: how many answers of each; cut: requests whose
-    connection ended before the answer; late: requests for which there was no connection."""
+    """p50, p99: of all answered requests, in milliseconds. statuses: the number of responses by status. cut: requests
+    whose connection ended before the response. late: requests without a free connection.
+    """
 
     p50: float
     p99: float
@@ -41,7 +43,7 @@ class Sender(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is of no class of asyncio's
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transport is not a subclass of asyncio's
 
     def send(self, due: float, request: bytes) -> None:
         assert self._transport is not None
@@ -77,7 +79,7 @@ class Load:
         self._port = port
         self._name = name
         self._run = secrets.token_hex(8).encode()
-        """Begins the idempotency keys."""
+        """The prefix of the idempotency keys."""
         self.idle: list[Sender] = []
         self.connections = self.cut = 0
         self._late = 0

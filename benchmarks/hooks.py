@@ -1,4 +1,4 @@
-"""`python -m benchmarks hooks`: how soon WebhookSource answers, that is commits, at several rates of requests."""
+"""`python -m benchmarks hooks`: how fast WebhookSource answers, and thus commits, at several request rates."""
 
 import argparse
 import json
@@ -27,14 +27,14 @@ TARGET_RATE, TARGET_MS = 2000, 50.0
 
 
 def measure(stand: Stand, rest: Rest, rate: int, seconds: float) -> tuple[Sent, int]:
-    """What the senders saw, and how many records a read_committed reader sees."""
+    """Return the senders' result, and the number of records that a read_committed consumer gets."""
     name = f"hook-{rate}"
     create_topics(stand.connection, [TopicSpec(name)], Deadline.after(30))
     rest.create(name, _config(name))
     if not wait_until(lambda: rest.running(name) == 1, 60.0):
         raise BenchmarkError(f"{name} does not run: {rest.trouble(name)}")
     port = str(urlsplit(stand.sides[OURS].url).port)
-    _send(port, name, 50, 3)  # warms the connection and the window up
+    _send(port, name, 50, 3)  # warms up the connection and the window
     before = _count(stand, name)
     sent = _send(port, name, rate, seconds)
     found = _count(stand, name) - before
@@ -88,7 +88,7 @@ def table(found: Mapping[int, tuple[Sent, int]]) -> str:
 
 
 def page(found: Mapping[int, tuple[Sent, int]], machine: Mapping[str, str], seconds: float) -> str:
-    """docs/benchmarks-hooks.md."""
+    """Return the text of docs/benchmarks-hooks.md."""
     sent = found[TARGET_RATE][0]
     return f"""\
 # Webhooks
@@ -107,7 +107,7 @@ Target: a p99 under {TARGET_MS:.0f} ms at {TARGET_RATE:,} requests/s. Measured: 
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit codes: 0 it ran (whatever it measured), 1 it could not, and said why."""
+    """Exit codes: 0 it ran (whatever it measured), 1 it could not run; the reason is printed."""
     parser = argparse.ArgumentParser(prog="benchmarks hooks", description=__doc__)
     parser.add_argument("--seconds", type=float, default=15.0, help="of each rate (15)")
     parser.add_argument("--rates", type=int, nargs="*", default=list(RATES), help="requests a second")

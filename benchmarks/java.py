@@ -1,7 +1,7 @@
-"""`python -m benchmarks java`: Kafka Connect's own plugins, the same jars, in Ringfence and beside it in Kafka Connect.
+"""`python -m benchmarks java`: Kafka Connect's own plugins, the same jars, in Ringfence and in Kafka Connect.
 
-FileStreamSource through StringConverter, and Debezium's PostgreSQL connector through JsonConverter: a snapshot, and a
-stream of inserts. Also how soon a Java task is ready, and its memory.
+FileStreamSource with StringConverter, and Debezium's PostgreSQL connector with JsonConverter: a snapshot, and a stream
+of inserts. Also the time until a Java task is ready, and its memory.
 """
 
 import argparse
@@ -40,12 +40,12 @@ from tests.support.postgres import Postgres, new_postgres
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-java.md"
 DEBEZIUM = Coordinate("io.debezium", "debezium-connector-postgres", "3.7.0.Final")
 SIDES = (CONNECT, OURS)
-SECONDS = 400.0  # a loaded machine takes its time
+SECONDS = 400.0  # a loaded machine needs more time
 Config = dict[str, str]
 
 
 class JavaTasks:
-    """The largest memory of a task's JVM, looked at twice a second while `with` lasts."""
+    """The maximum memory of a task's JVM, sampled twice a second inside `with`."""
 
     def __init__(self, pid: int) -> None:
         self._tree = Tree(pid)
@@ -63,7 +63,7 @@ class JavaTasks:
 
     def _watch(self) -> None:
         while not self._end.wait(0.5):
-            self._tree.cpu_seconds()  # it lists the processes
+            self._tree.cpu_seconds()  # this lists the processes
             for pid in self._tree.task_processes():
                 for java in _java_of(pid):
                     self.rss = max(self.rss, memory_of(java).rss)
@@ -88,7 +88,7 @@ class JavaRuns:
         self.loads: dict[str, list[float]] = {}
 
     def measured(self, job: Job, rounds: int) -> dict[str, list[Numbers]]:
-        """Each side in turns, after a run of each that is not measured."""
+        """Run each side in turn, after an unmeasured run of each."""
         found: dict[str, list[Numbers]] = {side: [] for side in SIDES}
         for number in range(rounds + 1):
             for side in SIDES:
@@ -129,7 +129,7 @@ class JavaRuns:
                 self._drop(name, f"t{self._number}")
 
     def _prepare(self, job: Job, name: str, topic: str) -> tuple[Config, Callable[[Rest], None]]:
-        """The configuration, and what fills the source once the connector is there."""
+        """Return the configuration, and a function that fills the source after the connector was created."""
         if job.name in FILES:
             path = self._root / f"{job.count}.txt"
             if not path.exists():
@@ -191,7 +191,7 @@ def _file_config(job: Job, path: Path, topic: str) -> Config:
 
 
 def debezium_config(postgres: Postgres, name: str, table: str, mode: str) -> Config:
-    """Of a connector with a slot and a publication of its own."""
+    """Return the configuration of a connector with its own slot and publication."""
     return {
         "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
         "tasks.max": "1",
@@ -218,7 +218,7 @@ def debezium_config(postgres: Postgres, name: str, table: str, mode: str) -> Con
 
 @contextmanager
 def logical_postgres() -> Iterator[Postgres]:
-    """A private server that Debezium can read."""
+    """Yield a private server that Debezium can read."""
     with new_postgres() as server:
         with psycopg.connect(server.url, autocommit=True) as database:
             database.execute("alter system set wal_level = logical")
@@ -229,7 +229,7 @@ def logical_postgres() -> Iterator[Postgres]:
 
 
 def plugin_path(root: Path) -> Path:
-    """Both plugins, each in its folder."""
+    """Return a folder with both plugins, each in a folder."""
     folder = root / "plugins"
     folder.mkdir(parents=True)
     for plugin in (FILE, DEBEZIUM):
@@ -238,7 +238,7 @@ def plugin_path(root: Path) -> Path:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit codes as of `python -m benchmarks`."""
+    """Return an exit code as in `python -m benchmarks`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks java", description=__doc__)
     parser.add_argument("--job", nargs="+", choices=[job.name for job in JOBS], help="only these (default: all)")
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="measured rounds (default: 3)")

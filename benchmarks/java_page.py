@@ -1,4 +1,4 @@
-"""The jobs of the Java benchmark, with their targets, and the page of its results."""
+"""The jobs of the Java benchmark, with their targets, and the page with its results."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from benchmarks.starts_of_java import Start
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """least, most: the targets of records/s and of CPU, both times Kafka Connect's."""
+    """least, most: the targets for records/s and for CPU, both as multiples of Kafka Connect's."""
 
     name: str
     title: str
@@ -34,7 +34,7 @@ Results = Mapping[Job, Mapping[str, Numbers]]
 
 
 def table(found: Results) -> str:
-    """Each job with both sides, and the ratios."""
+    """Return each job with both sides, and the ratios."""
     rows = [
         "| job | who | records/s | x Connect | CPU s a million | x Connect | first record | tree PSS |",
         "|---|---|--:|--:|--:|--:|--:|--:|",
@@ -51,7 +51,7 @@ def table(found: Results) -> str:
 
 
 def targets(found: Results, starts: Sequence[Start], java_mib: Mapping[str, float]) -> str:
-    """The targets, and whether they were reached."""
+    """Return the targets, and whether they were met."""
     rows = ["| target | measured | reached |", "|---|--:|---|"]
     for job, sides in found.items():
         one, peer = sides[OURS], sides[CONNECT]
@@ -74,7 +74,7 @@ def targets(found: Results, starts: Sequence[Start], java_mib: Mapping[str, floa
 
 
 def page(found: Results, starts: Sequence[Start], java_mib: Mapping[str, float], machine: Mapping[str, str]) -> str:
-    """docs/benchmarks-java.md."""
+    """Return the text of docs/benchmarks-java.md."""
     readiness = "\n".join(
         f"| {one.name} | {one.seconds:.2f} s | {one.cpu_s:.2f} s | {one.mib:.0f} MiB |" for one in starts
     )

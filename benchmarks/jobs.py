@@ -1,4 +1,4 @@
-"""What `python -m benchmarks streams` compares: jobs that both sides do with the same configuration."""
+"""The jobs of `python -m benchmarks streams`: both sides run them with the same configuration."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,14 +26,15 @@ CHAIN: Final = {
     "transforms.rename.type": f"{_TRANSFORMS}ReplaceField$Value",
     "transforms.rename.renames": "line:text",
 }
-"""JSON with its schema in every record, after three transforms that make a structure of a line."""
+"""JSON with its schema in every record, after three transforms that turn a line into a struct."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """count: records; size: bytes of each; input: `topic`, of as many partitions, or `file`; more: configuration.
+    """count: records. size: bytes of each. input: `topic`, with `partitions` partitions, or `file`. more:
+    configuration.
 
-    least: how many times Kafka Connect's records/s are to be reached.
+    least: the target, as a multiple of Kafka Connect's records/s.
     """
 
     name: str
@@ -48,7 +49,7 @@ class Job:
     more: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def config(self, side: str, bootstrap: str, given: str, topic: str) -> dict[str, str]:
-        """given: the input topic, or the file; topic: where the records go."""
+        """given: the input topic, or the file. topic: the output topic."""
         ends = {"transaction.boundary": self.boundary}
         if self.boundary == "interval":
             ends["transaction.boundary.interval.ms"] = str(INTERVAL_MS)
@@ -77,9 +78,9 @@ class Job:
 
 
 _MIRROR: Final = {
-    # What exactly once asks of MirrorMaker 2; ours reads so by default.
+    # Required for exactly once with MirrorMaker 2; ours reads like this by default.
     "source.consumer.isolation.level": "read_committed",
-    # Its own work beside the copying, which ours does not do: left out, so that only the copying is compared.
+    # MirrorMaker's other work, which ours does not do, is switched off, so that only the copying is compared.
     "emit.offset-syncs.enabled": "false",
     "sync.topic.acls.enabled": "false",
     "sync.topic.configs.enabled": "false",

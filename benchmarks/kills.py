@@ -1,7 +1,7 @@
-"""`python -m benchmarks kills`: how long a task's records stay away after SIGKILL of the worker that runs it.
+"""`python -m benchmarks kills`: how long a task delivers no records after SIGKILL of its worker.
 
-Two workers, a connector with three tasks. What a reader of a task feels: the longest pause between two records of this
-task at a read_committed consumer. The target is the worker's session timeout and two seconds.
+Two workers, a connector with three tasks. The gap is what a consumer notices: the longest pause between two records of
+one task at a read_committed consumer. The target is the worker's session timeout plus two seconds.
 """
 
 import argparse
@@ -40,7 +40,7 @@ _CALM_SECONDS = 5.0
 
 
 class ArrivalsByTask:
-    """Notes when a record of each task becomes visible to a reader, on a thread of its own."""
+    """Records when a consumer receives records of each task, on a separate thread."""
 
     def __init__(self, connection: Connection, topic: str) -> None:
         self.times: dict[bytes, list[float]] = defaultdict(list)
@@ -57,7 +57,7 @@ class ArrivalsByTask:
                 self.times[key].append(now)
 
     def pauses(self, since: float, until: float) -> dict[bytes, float]:
-        """The longest pause of each task, in seconds, between `since` and `until`."""
+        """Return the longest pause of each task, in seconds, between `since` and `until`."""
         found = {}
         for key, times in list(self.times.items()):
             moments = [since, *(moment for moment in list(times) if since < moment < until), until]
@@ -80,7 +80,7 @@ def _await(what: str, arrivals: ArrivalsByTask, since: float) -> None:
 
 
 def measure(worker: RingfenceWorker, connection: Connection, kills: int) -> list[float]:
-    """Seconds without a record, of the task that felt each kill most."""
+    """Return, for each kill, the longest pause of any task in seconds."""
     topic = "kills"
     create_topics(connection, [TopicSpec(topic)], Deadline.after(30))
     arrivals = ArrivalsByTask(connection, topic)
@@ -90,7 +90,7 @@ def measure(worker: RingfenceWorker, connection: Connection, kills: int) -> list
             rest.create(topic, config(topic, _TASKS, RECORDS_S))
             for number in range(kills):
                 _await(f"before kill {number + 1}", arrivals, time.monotonic())
-                # Calm before the next one; the tasks may have moved, so their worker is asked for each time.
+                # A pause before the next kill. The tasks may have moved, so their worker is looked up each time.
                 time.sleep(_CALM_SECONDS)
                 victim = rest.worker_of(topic, number % _TASKS)
                 killed = time.monotonic()
@@ -104,16 +104,16 @@ def measure(worker: RingfenceWorker, connection: Connection, kills: int) -> list
 
 
 def _felt(arrivals: ArrivalsByTask, killed: float) -> float:
-    """Wait until every task has delivered after a pause, or has gone on without one; the longest pause."""
+    """Wait until every task has delivered after a pause, or without one. Returns the longest pause."""
     if not wait_until(lambda: max(arrivals.pauses(killed, time.monotonic()).values()) > SESSION_S / 3, SESSION_S, 0.05):
-        raise BenchmarkError("no task missed its worker: the victim ran none")
+        raise BenchmarkError("no task paused: the killed worker ran none")
     quiet = time.monotonic()
     _await("after a kill", arrivals, quiet)
     return max(arrivals.pauses(killed, time.monotonic()).values())
 
 
 def table(seconds: Sequence[float]) -> str:
-    """Median and longest, beside the target."""
+    """Return median and maximum, with the target."""
     within = sum(1 for one in seconds if one <= TARGET_S)
     return "\n".join(
         [
@@ -126,7 +126,7 @@ def table(seconds: Sequence[float]) -> str:
 
 
 def page(tables: str, machine: Mapping[str, str]) -> str:
-    """docs/benchmarks-kills.md."""
+    """Return the text of docs/benchmarks-kills.md."""
     return f"""\
 # The gap after the loss of a worker
 
@@ -142,7 +142,7 @@ that the worker is gone. The target is the session timeout plus two seconds.
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit codes as of `python -m benchmarks`."""
+    """Return an exit code as in `python -m benchmarks`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks kills", description=__doc__)
     parser.add_argument("--kills", type=int, default=10, metavar="N", help="default: 10")
     parser.add_argument("--write", action="store_true", help=f"write docs/{PAGE.name}")

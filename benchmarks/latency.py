@@ -1,7 +1,7 @@
-"""`python -m benchmarks latency`: how long a record is on its way, one transaction for each `poll`.
+"""`python -m benchmarks latency`: the end-to-end latency of a record, with one transaction for each `poll`.
 
-Records are written to a topic at an even rate, each with the moment in it. KafkaSource on one side and MirrorMaker 2's
-source connector on the other copy them; a read_committed consumer of the copy looks at the clock when it gets one.
+Records are written to a topic at an even rate, each with its time in it. KafkaSource on one side and MirrorMaker 2's
+source connector on the other copy them; a read_committed consumer of the copy compares the time with its clock.
 """
 
 import argparse
@@ -32,7 +32,7 @@ MEDIAN_FACTOR, HIGH_FACTOR = 1.5, 1.0
 
 
 class Beat:
-    """Writes to a topic at an even rate until it is closed, on a thread of its own."""
+    """Writes to a topic at an even rate until it is closed, on a separate thread."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
@@ -56,7 +56,7 @@ class Beat:
 
 
 def measure(stand: Stand, name: str, given: str, alias: str, seconds: float) -> list[float]:
-    """Milliseconds of each record that arrived, once the connector has run for a while."""
+    """Return the milliseconds of each record that arrived, after a settling time."""
     side, topic = stand.sides[name], f"{alias}.{given}"
     create_topics(stand.connection, [TopicSpec(given), TopicSpec(topic)], Deadline.after(30))
     consumer = Consumer(
@@ -65,7 +65,7 @@ def measure(stand: Stand, name: str, given: str, alias: str, seconds: float) -> 
             "group.id": "benchmark",
             "isolation.level": "read_committed",
             "enable.auto.commit": False,
-            # The broker tells a waiting fetch late that a transaction is over: ask often, alike for both.
+            # The broker responds late to a waiting fetch after the end of a transaction: fetch often, on both sides.
             "fetch.wait.max.ms": 2,
         }
     )
@@ -90,7 +90,7 @@ def _arrivals(consumer: Consumer, seconds: float, trouble: Callable[[], str | No
     limit = time.monotonic() + 60 + seconds
     while began is None or time.monotonic() < began + SETTLE_S + seconds:
         if time.monotonic() > limit:
-            raise BenchmarkError(f"no records came\n{trouble()}")
+            raise BenchmarkError(f"no records arrived\n{trouble()}")
         message = consumer.poll(0.5)
         now = time.time_ns()
         value = message.value() if message is not None and message.error() is None else None
@@ -103,12 +103,12 @@ def _arrivals(consumer: Consumer, seconds: float, trouble: Callable[[], str | No
 
 
 def spread(times: Sequence[float]) -> tuple[float, float, float]:
-    """Median, 99 % and the longest."""
+    """Return median, 99th percentile and maximum."""
     return median(times), quantiles(times, n=100)[98], max(times)
 
 
 def table(found: Mapping[str, Sequence[Sequence[float]]]) -> str:
-    """Medians of the rounds."""
+    """Return the medians of the rounds."""
     rows = ["| who | records | median | 99 % | longest |", "|---|--:|--:|--:|--:|"]
     for side, rounds in found.items():
         middle, high, longest = _medians(rounds)
@@ -129,7 +129,7 @@ def _medians(rounds: Sequence[Sequence[float]]) -> tuple[float, float, float]:
 
 
 def page(shown: str, machine: Mapping[str, str], rounds: int, seconds: float) -> str:
-    """docs/benchmarks-latency.md."""
+    """Return the text of docs/benchmarks-latency.md."""
     return f"""\
 # End-to-end latency
 
@@ -146,7 +146,7 @@ each, after {SETTLE_S:g} s that are not counted. The table shows the medians of 
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit codes as of `python -m benchmarks`."""
+    """Return an exit code as in `python -m benchmarks`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks latency", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="rounds (default: 3)")
     parser.add_argument("--seconds", type=float, default=20.0, metavar="S", help="of each round (default: 20)")

@@ -1,4 +1,4 @@
-"""The input: a file of lines, each LINE_BYTES long and different from all others."""
+"""The input: a file of lines, each LINE_BYTES long and unique."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ _BLOCK = 10_000
 
 
 def write(path: Path, count: int) -> None:
-    """`count` lines; LINE_BYTES counts without the line's end."""
+    """Write `count` lines. LINE_BYTES does not include the line end."""
     filler = "abcdefghijklmnopqrstuvwxyz" * (LINE_BYTES // 26 + 1)
     with path.open("w", encoding="ascii", newline="\n") as file:
         for start in range(0, count, _BLOCK):

@@ -1,7 +1,7 @@
-"""`python -m benchmarks lists`: what the lists of many connectors cost, without a cluster.
+"""`python -m benchmarks lists`: the cost of lists with many connectors, without a cluster.
 
-Rows are made in a throw-away SQLite database as the projection makes them; then requests go through the whole of the
-web application (middleware, rights, masking of secrets, JSON or template), in this process and without a socket.
+Rows are created in a temporary SQLite database, in the projection's form. Then requests go through the whole web
+application (middleware, permissions, masking of secrets, JSON or template), in this process and without a socket.
 """
 
 import argparse
@@ -21,12 +21,12 @@ from benchmarks.rest import BenchmarkError
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-lists.md"
 SETTINGS = 20
-"""Settings of each connector's configuration, beside those that name it; two of them secret."""
+"""The number of settings of each connector, in addition to its name and class; two of them are secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class List:
-    """A request, with the longest that it may take at 1,000 connectors."""
+    """A request, with its limit at 1,000 connectors."""
 
     title: str
     path: str
@@ -45,7 +45,7 @@ LISTS = (
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What one request took: seconds by the clock and of processor time, of each run; queries; size of the answer."""
+    """The measurements of a request: wall-clock and processor seconds of each run; queries; size of the response."""
 
     seconds: tuple[float, ...]
     cpu: tuple[float, ...]
@@ -54,7 +54,7 @@ class Found:
 
 
 def fill(connectors: int, tasks: int) -> None:
-    """Rows of that many connectors with so many tasks each, one in twenty with a failed task."""
+    """Create that many connectors with so many tasks each, one in twenty with a failed task."""
     from django.db import transaction
 
     from ringfence.http.masking import remember
@@ -102,7 +102,7 @@ def fill(connectors: int, tasks: int) -> None:
                     worker="w1",
                     version="1.0.0",
                     generation=at,
-                    reported_ms=now_ms + 3_600_000,  # so that none of them ages while it is measured
+                    reported_ms=now_ms + 3_600_000,  # so that none of them ages during the measurement
                     records=at * 1000,
                     rate=float(at % 500),
                     last_commit_ms=now_ms,
@@ -118,7 +118,7 @@ def fill(connectors: int, tasks: int) -> None:
 
 
 def measure(path: str, rounds: int) -> Found:
-    """Ask `rounds` times after one warm-up. Raises BenchmarkError for an answer that is no 200."""
+    """Send the request `rounds` times after one warm-up. Raises BenchmarkError for a status other than 200."""
     from django.db import connection
     from django.test import Client
     from django.test.utils import CaptureQueriesContext
@@ -131,22 +131,22 @@ def measure(path: str, rounds: int) -> Found:
             raise BenchmarkError(f"{path} answered {response.status_code}: {response.content[:200]!r}")
         return bytes(response.content)
 
-    with CaptureQueriesContext(connection) as captured:  # the warm-up, too
+    with CaptureQueriesContext(connection) as captured:  # also the warm-up
         body = ask()
-    queries = len(captured)  # now: the next request empties the log of queries
+    queries = len(captured)  # now: the next request clears the log of queries
     runs = [_seconds(ask) for _ in range(rounds)]
     return Found(tuple(clock for clock, _ in runs), tuple(cpu for _, cpu in runs), queries, len(body))
 
 
 def _seconds(ask: Callable[[], bytes]) -> tuple[float, float]:
-    """By the clock, and of processor time. Nothing is waited for: with a processor of its own the two are the same."""
+    """Return wall-clock and processor seconds. Nothing waits, so on an idle processor both are the same."""
     clock, cpu = time.perf_counter(), time.process_time()
     ask()
     return time.perf_counter() - clock, time.process_time() - cpu
 
 
 def table(found: Mapping[List, Found]) -> str:
-    """Medians, the shortest, queries and size of each list."""
+    """Return medians, minimum, queries and size of each list."""
     rows = [
         "| list | processor time: median | clock: shortest | median | at most | queries | answer |",
         "|---|--:|--:|--:|--:|--:|--:|",
@@ -162,7 +162,7 @@ def table(found: Mapping[List, Found]) -> str:
 
 
 def page(tables: str, machine: Mapping[str, str], connectors: int, tasks: int, rounds: int) -> str:
-    """docs/benchmarks-lists.md."""
+    """Return the text of docs/benchmarks-lists.md."""
     return f"""\
 # What lists cost
 
@@ -180,7 +180,7 @@ the clock.
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit codes as of `python -m benchmarks`; a list that takes more processor time than it may is 1, too."""
+    """Return an exit code as in `python -m benchmarks`; also 1 if a list exceeds its limit of processor time."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks lists", description=__doc__)
     parser.add_argument("--connectors", type=int, default=1000, metavar="N", help="(default: 1000)")
     parser.add_argument("--tasks", type=int, default=3, metavar="N", help="of each connector (default: 3)")
@@ -208,7 +208,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _django(database: Path) -> None:
-    """Set Django up with an empty, migrated database of its own: nothing that the environment names is touched."""
+    """Set up Django with an empty, migrated database: nothing that the environment names is touched."""
     settings = {
         "RINGFENCE_DATABASE_URL": f"sqlite:///{database}",
         "RINGFENCE_SECRET_KEY": "only for measuring",

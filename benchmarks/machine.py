@@ -1,4 +1,4 @@
-"""The machine and the versions, for the foot of the table."""
+"""The machine and the versions, for the table at the end of a page."""
 
 import os
 import platform
@@ -15,7 +15,7 @@ from ringfence.local.java import find_java
 
 
 def describe() -> dict[str, str]:
-    """Name and value, in the order of the table."""
+    """Return names and values, in the order of the table."""
     return {
         "processor": f"{os.cpu_count()} x {_processor()}, shared by the broker, the worker and the measuring",
         "memory": f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
@@ -29,13 +29,13 @@ def describe() -> dict[str, str]:
 
 
 def foot(machine: Mapping[str, str]) -> str:
-    """The table of names and values that ends each page."""
+    """Return the table of names and values that ends each page."""
     rows = "\n".join(f"| {name} | {value} |" for name, value in machine.items())
     return f"| | |\n|---|---|\n{rows}\n"
 
 
 def load() -> str:
-    """The load averages of this machine, as a value for the table."""
+    """Return the load averages of this machine, as a value for the table."""
     return ", ".join(f"{value:.1f}" for value in os.getloadavg())
 
 

@@ -1,6 +1,6 @@
 """`python -m benchmarks many`: a hundred small connectors, the time until all are RUNNING, and their memory.
 
-One task each, a record a second, on one worker of each side. Both sides are never there at once.
+One task and one record per second each, on one worker of each side. The two sides do not run at the same time.
 """
 
 import argparse
@@ -32,9 +32,10 @@ _SETTLE_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """created_s, running_s: from the first request until the last was answered, and until all tasks were RUNNING;
-    before_mib, after_mib: PSS of the worker's process tree; cpu_s: of the tree, from the first request on; idle_cores:
-    what it uses once all run."""
+    """created_s, running_s: from the first request until the last was answered, and until all tasks were RUNNING.
+    before_mib, after_mib: PSS of the worker's process tree. cpu_s: of the tree, from the first request on. idle_cores:
+    CPU usage once all run.
+    """
 
     created_s: float
     running_s: float
@@ -45,7 +46,7 @@ class Crowd:
 
 
 def config() -> dict[str, str]:
-    """The same for both sides."""
+    """Return the configuration, the same for both sides."""
     converters = "org.apache.kafka.connect.storage.StringConverter"
     return {
         "connector.class": "org.apache.kafka.connect.tools.VerifiableSourceConnector",
@@ -59,7 +60,7 @@ def config() -> dict[str, str]:
 
 
 def measure(side: Side, count: int) -> Crowd:
-    """Create them one after another, as a script would, and wait."""
+    """Create them one after another, like a script, and wait."""
     tree = Tree(side.pid)
     cpu = tree.cpu_seconds()
     before = tree.memory().pss / MIB
@@ -83,7 +84,7 @@ def measure(side: Side, count: int) -> Crowd:
 
 
 def table(found: Mapping[str, Sequence[Crowd]], count: int) -> str:
-    """Medians, and the targets."""
+    """Return medians, and the targets."""
     rows = [
         "| who | all created | all RUNNING | CPU until then | memory before | with all | each | CPU when all run |",
         "|---|--:|--:|--:|--:|--:|--:|--:|",
@@ -113,7 +114,7 @@ def _median(crowds: Sequence[Crowd]) -> Crowd:
 
 
 def page(shown: str, machine: Mapping[str, str], count: int, rounds: int) -> str:
-    """docs/benchmarks-many.md."""
+    """Return the text of docs/benchmarks-many.md."""
     return f"""\
 # A hundred small connectors
 
@@ -129,7 +130,7 @@ after all were RUNNING. Ringfence's web process is not part of a worker and is n
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit codes as of `python -m benchmarks`."""
+    """Return an exit code as in `python -m benchmarks`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks many", description=__doc__)
     parser.add_argument("--rounds", type=int, default=1, metavar="N", help="rounds (default: 1)")
     parser.add_argument("--count", type=int, default=COUNT, metavar="N", help=f"connectors (default: {COUNT})")

@@ -1,9 +1,8 @@
-"""`python -m benchmarks neighbours`: how long pause, fence and health take beside other people's slow questions.
+"""`python -m benchmarks neighbours`: how long pause, fence and health take beside slow requests of other users.
 
-Clients ask for preflights of a cluster that never answers (six seconds each), again and again, so that as many are
-under way as the web process lets through; the rest are refused with 429. In the meantime one connector is paused,
-resumed and fenced, and the health is asked for. The exit code is 1 where the 99th percentile of one of them is over
-its limit.
+Clients request preflights of a cluster that never answers (six seconds each), again and again, so that the web process
+handles as many as it allows; the rest are refused with 429. At the same time, one connector is paused, resumed and
+fenced, and the health is requested. The exit code is 1 if the 99th percentile of one of them exceeds its limit.
 """
 
 import argparse
@@ -36,18 +35,18 @@ from ringfence.local.process import free_port, wait_until
 SLOW: Final = 64
 SAMPLES: Final = 200
 MOST_S: Final = 45.0
-"""Each of the two runs ends then, with as many rounds as it has."""
+"""Each of the two runs ends after this time, with the rounds that it has."""
 LIMIT_S: Final = 0.5
 NAME: Final = "urgent"
 PAGE: Final = Path(__file__).parents[1] / "docs" / "benchmarks-neighbours.md"
 _AT_ONCE: Final = {"RINGFENCE_QUERIES_PER_ACCOUNT": "24"}
-"""All that a web process takes of all accounts: without a login there is only one."""
+"""The limits for all accounts together: without a login there is only one account."""
 _REFUSED_PAUSE_S: Final = 0.5
 
 
 @dataclass(slots=True)
 class Pressure:
-    """What the slow questions got. `answered` by HTTP status; 0 for no answer."""
+    """The results of the slow requests. answered: by HTTP status; 0 for no response."""
 
     answered: Counter[int] = field(default_factory=Counter)
     seconds: float = 0.0
@@ -55,7 +54,7 @@ class Pressure:
 
 @contextmanager
 def pressure(url: str, clients: int) -> Iterator[Pressure]:
-    """So many clients that ask for slow preflights within the block, without end."""
+    """Run clients that request slow preflights inside the block, continuously."""
     found, stop, lock = Pressure(), threading.Event(), threading.Lock()
     nowhere = socket.create_server(("127.0.0.1", 0), backlog=4096)
     config = {"connector.class": "VerifiableSource", "name": "slow", "topic": "slow"}
@@ -89,7 +88,7 @@ def pressure(url: str, clients: int) -> Iterator[Pressure]:
 
 
 def sample(url: str, rounds: int) -> dict[str, list[float]]:
-    """Seconds of each request, of fewer rounds where they take longer than `MOST_S`."""
+    """Return the seconds of each request; fewer rounds if they take longer than `MOST_S`."""
     path = f"/connectors/{NAME}"
     fence = {"reason": "a benchmark", "wait": False}
     took: dict[str, list[float]] = {"pause": [], "resume": [], "fence": [], "health": []}
@@ -114,12 +113,12 @@ def sample(url: str, rounds: int) -> dict[str, list[float]]:
 
 
 def percentile_99(seconds: Sequence[float]) -> float:
-    """Never below a measured one that is slower than 99 of 100."""
+    """Return the 99th percentile, never below a measured value that is slower than 99 of 100."""
     return quantiles(seconds, n=100, method="inclusive")[98] if len(seconds) > 1 else seconds[0]
 
 
 def table(alone: Mapping[str, Sequence[float]], beside: Mapping[str, Sequence[float]]) -> str:
-    """Milliseconds."""
+    """Return milliseconds."""
     rows = [
         "| request | alone: median | 99 % | longest | beside slow preflights: median | 99 % | longest |",
         "|---|--:|--:|--:|--:|--:|--:|",
@@ -135,7 +134,7 @@ def table(alone: Mapping[str, Sequence[float]], beside: Mapping[str, Sequence[fl
 
 
 def page(measured: str, told: str, machine: Mapping[str, str], verdict: str) -> str:
-    """docs/benchmarks-neighbours.md."""
+    """Return the text of docs/benchmarks-neighbours.md."""
     return f"""\
 # What slow questions cost others
 
@@ -193,7 +192,7 @@ def main(argv: Sequence[str]) -> int:
     )
     print(f"load before the runs {before}\n{table(alone, beside)}\n{told}", flush=True)
     if not slow.answered[200] or slow.answered[0]:
-        print(f"benchmarks: the slow preflights were not what they should be: {dict(slow.answered)}", file=sys.stderr)
+        print(f"benchmarks: the slow preflights had unexpected results: {dict(slow.answered)}", file=sys.stderr)
         return 1
     kept = all(percentile_99(each) < LIMIT_S for each in beside.values())
     verdict = ": kept" if kept else ": not kept on this machine, at the load below"

@@ -1,4 +1,4 @@
-"""From samples to numbers. Pure."""
+"""Computes numbers from samples. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -26,10 +26,10 @@ class Numbers:
 
 
 def numbers(seen: Observation, lines: int, *, interval: bool) -> Numbers:
-    """From the first visible record to the last.
+    """Compute the numbers from the first visible record to the last.
 
-    With `interval` the last step is left out on both sides: it holds the rest of the file, and waits idly until its
-    interval is over. Offsets also count one marker a transaction, so they are scaled to `lines`.
+    With `interval`, the last step is left out on both sides: it has the rest of the file, and waits idly until its
+    interval is over. Offsets also count one marker per transaction, so they are scaled to `lines`.
     """
     steps = _steps(seen.samples)
     first, last = steps[0], steps[-2] if interval else steps[-1]
@@ -48,7 +48,7 @@ def numbers(seen: Observation, lines: int, *, interval: bool) -> Numbers:
 
 
 def _steps(samples: Sequence[Sample]) -> list[Sample]:
-    """The samples at which more was visible than before."""
+    """Return the samples at which more was visible than before."""
     steps: list[Sample] = []
     visible = 0
     for sample in samples:
@@ -61,11 +61,11 @@ def _steps(samples: Sequence[Sample]) -> list[Sample]:
 
 
 def medians(runs: Sequence[Numbers]) -> Numbers:
-    """Of each number by itself."""
+    """Return the median of each number separately."""
     each = [asdict(run) for run in runs]
     return Numbers(**{name: median(one[name] for one in each) for name in each[0]})
 
 
 def yes_or_no(reached: bool) -> str:
-    """What a table says of a target."""
+    """Return a target's result for a table."""
     return "yes" if reached else "no"

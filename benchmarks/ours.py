@@ -1,4 +1,4 @@
-"""Ringfence as `ringfence up` runs it: web and workers, on the broker that is there already."""
+"""Ringfence as `ringfence up` runs it: web and workers, on an existing broker."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ _TOPICS = ("CONFIG_STORAGE", "OFFSET_STORAGE", "STATUS_STORAGE", "EVENTS_STORAGE
 
 
 class RingfenceWorker:
-    """`ringfence up` with everything as it comes, but for the address of Kafka."""
+    """`ringfence up` with default settings, except for Kafka's address."""
 
     def __init__(
         self,
@@ -23,8 +23,8 @@ class RingfenceWorker:
         slots: int | None = None,
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        """slots: how many tasks a worker takes; None for what `ringfence up` gives it. settings: of the worker, as
-        environment variables.
+        """slots: tasks per worker; None for the default of `ringfence up`. settings: of the worker, as environment
+        variables.
         """
         self._root = root
         self._bootstrap = bootstrap
@@ -37,15 +37,15 @@ class RingfenceWorker:
 
     @property
     def pid(self) -> int:
-        """The first worker's."""
+        """The process id of the first worker."""
         return self.pid_of("worker-1")
 
     def pid_of(self, worker: str) -> int:
-        """Read again each time: `up` starts a worker that died again."""
+        """Return a worker's process id. It is read each time, since `up` restarts a worker that ended."""
         return int((self._root / "run" / f"{worker}.pid").read_text())
 
     def start(self) -> None:
-        # Only what the benchmark says: a variable of the caller's shell would make another measurement.
+        # Only the benchmark's own variables: one from the caller's shell would change the measurement.
         clean = {key: value for key, value in os.environ.items() if not key.startswith(("CONNECT_", "RINGFENCE_"))}
         one_broker = {f"CONNECT_{topic}_REPLICATION_FACTOR": "1" for topic in _TOPICS}
         env = {**clean, **one_broker, "CONNECT_BOOTSTRAP_SERVERS": self._bootstrap, **self._settings}
@@ -55,7 +55,7 @@ class RingfenceWorker:
         if self._slots is not None:
             command += ["--slots", str(self._slots)]
         log = self._root / "logs" / "up.log"
-        # Before the log is opened in it: `up` refuses a data folder that others may enter.
+        # Before the log is opened in it: `up` refuses a data folder that others can enter.
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._process = GuardedProcess.start("ringfence", command, log=log, env=env)
         with Rest(self.url) as rest:

@@ -1,4 +1,4 @@
-"""docs/benchmarks.md: the tables, how they were measured, and where."""
+"""The page docs/benchmarks.md: the tables, how they were measured, and where."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ _HEADINGS = {
 
 
 def page(results: Results, machine: Mapping[str, str], *, lines: int, runs: int) -> str:
-    """The whole page."""
+    """Return the text of the page."""
     tables = "\n\n".join(f"## {_HEADINGS[boundary]}\n\n{table(results, boundary)}" for boundary in BOUNDARIES)
     return f"""\
 # Side by side with Kafka Connect

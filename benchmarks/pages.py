@@ -1,8 +1,9 @@
 """`python -m benchmarks pages`: what open pages cost one web process, and how soon a page begins to arrive.
 
-A throw-away database and Valkey, one `ringfence web`, and pages without browsers (`browsers`): each holds its stream
-of events open and fetches what it is told of, as `live.js` does. Once a second something changes, in the database and
-in a notice, as the projector does it: for pages that all show the same list, and for pages of a connector each.
+It uses a temporary database and Valkey, one `ringfence web`, and pages without browsers (`browsers`): each keeps its
+event stream open and fetches what it is notified of, like `live.js`. Once a second something changes, in the database
+and in a notification, as from the projector: for pages that all show the same list, and for pages of one connector
+each.
 """
 
 import argparse
@@ -34,7 +35,7 @@ PATHS = ("/ui/", "/ui/connectors", "/ui/connectors?page=10", "/ui/connectors?sor
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """`connectors`: each page shows one of its own, else all of them the same list. `change`: "" for nothing."""
+    """connectors: whether each page shows its own connector; otherwise all show the same list. change: "" for none."""
 
     title: str
     change: str = ""
@@ -53,8 +54,9 @@ CASES = (
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """`cores`: processor seconds of the web process for each second; `seconds`: from a change until a page that shows
-    it had it; `last`: until all of them had; `size`: KiB of a part."""
+    """cores: processor seconds of the web process per second. seconds: from a change until a page that shows it had it.
+    last: until all of them had it. size: KiB of a part.
+    """
 
     title: str
     cores: float
@@ -65,7 +67,7 @@ class Held:
 
 
 async def _quiet(web: Tree, pages: Sequence[OpenPage], seconds: float = 2.0) -> None:
-    """Return when for so long no page has fetched anything and the web process has done next to nothing.
+    """Return when, for that long, no page has fetched anything and the web process was nearly idle.
 
     Raises TimeoutError after two minutes.
     """
@@ -86,7 +88,7 @@ async def hold(case: Case, web: Tree, pages: Sequence[OpenPage], changes: Change
         async with asyncio.timeout(60):
             for page in pages:
                 await page.ready.wait()
-        await _quiet(web, pages)  # each fetches its part at the beginning
+        await _quiet(web, pages)  # each fetches its part at the start
         for page in pages:
             page.arrived.clear()
             page.fetched = 0
@@ -106,12 +108,12 @@ async def hold(case: Case, web: Tree, pages: Sequence[OpenPage], changes: Change
             task.cancel()
         ended = await asyncio.gather(*running, return_exceptions=True)
     if broken := next((each for each in ended if isinstance(each, Exception)), None):
-        raise BenchmarkError(f"A page broke off: {type(broken).__name__}: {broken}")
+        raise BenchmarkError(f"A page failed: {type(broken).__name__}: {broken}")
     if sum(page.failed for page in pages):
-        raise BenchmarkError("Some parts were answered with an error: see the log of the web process")
+        raise BenchmarkError("Some parts had an error response: see the log of the web process")
     delays = [[page.delay(at) for page in pages if page.shown & names] for at, names in told]
     if any(delay is None for each in delays for delay in each):
-        raise BenchmarkError("A page never fetched what had changed")
+        raise BenchmarkError("A page never fetched a change")
     known = [[delay for delay in each if delay is not None] for each in delays]
     fetches = sum(len(page.arrived) for page in pages)
     size = sum(page.fetched for page in pages) / fetches / 1024 if fetches else 0.0
@@ -120,7 +122,7 @@ async def hold(case: Case, web: Tree, pages: Sequence[OpenPage], changes: Change
 
 
 async def first_bytes(port: int, path: str, rounds: int, web: Tree) -> tuple[float, list[float]]:
-    """Processor time of one request (mean), and the seconds until the first byte of each; after one warm-up."""
+    """Return the mean processor time of a request, and the seconds until the first byte of each; after one warm-up."""
     connection = Connection(port)
     await connection.get(path)
     before, found = web.cpu_seconds(), []
@@ -157,7 +159,7 @@ def first_table(found: Mapping[str, tuple[float, list[float]]]) -> str:
 
 
 def page(held: str, first: str, machine: Mapping[str, str], args: argparse.Namespace) -> str:
-    """docs/benchmarks-pages.md."""
+    """Return the text of docs/benchmarks-pages.md."""
     return f"""\
 # What open pages cost
 
@@ -190,7 +192,7 @@ On an otherwise idle processor, a request takes its processor time, so the limit
 
 
 def measure(args: argparse.Namespace, scratch: Path) -> tuple[list[Held], dict[str, tuple[float, list[float]]]]:
-    """All of it, with processes of its own that end with it."""
+    """Measure everything, with separate processes that end with this one."""
     valkey = EmbeddedValkey(scratch / "valkey", free_port(), scratch / "valkey.log")
     database = scratch / "pages.sqlite3"
     lists._django(database)
@@ -235,7 +237,9 @@ def measure(args: argparse.Namespace, scratch: Path) -> tuple[list[Held], dict[s
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit codes as of `python -m benchmarks`; more than a core, or a first byte that costs too much, is 1, too."""
+    """Return an exit code as in `python -m benchmarks`; also 1 for more than a core, or if a first byte
+    costs too much.
+    """
     parser = argparse.ArgumentParser(prog="python -m benchmarks pages", description=__doc__)
     parser.add_argument("--pages", type=int, default=200, metavar="N", help="open at once (default: 200)")
     parser.add_argument("--connectors", type=int, default=1000, metavar="N", help="(default: 1000)")
@@ -259,5 +263,5 @@ def main(argv: Sequence[str]) -> int:
     much = [one.title for one in held if one.cores >= CORES]
     late = [path for path, (cpu, _) in first.items() if cpu > FIRST_BYTE_S]
     if much or late:
-        print(f"benchmarks: more than they may: {'; '.join([*much, *late])}", file=sys.stderr)
+        print(f"benchmarks: over the limit: {'; '.join([*much, *late])}", file=sys.stderr)
     return 1 if much or late else 0

@@ -1,4 +1,4 @@
-"""The ceiling: a bare loop around librdkafka's `produce`, in transactions, that does nothing else.
+"""For comparison: a bare loop around librdkafka's `produce`, in transactions, that does nothing else.
 
 python -m benchmarks.plain BOOTSTRAP TOPIC FILE BOUNDARY
 """

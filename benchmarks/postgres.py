@@ -1,7 +1,8 @@
-"""`python -m benchmarks postgres`: PostgresSource beside Debezium's connector in the real Kafka Connect, one server.
+"""`python -m benchmarks postgres`: PostgresSource and Debezium's connector in the real Kafka Connect, on one server.
 
-A stream of inserts in transactions of 100 rows, a snapshot of a table with as many rows, and how soon a commit is
-visible at 200 transactions a second. What the server itself can send is `pg_recvlogical`'s rate, in the same run.
+A stream of inserts in transactions of 100 rows, a snapshot of a table with the same number of rows, and the time until
+a commit is visible at 200 transactions per second. In the same run, the rate of `pg_recvlogical` shows what the server
+can send.
 """
 
 import argparse
@@ -51,7 +52,7 @@ SECONDS = 180.0
 
 
 class PostgresRuns:
-    """The runs on one stand and one server; each has a table, a topic, a slot and a publication of its own."""
+    """The runs with one broker and one server; each has its own table, topic, slot and publication."""
 
     def __init__(self, stand: Stand, postgres: Postgres, rows: int) -> None:
         self._stand = stand
@@ -60,7 +61,7 @@ class PostgresRuns:
         self._number = 0
 
     def stream(self, side: str) -> Numbers:
-        """All rows are inserted while it streams, faster than anybody reads them."""
+        """All rows are inserted during the stream, faster than any side reads them."""
         name, topic = self._prepare()
         worker = self._stand.sides[side]
         with Rest(worker.url) as rest:
@@ -77,7 +78,7 @@ class PostgresRuns:
                 rest.delete(name)
 
     def snapshot(self, side: str, tasks: int = 1) -> Numbers:
-        """All rows are there before the connector is."""
+        """All rows exist before the connector is created."""
         name, topic = self._prepare()
         self._fill(name)
         worker = self._stand.sides[side]
@@ -92,7 +93,7 @@ class PostgresRuns:
                 rest.delete(name)
 
     def latency(self, side: str, seconds: float) -> Latency:
-        """At 200 transactions of one row a second."""
+        """Measure at 200 transactions of one row per second."""
         name, topic = self._prepare()
         worker = self._stand.sides[side]
         count = int(seconds * RATE)
@@ -105,7 +106,7 @@ class PostgresRuns:
                 writer.join()
             finally:
                 rest.delete(name)
-        kept = found[len(found) // 5 :]  # the rest warms up
+        kept = found[len(found) // 5 :]  # the rest is a warm-up
         return Latency(median(kept), quantiles(kept, n=100)[98], len(kept))
 
     def received_meanwhile(self) -> float:
@@ -204,7 +205,7 @@ class PostgresRuns:
 
     def _fill(self, table: str) -> None:
         with psycopg.connect(self._postgres.url, autocommit=True) as database:
-            database.execute("SET synchronous_commit = off")  # else the disk's flushes are what is measured
+            database.execute("SET synchronous_commit = off")  # otherwise the disk's flushes would be measured
             database.execute(
                 f"DO $$ BEGIN FOR i IN 1..{self._rows // IN_ONE} LOOP "
                 f"INSERT INTO {table} (customer, amount, paid) SELECT 'customer ' || g, g * 1.5, g % 2 = 0 "
@@ -222,7 +223,7 @@ class PostgresRuns:
 
 
 def _arrivals(bootstrap: str, topic: str, count: int) -> list[float]:
-    """Each record's age when it arrives, milliseconds: server and reader have one clock."""
+    """Return each record's age on arrival, in milliseconds: server and consumer have the same clock."""
     reader = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -247,7 +248,7 @@ def _arrivals(bootstrap: str, topic: str, count: int) -> list[float]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit codes as of `python -m benchmarks`."""
+    """Return an exit code as in `python -m benchmarks`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks postgres", description=__doc__)
     parser.add_argument("--rows", type=int, default=300_000, metavar="N", help="of a stream (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="measured rounds (default: %(default)s)")

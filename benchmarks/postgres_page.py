@@ -1,4 +1,4 @@
-"""What docs/benchmarks-postgres.md says of the runs of `benchmarks.postgres`. Pure."""
+"""The page docs/benchmarks-postgres.md with the results of `benchmarks.postgres`. Pure."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,15 +9,15 @@ from benchmarks.stand import CONNECT, OURS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-postgres.md"
 IN_ONE = 100
-"""Rows of a source transaction of the stream."""
+"""Rows per source transaction of the stream."""
 RATE = 200
-"""Source transactions a second where the latency is measured."""
+"""Source transactions per second for the measurement of latency."""
 FASTER, CPU, SHARE, P99_MS = 3.0, 0.4, 0.6, 150.0
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """From the insert's own clock to the record in a read_committed reader's hands, milliseconds."""
+    """From the insert's own clock to the arrival at a read_committed consumer, in milliseconds."""
 
     p50: float
     p99: float
@@ -38,7 +38,7 @@ Latencies = dict[str, Latency]
 
 
 def table(streams: Streams, latencies: Latencies, received: Received) -> str:
-    """Both sides, and what the server can send."""
+    """Return both sides, and the rate of the server."""
     rows = [
         "| who | rows/s | x Debezium | CPU s a million | x Debezium | commit to visible, p50 | p99 |",
         "|---|--:|--:|--:|--:|--:|--:|",
@@ -57,7 +57,7 @@ def table(streams: Streams, latencies: Latencies, received: Received) -> str:
 
 
 def snapshot_table(snapshots: Streams) -> str:
-    """Each of them beside Debezium, which has one task for a table."""
+    """Return each side's snapshot. Debezium has one task per table."""
     rows = ["| snapshot | rows/s | x Debezium | CPU s a million | x Debezium |", "|---|--:|--:|--:|--:|"]
     peer = snapshots[CONNECT]
     for who, one in snapshots.items():
@@ -69,7 +69,7 @@ def snapshot_table(snapshots: Streams) -> str:
 
 
 def targets(streams: Streams, snapshots: Streams, latencies: Latencies, received: Received) -> str:
-    """What was asked for, and whether it was reached."""
+    """Return the targets, and whether they were met."""
     one, two = snapshots[OURS].records_s, snapshots[TWO_TASKS].records_s
     ours, peer = streams[OURS], streams[CONNECT]
     measured = (
@@ -97,7 +97,7 @@ def targets(streams: Streams, snapshots: Streams, latencies: Latencies, received
 
 
 def page(shown: str, rounds: int, rows: int, foot: str) -> str:
-    """The document. shown: its tables."""
+    """Return the text of the page. shown: its tables."""
     return f"""\
 # PostgresSource beside Debezium
 

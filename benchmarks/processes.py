@@ -1,4 +1,4 @@
-"""CPU and memory of a worker: of its process and of everything that it started, from Linux' own accounts."""
+"""CPU and memory of a worker: of its process and of all that it started, as Linux accounts for them."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes. PSS counts a page that n processes share as an n-th in each, so that sums of it are honest."""
+    """In bytes. PSS counts a page that n processes share as 1/n in each, so it can be added up."""
 
     rss: int = 0
     pss: int = 0
@@ -25,7 +25,7 @@ class Memory:
 
 
 class Tree:
-    """A process and its descendants. What a process used before it ended stays in the sum."""
+    """A process and its descendants. The CPU time of ended processes is included."""
 
     def __init__(self, pid: int) -> None:
         self._root = psutil.Process(pid)
@@ -34,11 +34,11 @@ class Tree:
         self._listed_at = 0.0
 
     def cpu_seconds(self) -> float:
-        """User and system time of all of them, since each began."""
+        """Return user and system time of all of them, each since its start."""
         now = time.monotonic()
         if now - self._listed_at > _LIST_EVERY_S:
             self._listed_at = now
-            # A root that has ended (the bare loop's, at its end) leaves its last members.
+            # A root that has ended (the bare loop's, at its end) keeps its last members.
             with contextlib.suppress(psutil.NoSuchProcess):
                 self._members = {member.pid: member for member in (self._root, *self._root.children(recursive=True))}
         for pid in self._members:
@@ -46,11 +46,11 @@ class Tree:
         return sum(self._cpu.values())
 
     def memory(self) -> Memory:
-        """Of all of them together."""
+        """Return the memory of all of them together."""
         return sum((memory_of(pid) for pid in self._members), Memory())
 
     def task_processes(self) -> list[int]:
-        """The Python processes that Spark's daemon forked: each runs one task (or waits for the next)."""
+        """Return the Python processes that Spark's daemon forked: each runs one task (or waits for the next)."""
         return [
             pid
             for pid, process in self._members.items()
@@ -59,16 +59,16 @@ class Tree:
 
 
 def prefer(pid: int, nice: int) -> None:
-    """Let the session of `pid` go before (negative, needs root) or behind others, where the machine is shared."""
+    """Prioritise the session of `pid` before (negative, needs root) or after others on a shared machine."""
     group = Path(f"/proc/{pid}/autogroup")
     if group.exists():
-        group.write_text(str(nice))  # with autogroups the nice value of a process counts within its session only
+        group.write_text(str(nice))  # with autogroups, a process's nice value only applies within its session
     else:
         os.setpriority(os.PRIO_PROCESS, pid, nice)
 
 
 def memory_of(pid: int) -> Memory:
-    """One process; nothing where it has ended."""
+    """Return the memory of one process; zero if it has ended."""
     sizes = {"Rss": 0, "Pss": 0}
     try:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():

@@ -1,4 +1,4 @@
-"""The table, as Markdown."""
+"""The tables, as Markdown."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _RULES = (
     ("poll", BATCHES, 1.2, 0.9),
     ("poll", SINGLE, 1.2, None),
 )
-"""How many times Kafka Connect's records/s, and which share of the bare loop's."""
+"""The targets: a multiple of Kafka Connect's records/s, and a share of the bare loop's."""
 TASK_MIB = 120
 
 
@@ -29,7 +29,7 @@ Results = Mapping[Case, Numbers]
 
 
 def table(results: Results, boundary: str) -> str:
-    """One boundary's table; the ratios are against Kafka Connect, and against the bare loop."""
+    """Return one boundary's table; the ratios are relative to Kafka Connect, and to the bare loop."""
     rows = [
         "| who | records/s | x Connect | of the bare loop | CPU s a million | x Connect | first record | "
         "tree RSS / PSS | task RSS / PSS |",
@@ -58,7 +58,7 @@ def _row(title: str, one: Numbers, peer: Numbers | None, bare: Numbers | None, *
 
 
 def targets(results: Results) -> list[Target]:
-    """The targets, as far as they were measured."""
+    """Return the targets that were measured."""
     found = []
     for boundary, kind, factor, share in _RULES:
         one, peer = results.get(Case(kind, boundary)), results.get(Case(CONNECT, boundary))
@@ -80,6 +80,6 @@ def targets(results: Results) -> list[Target]:
 
 
 def listed(found: Sequence[Target]) -> str:
-    """Targets as a Markdown table."""
+    """Return targets as a Markdown table."""
     rows = [f"| {target.text} | {target.value} | {'yes' if target.reached else 'no'} |" for target in found]
     return "\n".join(("| target | measured | reached |", "|---|--:|---|", *rows))

@@ -1,4 +1,4 @@
-"""The Kafka Connect REST API, as far as a benchmark needs it: the same calls for both sides."""
+"""The part of the Kafka Connect REST API that benchmarks need: the same calls for both sides."""
 
 import time
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ SECONDS = 60.0
 
 
 class BenchmarkError(Exception):
-    """A run cannot go on; the message says why and where to look."""
+    """A run cannot continue; the message contains the reason and where to look."""
 
 
 class Rest:
@@ -26,14 +26,14 @@ class Rest:
         self._client.close()
 
     def is_ready(self, path: str) -> bool:
-        """Whether GET `path` answers 200."""
+        """Return whether GET `path` returns 200."""
         try:
             return self._client.get(path, timeout=5).status_code == 200
         except httpx.HTTPError:
             return False
 
     def create(self, name: str, config: Mapping[str, str]) -> None:
-        """Create a connector; a worker that is busy with a rebalance is asked again."""
+        """Create a connector; repeat the request while the worker is busy with a rebalance."""
         deadline = time.monotonic() + SECONDS
         while True:
             answer = self._client.post("/connectors", json={"name": name, "config": dict(config)})
@@ -44,7 +44,7 @@ class Rest:
             time.sleep(0.2)
 
     def configure(self, name: str, config: Mapping[str, str]) -> None:
-        """Set a configuration; a worker that is busy with a rebalance is asked again."""
+        """Set a configuration; repeat the request while the worker is busy with a rebalance."""
         deadline = time.monotonic() + SECONDS
         while True:
             answer = self._client.put(f"/connectors/{name}/config", json=dict(config))
@@ -55,7 +55,7 @@ class Rest:
             time.sleep(0.2)
 
     def running(self, name: str) -> int:
-        """How many tasks are RUNNING; -1 while another is in another state."""
+        """Return how many tasks are RUNNING; -1 if one is in another state."""
         answer = self._client.get(f"/connectors/{name}/status")
         if answer.status_code != 200:
             return -1
@@ -63,7 +63,7 @@ class Rest:
         return len(states) if set(states) <= {"RUNNING"} else -1
 
     def all_running(self) -> int:
-        """How many connectors there are of which every task, and there is one, is RUNNING."""
+        """Return how many connectors have tasks, all of them RUNNING."""
         answer = self._client.get("/connectors", params={"expand": "status"})
         if answer.status_code != 200:
             return 0
@@ -71,7 +71,7 @@ class Rest:
         return sum(bool(each) and set(each) == {"RUNNING"} for each in states)
 
     def worker_of(self, name: str, task: int) -> str:
-        """The worker that runs the task, as the status names it."""
+        """Return the worker that runs the task, as the status names it."""
         answer = self._client.get(f"/connectors/{name}/status")
         placed = [one["worker_id"] for one in answer.raise_for_status().json()["tasks"] if one["id"] == task]
         if not placed:
@@ -79,7 +79,7 @@ class Rest:
         return str(placed[0])
 
     def trouble(self, name: str) -> str | None:
-        """The trace of a FAILED connector or task."""
+        """Return the trace of a FAILED connector or task; None if there is none."""
         answer = self._client.get(f"/connectors/{name}/status")
         if answer.status_code != 200:
             return None  # not known yet, or a rebalance
@@ -90,7 +90,7 @@ class Rest:
         return None
 
     def delete(self, name: str) -> None:
-        """Delete a connector; returns when it is gone."""
+        """Delete a connector; return when it is gone."""
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline:
             self._client.delete(f"/connectors/{name}")

@@ -1,4 +1,4 @@
-"""Runs cases on one broker, one after another: topic, connector, observation, and everything away again."""
+"""Runs cases on one broker, one after another: topic, connector, observation, and cleanup."""
 
 import sys
 from contextlib import ExitStack
@@ -17,13 +17,13 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics, delete_topics
 from ringfence.local.process import GuardedProcess
 
-# Enough for Java's second compiler, and for a Python task to have run once.
+# Enough to compile the hot code in Java, and to run a Python task once.
 WARM_LINES = 1_000_000
 
 
 @dataclass(slots=True)
 class Runs:
-    """A broker, the workers that `kinds` need, and the input. To be used with `with`."""
+    """A broker, the workers that `kinds` need, and the input. Use it with `with`."""
 
     root: Path
     kinds: tuple[str, ...]
@@ -61,11 +61,11 @@ class Runs:
         return self.root / f"{count}.txt"
 
     def warm(self, case: Case) -> None:
-        """Run it once, on fewer lines, unmeasured."""
+        """Run a case once, with fewer lines, unmeasured."""
         self._observe(case, self._warm)
 
     def run(self, case: Case) -> Numbers:
-        """Run and measure it."""
+        """Run and measure a case."""
         return numbers(self._observe(case, self.count), self.count, interval=case.boundary == "interval")
 
     def _observe(self, case: Case, count: int) -> Observation:

@@ -1,8 +1,8 @@
-"""`python -m benchmarks share`: what the ledger of a share group costs, and how tasks on one partition scale.
+"""`python -m benchmarks share`: the cost of a share group's ledger, and how tasks on one partition scale.
 
-Records/s of one ShareGroupSource task with its ledger, of the same task without claim, check and states (at least
-once), and of a bare share consumer that accepts what it reads. Then one task and ten on one partition, where each
-record takes 5 ms: a consumer group would leave nine of ten without work.
+It measures records/s of one ShareGroupSource task with its ledger, of the same task without claim, check and states (at
+least once), and of a bare share consumer that accepts what it reads. Then one task and ten on one partition, with 5 ms
+per record: a consumer group would leave nine of ten idle.
 """
 
 import argparse
@@ -35,13 +35,13 @@ SHARE_OF_PLAIN, TIMES = 0.6, 8.0
 _VALUE = b"x" * 100
 _BATCH = 2000
 _SLOW_MS, _SLOW_BATCH, _SLOW_TASKS = 5, 200, 10
-"""Few and long transactions: it matters little how soon each one gets a processor at its end."""
+"""Few and long transactions, so that it matters little how soon each one gets a processor at its end."""
 _MINUTES = 8.0
 _LIMIT_S = 300.0
 
 
 def fill(queue: Queue, count: int, batch: int) -> None:
-    """The broker locks whole producer batches, so their size is that of a poll."""
+    """Fill the input. The broker locks whole producer batches, so their size is that of a poll."""
     settings = queue.connection.librdkafka(batch_num_messages=batch, linger_ms=50, batch_size=1_000_000)
     pen = Producer(settings)
     for _ in range(count):
@@ -56,7 +56,7 @@ def fill(queue: Queue, count: int, batch: int) -> None:
 
 
 def measure(queue: Queue, count: int, mode: str) -> tuple[float, float]:
-    """Records/s, and CPU seconds of the task for a million, from the first visible record to the last."""
+    """Return records/s, and CPU seconds of the task per million, from the first visible record to the last."""
     fill(queue, count, _BATCH)
     queue.configure(1, queue.settings(batch_size=str(_BATCH)))
     process = queue.start(0, mode)
@@ -66,7 +66,7 @@ def measure(queue: Queue, count: int, mode: str) -> tuple[float, float]:
 
 
 def measure_bare(queue: Queue, count: int) -> float:
-    """A loop around the client, with one acknowledgement a poll. The queue's input is read again."""
+    """Run a loop around the client, with one acknowledgement per poll. It reads the queue's input again."""
     group = f"{queue.share_group}-bare"
     alter_share_group(queue.connection, group, ShareSettings().of_group, Deadline.after(30))
     settings = queue.connection.librdkafka(
@@ -91,7 +91,7 @@ def measure_bare(queue: Queue, count: int) -> float:
 
 
 def measure_slow(queue: Queue, tasks: int, seconds: float) -> float:
-    """Records/s of so many tasks, each of which needs 5 ms for a record. All of them are there before it counts."""
+    """Return records/s of so many tasks, which need 5 ms per record. The measurement starts when all of them run."""
     ideal = tasks * 1000 / _SLOW_MS
     warm, count = int(ideal * 2), int(ideal * seconds)
     queue.configure(tasks, queue.settings(batch_size=str(_SLOW_BATCH), slow_ms=str(_SLOW_MS)))
@@ -107,7 +107,7 @@ def measure_slow(queue: Queue, tasks: int, seconds: float) -> float:
     fill(queue, count, _SLOW_BATCH)
     seen = observe(queue.connection.bootstrap, queue.target, warm + count, pid, lambda: _trouble(queue), _LIMIT_S)
     left = [one for one in seen.samples if one.visible > seen.samples[0].visible]
-    # The middle of it: at its end, tasks run out of work one after another.
+    # The middle: at the end, tasks run out of work one after another.
     part = (left[-1].visible - left[0].visible) // 10
     middle = [one for one in left if left[0].visible + part <= one.visible <= left[-1].visible - part]
     steps = [one for one, before in zip(middle[1:], middle, strict=False) if one.visible > before.visible]
@@ -125,7 +125,7 @@ def _trouble(queue: Queue) -> str | None:
 
 
 def table(rates: Mapping[str, Sequence[float]], cpu: Mapping[str, Sequence[float]], load_s: str) -> str:
-    """Medians, and the targets."""
+    """Return medians, and the targets."""
     middle = {what: median(each) for what, each in rates.items()}
     rows = ["| one task, 100 bytes a record | records/s | CPU s a million |", "|---|--:|--:|"]
     for what in (LEDGER, PLAIN, BARE):
@@ -150,12 +150,12 @@ def table(rates: Mapping[str, Sequence[float]], cpu: Mapping[str, Sequence[float
 
 
 def slow(tasks: int) -> str:
-    """The name of a row."""
+    """Return the name of a row."""
     return f"{tasks} task{'s' if tasks > 1 else ''}"
 
 
 def page(shown: str, machine: Mapping[str, str], count: int, rounds: int) -> str:
-    """docs/benchmarks-share.md."""
+    """Return the text of docs/benchmarks-share.md."""
     return f"""\
 # What the ledger of a share group costs
 
@@ -173,7 +173,7 @@ rounds, the rows taking turns.
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit codes as of `python -m benchmarks`."""
+    """Return an exit code as in `python -m benchmarks`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks share", description=__doc__)
     parser.add_argument("--records", type=int, default=400_000, metavar="N", help="default: 400,000")
     parser.add_argument("--seconds", type=float, default=20.0, help="of slow records for each task (default: 20)")

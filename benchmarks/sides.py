@@ -1,4 +1,4 @@
-"""What both sides have in common: a worker that runs, its REST API, its process tree."""
+"""The common interface of both sides: a running worker, its REST API, its process tree."""
 
 from typing import Protocol
 
@@ -10,7 +10,7 @@ class Side(Protocol):
 
     @property
     def pid(self) -> int:
-        """The worker's process; all that it started counts with it."""
+        """The worker's process id; all that it started is included in the measurement."""
 
     def start(self) -> None: ...
 

@@ -1,4 +1,4 @@
-"""`python -m benchmarks sql`: how many rows a second SqlSource reads from PostgreSQL, with one task, in each mode."""
+"""`python -m benchmarks sql`: how many rows per second SqlSource reads from PostgreSQL, with one task, in each mode."""
 
 import argparse
 import shutil
@@ -93,7 +93,7 @@ def targets(found: Mapping[str, Numbers]) -> str:
 
 
 def page(found: Mapping[str, Numbers], machine: Mapping[str, str], rounds: int) -> str:
-    """docs/benchmarks-sql.md."""
+    """Return the text of docs/benchmarks-sql.md."""
     return f"""\
 # SQL tables
 
@@ -110,7 +110,7 @@ worker, task. Each row is the median of {rounds} rounds after one that is not me
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit codes: 0 it ran (whatever it measured), 1 it could not, and said why."""
+    """Exit codes: 0 it ran (whatever it measured), 1 it could not run; the reason is printed."""
     parser = argparse.ArgumentParser(prog="benchmarks sql", description=__doc__)
     parser.add_argument("--runs", type=int, default=3, help="measured rounds (3)")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")

@@ -1,4 +1,4 @@
-"""What a comparison stands on: one broker, the real Kafka Connect and Ringfence beside each other, all exactly once."""
+"""The environment of a comparison: one broker, with the real Kafka Connect and Ringfence, all exactly once."""
 
 import os
 from collections.abc import Collection, Mapping
@@ -19,7 +19,7 @@ CONNECT, OURS = "Kafka Connect", "Ringfence"
 
 
 class Stand:
-    """To be used with `with`. `sides`: the workers by name, in the order in which they are measured."""
+    """Use it with `with`. sides: the workers by name, in the order in which they are measured."""
 
     def __init__(
         self,
@@ -30,8 +30,9 @@ class Stand:
         who: Collection[str] = (CONNECT, OURS),
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        """plugins: of Kafka Connect; nice: of all that takes part; slots, settings: of Ringfence's worker, settings as
-        environment variables; who: which sides there are."""
+        """plugins: of Kafka Connect. nice: of all participants. slots, settings: of Ringfence's worker, settings as
+        environment variables. who: the sides to start.
+        """
         self._root = root
         self._plugins = plugins
         self._nice = nice
@@ -68,10 +69,10 @@ class Stand:
 
     @property
     def connection(self) -> Connection:
-        """The benchmark's own."""
+        """The benchmark's own connection."""
         return Connection(self.bootstrap, {"log_level": "0"}, client_id="benchmark")
 
     def prefer(self, *pids: int) -> None:
-        """Let these take part at the niceness of all others."""
+        """Give these processes the same niceness as all others."""
         for pid in pids if self._nice else ():
             prefer(pid, self._nice)

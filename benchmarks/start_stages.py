@@ -1,4 +1,4 @@
-"""Where the time of a start goes: from the events that the leader and the task report, by this machine's clock."""
+"""The time of each step of a start: from events of the leader and the task, by this machine's clock."""
 
 from collections.abc import Mapping, Sequence
 from statistics import median
@@ -9,7 +9,7 @@ from ringfence.fencing.topics.events import decode
 from ringfence.fencing.topics.topic_log import Isolation, TopicLog
 
 Start = tuple[str, float]
-"""A connector's name, and when it was asked for (seconds since the epoch)."""
+"""A connector's name, and when it was requested (seconds since the epoch)."""
 
 STEPS = {
     "validation, and the configuration in the config topic": "created",
@@ -20,11 +20,11 @@ STEPS = {
     "starting the plugin": "looking for hanging transactions",
     "looking for hanging transactions": "running",
 }
-"""Each step, and the event that ends it; it begins with the end of the step before."""
+"""Each step, and the event that ends it; it begins at the end of the previous step."""
 
 
 def read(connection: Connection, topic: str, starts: Sequence[Start]) -> dict[str, float]:
-    """The median of each step in milliseconds; without those that nobody has reported."""
+    """Return the median of each step in milliseconds, without steps that were not reported."""
     ended: dict[str, dict[str, float]] = {name: {} for name, _ in starts}
     log = TopicLog(connection, topic, isolation=Isolation.UNCOMMITTED)
     try:
@@ -43,7 +43,9 @@ def read(connection: Connection, topic: str, starts: Sequence[Start]) -> dict[st
 
 
 def durations(asked_ms: float, ended: Mapping[str, float]) -> dict[str, float]:
-    """Pure. ended: when each event came. A step whose event is missing is part of the next one."""
+    """Return the durations. Pure. ended: when each event was reported. A step without an event is part of
+    the next one.
+    """
     took: dict[str, float] = {}
     before = asked_ms
     for step, event in STEPS.items():
@@ -54,12 +56,12 @@ def durations(asked_ms: float, ended: Mapping[str, float]) -> dict[str, float]:
 
 
 def medians(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """By step, over those starts that have it."""
+    """Return the median of each step, over those starts that have it."""
     return {step: median(times) for step in STEPS if (times := [each[step] for each in found if step in each])}
 
 
 def table(columns: Mapping[str, Mapping[str, float]]) -> str:
-    """Steps by what was measured, in milliseconds."""
+    """Return the steps as rows, in milliseconds."""
     rows = ["| step | " + " | ".join(columns) + " |", "|---|" + "--:|" * len(columns)]
     for step in STEPS:
         cells = [f"{steps[step]:.0f} ms" if step in steps else "" for steps in columns.values()]

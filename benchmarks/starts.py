@@ -1,9 +1,9 @@
-"""`python -m benchmarks starts`: how long connectors take to start beside a long offsets topic of others.
+"""`python -m benchmarks starts`: how long connectors take to start with a long offsets topic of others.
 
-An offsets topic as Ringfence creates it is filled with offsets of other connectors, then `ringfence up` starts on it.
-Measured: how long its worker reads the topic, one connector from the request to RUNNING, and four at once. The same
-with an empty topic for comparison. The exit code is 1 where the shortest of the rounds does not keep its limit:
-whatever else the machine does makes a round longer, and none shorter.
+An offsets topic with Ringfence's settings is filled with offsets of other connectors, then `ringfence up` starts on it.
+It measures how long the worker reads the topic, one connector from the request to RUNNING, and four at once; and the
+same with an empty topic for comparison. The exit code is 1 if the shortest round exceeds its limit: other load on the
+machine makes rounds longer, but never shorter.
 """
 
 import argparse
@@ -44,8 +44,9 @@ _READ = re.compile(r"Topic \S+ is read: (\d+) records, (\d+) source partitions, 
 
 @dataclass(frozen=True, slots=True)
 class Starts:
-    """records, read_s: what the worker's log says of its reading; one_s, four_s: seconds from the first request until
-    all are RUNNING; one_cpu_s: of the worker's process tree for one start; the last two: see `start_stages`."""
+    """records, read_s: from the worker's log about reading the topic. one_s, four_s: seconds from the first request
+    until all are RUNNING. one_cpu_s: of the worker's process tree for one start. The last two: see `start_stages`.
+    """
 
     records: int
     read_s: float
@@ -57,7 +58,7 @@ class Starts:
 
 
 def fill(bootstrap: str, topic: str, records: int) -> None:
-    """Offsets as tasks of file connectors would commit them, each key over and over."""
+    """Write offsets as tasks of file connectors would commit them, each key many times."""
     create_topics(
         Connection(bootstrap),
         [offsets_topic_spec(topic, {"offset.storage.replication.factor": "1"})],
@@ -82,7 +83,7 @@ def fill(bootstrap: str, topic: str, records: int) -> None:
 
 
 def config(topic: str) -> dict[str, str]:
-    """One small task."""
+    """Return the configuration of one small task."""
     converters = "org.apache.kafka.connect.storage.StringConverter"
     return {
         "connector.class": "org.apache.kafka.connect.tools.VerifiableSourceConnector",
@@ -95,7 +96,9 @@ def config(topic: str) -> dict[str, str]:
 
 
 def start(url: str, names: Sequence[str], asked: list[Start] | None = None) -> float:
-    """Seconds until all are RUNNING. They are deleted afterwards. asked: takes each name and when it was asked for."""
+    """Return the seconds until all are RUNNING. They are deleted afterwards. asked: gets each name and its request
+    time.
+    """
 
     def one(name: str) -> float:
         with Rest(url) as rest:
@@ -120,7 +123,7 @@ def start(url: str, names: Sequence[str], asked: list[Start] | None = None) -> f
 
 
 def measure(root: Path, records: int, rounds: int) -> Starts:
-    """On a broker and a Ringfence of its own."""
+    """Measure with a separate broker and Ringfence."""
     kafka = EmbeddedKafka(root / "kafka", free_port(), root / "kafka.log")
     kafka.start()
     side = RingfenceWorker(root / "ringfence", kafka.bootstrap, slots=8)
@@ -157,7 +160,7 @@ def _view(log: Path) -> re.Match[str]:
 
 
 def table(found: Mapping[str, Starts]) -> str:
-    """The shortest round and the median."""
+    """Return the shortest round and the median."""
     rows = [
         "| offsets topic | the worker reads it in | one start: shortest | median | its processor time "
         "| four at once: shortest | median |",
@@ -172,14 +175,14 @@ def table(found: Mapping[str, Starts]) -> str:
 
 
 def steps_table(found: Mapping[str, Starts]) -> str:
-    """Where the time goes, medians."""
+    """Return the medians of the steps."""
     return start_stages.table(
         {f"{what}, {name}": steps for name, each in found.items() for what, steps in steps_of(each).items()}
     )
 
 
 def page(found: Mapping[str, Starts], machine: Mapping[str, str], rounds: int) -> str:
-    """docs/benchmarks-starts.md."""
+    """Return the text of docs/benchmarks-starts.md."""
     return f"""\
 # How long connectors take to start beside a long offsets topic
 
@@ -204,7 +207,7 @@ connectors at once: each waits for the others' share of the processors.
 
 
 def steps_of(one: Starts) -> dict[str, Mapping[str, float]]:
-    """For a table."""
+    """Return the steps for a table."""
     return {"one": one.one_steps, "four": one.four_steps}
 
 

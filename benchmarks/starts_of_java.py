@@ -1,4 +1,4 @@
-"""How soon a Java task is ready, and what it takes until then: the task alone, without Kafka."""
+"""How soon a Java task is ready, and its CPU and memory until then: the task alone, without Kafka."""
 
 import statistics
 import time
@@ -24,7 +24,7 @@ ROUNDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """seconds: until the connector's `start` has returned; cpu_s, mib: of the JVM by then."""
+    """seconds: until the connector's `start` has returned. cpu_s, mib: of the JVM at that time."""
 
     name: str
     seconds: float
@@ -34,7 +34,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is started."""
+    """The task to start."""
 
     name: str
     task_class: str
@@ -42,7 +42,7 @@ class Task:
 
 
 class NothingCommitted:
-    """What a task asks of its context in `start`."""
+    """The context that a task uses in `start`."""
 
     raw_batches = True
     transaction_context = None
@@ -62,10 +62,10 @@ class NothingCommitted:
 
 
 def file_stream(root: Path) -> Task:
-    """The smallest connector that there is."""
+    """Return the smallest available connector."""
     file = root / "empty"
     file.touch()
-    worker_limits.declare(WorkerLimits((str(root),)))  # else connectors may read no file here
+    worker_limits.declare(WorkerLimits((str(root),)))  # otherwise connectors must not read files here
     package = "org.apache.kafka.connect.file"
     config = {
         "name": "starts",
@@ -79,14 +79,14 @@ def file_stream(root: Path) -> Task:
 
 
 def debezium(config_of: Callable[[Postgres, str, str, str], dict[str, str]], postgres: Postgres) -> Task:
-    """Debezium's for PostgreSQL, on a table that is not there."""
+    """Return Debezium's connector for PostgreSQL, on a table that does not exist."""
     config = {"name": "starts", **config_of(postgres, "starts", "public.none", "no_data")}
     config["publication.autocreate.mode"] = "all_tables"
     return Task("Debezium", "io.debezium.connector.postgresql.PostgresConnectorTask", config)
 
 
 def measure(task: Task, plugins: Path) -> Start:
-    """The medians of some starts, after one that is not measured."""
+    """Return the medians of some starts, after an unmeasured one."""
     java = java_runtime({"plugin.path": str(plugins)})
     runtime.declare(java)
     found = [_start(task) for _ in range(ROUNDS + 1)][1:]

@@ -1,6 +1,6 @@
-"""`python -m benchmarks streams`: copies from Kafka to Kafka, and a chain of transforms, beside the real Kafka Connect.
+"""`python -m benchmarks streams`: copies from Kafka to Kafka, and a chain of transforms, compared with Kafka Connect.
 
-KafkaSource against MirrorMaker 2's source connector, and FileStreamSource through three transforms and JsonConverter.
+KafkaSource and MirrorMaker 2's source connector, and FileStreamSource with three transforms and JsonConverter.
 """
 
 import argparse
@@ -32,7 +32,7 @@ Results = Mapping[Job, Mapping[str, Numbers]]
 
 
 def fill(bootstrap: str, topic: str, job: Job, count: int) -> None:
-    """`count` different records of the job's size, dealt out to the partitions."""
+    """Write `count` different records of the job's size, distributed over the partitions."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "batch.size": 1_000_000})
     filler = b"abcdefghijklmnopqrstuvwxyz" * (job.size // 26 + 1)
     for number in range(count):
@@ -48,7 +48,7 @@ def fill(bootstrap: str, topic: str, job: Job, count: int) -> None:
 
 
 class Streams:
-    """The jobs' runs on one stand."""
+    """The jobs' runs in one environment."""
 
     def __init__(self, stand: Stand, root: Path) -> None:
         self._stand = stand
@@ -56,7 +56,7 @@ class Streams:
         self._number = 0
 
     def measured(self, job: Job, rounds: int) -> dict[str, list[Numbers]]:
-        """Each side in turns, after a run of each that is not measured."""
+        """Run each side in turn, after an unmeasured run of each."""
         few = min(job.count, 500_000)
         found: dict[str, list[Numbers]] = {side: [] for side in SIDES}
         for side in SIDES:
@@ -95,7 +95,7 @@ class Streams:
             delete_topics(stand.connection, [topic], Deadline.after(30))
 
     def _given(self, job: Job, count: int) -> str:
-        """The input, made when it is first needed."""
+        """Return the input, created on first use."""
         if job.input == "file":
             path = self._root / f"{count}.txt"
             if not path.exists():
@@ -112,7 +112,7 @@ class Streams:
 
 
 def table(found: Results) -> str:
-    """Each job with both sides, and the ratios."""
+    """Return each job with both sides, and the ratios."""
     rows = [
         "| job | who | records/s | x Connect | MB/s | CPU s a million | x Connect | first record | tree PSS "
         "| task RSS |",
@@ -131,7 +131,7 @@ def table(found: Results) -> str:
 
 
 def targets(found: Results) -> str:
-    """The targets, and whether they were reached."""
+    """Return the targets, and whether they were met."""
     rows = ["| target | measured | reached |", "|---|--:|---|"]
     for job, sides in found.items():
         one, peer = sides[OURS], sides[CONNECT]
@@ -147,7 +147,7 @@ def targets(found: Results) -> str:
 
 
 def page(found: Results, machine: Mapping[str, str], rounds: int) -> str:
-    """docs/benchmarks-streams.md."""
+    """Return the text of docs/benchmarks-streams.md."""
     return f"""\
 # Kafka to Kafka, and a chain of transforms
 
@@ -169,7 +169,7 @@ records/s, CPU and memory are measured.
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit codes as of `python -m benchmarks`."""
+    """Return an exit code as in `python -m benchmarks`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks streams", description=__doc__)
     parser.add_argument("--job", nargs="+", choices=[job.name for job in JOBS], help="only these (default: all)")
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="measured rounds (default: 3)")

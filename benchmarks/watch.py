@@ -1,8 +1,8 @@
-"""One run, seen from outside: how many records a read_committed reader may see, and what it costs in the meantime.
+"""Observes a run from outside: how many records a read_committed consumer could read, and the cost.
 
-Nothing is consumed, because a consumer would take the CPU that is measured. Every 50 ms the broker is asked for the
-last stable offset of the topic's partitions (ListOffsets with isolation level read_committed): up to there, and no
-further, a read_committed reader reads. A topic with several partitions counts as their sum.
+Nothing is consumed, because a consumer would use the CPU that is measured. Every 50 ms the broker is asked for the last
+stable offset of the topic's partitions (ListOffsets with isolation level read_committed), up to which a read_committed
+consumer can read. For several partitions, it is their sum.
 """
 
 import time
@@ -17,13 +17,13 @@ from benchmarks.rest import BenchmarkError
 
 EVERY_S = 0.05
 MEMORY_EVERY_S = 1.0
-# Longer than an interval: the rest of the file is committed only when its interval is over.
+# Longer than an interval: the rest of the file is committed only at the end of its interval.
 STILL_S = 2.2
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """At monotonic second `at`: the last stable offset, and the CPU seconds that the tree had used by then."""
+    """At monotonic second `at`: the last stable offset, and the CPU seconds that the tree has used."""
 
     at: float
     visible: int
@@ -32,7 +32,7 @@ class Sample:
 
 @dataclass(slots=True)
 class Observation:
-    """What was seen of one run. Memory: the largest of the samples."""
+    """The samples of one run. Memory: the maximum of the samples."""
 
     created_at: float
     samples: list[Sample] = field(default_factory=list)
@@ -49,7 +49,7 @@ def observe(
     limit_s: float = 300.0,
     partitions: int = 1,
 ) -> Observation:
-    """Sample until all lines are visible. Raises BenchmarkError with the trace where the run failed."""
+    """Sample until all lines are visible. Raises BenchmarkError with the trace if the run failed."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     tree = Tree(pid)
     seen = Observation(time.monotonic())
@@ -75,7 +75,7 @@ def observe(
 
 
 def last_stable_offset(admin: AdminClient, topic: str, partitions: int = 1) -> int:
-    """Of the topic's first so many partitions, in all."""
+    """Return the sum over the topic's first `partitions` partitions."""
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     asked = admin.list_offsets(
         {TopicPartition(topic, partition): latest for partition in range(partitions)},

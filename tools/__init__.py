@@ -1,1 +1,1 @@
-"""What makes files of the repository: golden results for the tests, pictures for the documents."""
+"""Generates files of the repository: golden results for the tests, pictures for the documents."""

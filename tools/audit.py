@@ -1,7 +1,7 @@
-"""`make audit`: ask PyPI for known holes of the packages in constraints.txt.
+"""`make audit`: asks PyPI for known vulnerabilities of the packages in constraints.txt.
 
-Ends with 1 where one has a hole. Where PyPI's answers cannot be had, for some or for all, it ends with 0 and says so:
-no network is no finding. With `--strict` that ends with 2.
+The exit code is 1 if a package has one. If PyPI does not answer, for some packages or for all, it is 0 with a message:
+a missing network is not a finding. With `--strict` it is then 2.
 """
 
 import json
@@ -17,7 +17,7 @@ FOUND, UNKNOWN = 1, 2
 
 
 def ask() -> tuple[Mapping[str, Any] | None, str]:
-    """What pip-audit found, None where it found out nothing; and what it said."""
+    """Return pip-audit's report, None if it has none; and its output."""
     words = ["pip-audit", "--disable-pip", "--no-deps", "--format", "json", "--progress-spinner", "off"]
     try:
         told = subprocess.run(
@@ -37,20 +37,20 @@ def ask() -> tuple[Mapping[str, Any] | None, str]:
 
 
 def judge(report: Mapping[str, Any] | None, said: str = "", *, strict: bool = False) -> tuple[int, list[str]]:
-    """The exit code, and lines for people. report: pip-audit's JSON."""
+    """Return the exit code, and lines to print. report: pip-audit's JSON."""
     if report is None:
-        return (UNKNOWN if strict else 0), [f"Nothing could be asked, so nothing is known: {said or 'no answer'}"]
+        return (UNKNOWN if strict else 0), [f"PyPI could not be asked, so nothing is known: {said or 'no answer'}"]
     packages = report["dependencies"]
     holes = [
-        f"{one['name']} {one['version']}: {hole['id']}, mended in {', '.join(hole['fix_versions']) or 'no version yet'}"
+        f"{one['name']} {one['version']}: {hole['id']}, fixed in {', '.join(hole['fix_versions']) or 'no version yet'}"
         for one in packages
         for hole in one.get("vulns", [])
     ]
     skipped = [one["name"] for one in packages if "skip_reason" in one]
-    lines = [*holes, f"{len(packages) - len(skipped)} packages were looked at, {len(holes)} holes found"]
+    lines = [*holes, f"{len(packages) - len(skipped)} packages were checked, {len(holes)} vulnerabilities found"]
     if skipped or not packages:
         lines.append(
-            f"PyPI answered nothing for {len(skipped)}, so nothing is known of them: {', '.join(skipped[:5])} …"
+            f"PyPI did not answer for {len(skipped)} packages, so nothing is known of them: {', '.join(skipped[:5])} …"
         )
     if holes:
         return FOUND, lines

@@ -1,4 +1,4 @@
-"""Holds the records of a bank's tables against what a bank's books must be at every moment. Pure."""
+"""Checks the records of a bank's tables against the invariants of its books. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(slots=True)
 class _Changes:
-    """What one transaction of the database did to balances, as far as its records have been seen."""
+    """The changes of one database transaction to balances, as far as its records have been read."""
 
     number: int
     records: int = 0
@@ -18,8 +18,8 @@ class _Changes:
 class Bank:
     """Takes Debezium envelopes of `accounts` and `transfers`, each topic's in its order.
 
-    A transfer is one transaction of the database: two updates of `accounts` whose changes cancel out, and one row of
-    `transfers`. `problems` says what is wrong, at most the first ones.
+    A transfer is one database transaction: two updates of `accounts` whose changes add up to zero, and one row of
+    `transfers`. `problems` lists the first errors.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Bank:
         return len(self._balances)
 
     def add_account(self, envelope: Mapping[str, Any]) -> None:
-        """An account was opened, or its balance has changed."""
+        """Handle a new account, or a changed balance."""
         after, before = envelope["after"], envelope["before"]
         account = after["id"]
         if envelope["op"] == "c":
@@ -46,7 +46,9 @@ class Bank:
             self._opened += after["balance"]
         else:
             if before["balance"] != self._balances.get(account):
-                self._complain(f"account {account} had {self._balances.get(account)}, and changes from {before}")
+                self._complain(
+                    f"account {account} had {self._balances.get(account)}, but the change starts from {before}"
+                )
             self._count(envelope["source"]["txId"], account, after["balance"] - before["balance"])
         self._balances[account] = after["balance"]
 
@@ -54,17 +56,17 @@ class Bank:
         row = envelope["after"]
         self.transfers += 1
         if row["id"] in self._transfers:
-            self._complain(f"transfer {row['id']} came twice")
+            self._complain(f"transfer {row['id']} was repeated")
         self._transfers[row["id"]] = envelope["source"]["txId"], row
 
     def look(self) -> None:
-        """Somebody reads all accounts that are visible now, and adds them up."""
+        """Add up all accounts that are visible now, like a consumer."""
         self.looks += 1
         if (total := sum(self._balances.values())) != self._opened:
-            self._complain(f"a reader saw half of a transfer: all accounts had {total} in place of {self._opened}")
+            self._complain(f"a consumer saw half of a transfer: all accounts had {total} instead of {self._opened}")
 
     def finish(self, rows: Iterable[tuple[int, int, int, int]], balances: Mapping[int, int]) -> None:
-        """The database's own books at the end: transfers as (id, payer, payee, amount), and balances."""
+        """Compare with the database's own books at the end: transfers as (id, payer, payee, amount), and balances."""
         self._end()
         known = {number: each for number, *each in rows}
         lost, unknown = known.keys() - self._transfers.keys(), self._transfers.keys() - known.keys()
@@ -74,7 +76,7 @@ class Bank:
             told = [row["payer"], row["payee"], row["amount"]]
             moved = self._finished.get(transaction)
             if number in known and told != known[number]:
-                self._complain(f"transfer {number} is {told} in place of {known[number]}")
+                self._complain(f"transfer {number} is {told} instead of {known[number]}")
             if moved != Counter({row["payer"]: -row["amount"], row["payee"]: row["amount"]}):
                 self._complain(f"transfer {number} of {told} moved {None if moved is None else dict(moved)}")
         if self._balances != balances:
@@ -88,14 +90,14 @@ class Bank:
         self._current.by_account[account] += change
 
     def _end(self) -> None:
-        """The next transaction begins: is the one before whole?"""
+        """Check that a transaction is complete when the next one begins."""
         done = self._current
         if done is None:
             return
         if done.records != 2 or done.by_account.total() != 0:
             self._complain(f"transaction {done.number} has {done.records} updates, which add up to {done.by_account}")
         if done.number in self._finished:
-            self._complain(f"transaction {done.number} came in two parts, or twice")
+            self._complain(f"transaction {done.number} arrived in two parts, or twice")
         self._finished[done.number] = done.by_account
         self._current = None
 

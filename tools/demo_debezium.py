@@ -1,4 +1,4 @@
-"""`make demo-debezium`: Debezium, a private PostgreSQL, kills while rows come, and a count at the end."""
+"""`make demo-debezium`: Debezium, a private PostgreSQL, kills while rows arrive, and a count at the end."""
 
 import argparse
 import json
@@ -32,7 +32,7 @@ SECONDS = 600.0
 
 
 def main() -> int:
-    """1 where a row is missing or came twice."""
+    """Return 1 if a row is missing or was repeated."""
     parser = argparse.ArgumentParser(prog="make demo-debezium")
     up.add_arguments(parser)
     parser.set_defaults(data=default_root() / "demo-debezium")
@@ -58,7 +58,7 @@ def _insert(server: Postgres, rows: int, *, create: bool = False) -> None:
 
 
 def _job(server: Postgres, running: Running) -> int:
-    name = f"orders_{int(time.time())}"  # the server is new with each run
+    name = f"orders_{int(time.time())}"  # the server is new in each run
     topic = f"{name}.public.orders"
     connection = Connection(running.bootstrap)
     create_topics(connection, [TopicSpec(topic)], Deadline.after(30))
@@ -107,7 +107,7 @@ def _await(connection: Connection, topic: str, rows: int, what: str) -> None:
 
 
 def _count(connection: Connection, topic: str) -> Counter[int]:
-    """How often a read_committed reader sees each row."""
+    """Return how often a read_committed consumer gets each row."""
     log = TopicLog(connection, topic)
     try:
         return Counter(json.loads(record.key)["id"] for record in log.read_to_end(Deadline.after(60)) if record.key)
@@ -116,7 +116,7 @@ def _count(connection: Connection, topic: str) -> Counter[int]:
 
 
 def _kill_java() -> int:
-    """Those that run tasks and answer calls: they are started again, each by itself."""
+    """Kill the processes that run tasks and handle calls: each is started again."""
     hosts = [one for one in psutil.Process().children(recursive=True) if "io.ringfence.connect.Host" in _command(one)]
     for each in hosts:
         each.kill()

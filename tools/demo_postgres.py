@@ -40,14 +40,14 @@ CREATE TABLE transfers (id bigserial PRIMARY KEY, payer integer, payee integer, 
 
 
 def main() -> int:
-    """1 where a transfer is missing, came twice, or was seen in parts."""
+    """Return 1 if a transfer is missing, was repeated, or was visible in parts."""
     parser = argparse.ArgumentParser(prog="make demo-postgres")
     up.add_arguments(parser)
     parser.add_argument("--kills", type=int, default=6, help="how many SIGKILLs (default: %(default)s)")
     parser.set_defaults(data=default_root() / "demo-postgres")
     args = parser.parse_args()
     if missing := missing_programs():
-        print(f"PostgreSQL is not on this machine ({', '.join(missing)}): apt-get install postgresql", file=sys.stderr)
+        print(f"PostgreSQL is not installed ({', '.join(missing)}): apt-get install postgresql", file=sys.stderr)
         return 1
     with new_postgres({"wal_level": "logical"}) as server:
         print(f"PostgreSQL listens at 127.0.0.1:{server.port}")
@@ -80,12 +80,12 @@ def _job(server: Postgres, kills: int, running: Running) -> int:
         transfers = database.execute("SELECT id, payer, payee, amount FROM transfers").fetchall()
         held: list[tuple[int, int]] = database.execute("SELECT id, balance FROM accounts").fetchall()
     reader.read_until(lambda: reader.bank.transfers >= len(transfers))
-    reader.read_for(3.0)  # a record that came twice shows up behind the last one
+    reader.read_for(3.0)  # a duplicate would appear after the last record
     reader.bank.finish(transfers, dict(held))
     for problem in reader.bank.problems:
         print(f"WRONG: {problem}")
     print(
-        f"{reader.bank.transfers:,} of {len(transfers):,} transfers arrived. A reader added all accounts up "
+        f"{reader.bank.transfers:,} of {len(transfers):,} transfers arrived. A consumer added up all accounts "
         f"{reader.bank.looks:,} times while they ran; {len(reader.bank.problems) or 'no'} problems"
     )
     return 1 if reader.bank.problems else 0
@@ -119,12 +119,12 @@ def _await(ask: Callable[[], "psycopg.Cursor[tuple[Any, ...]]"], what: str) -> N
     end = time.monotonic() + SECONDS
     while ask().fetchone() != (1,):
         if time.monotonic() > end:
-            raise LocalError(f"{what} did not come within {SECONDS:.0f} s: see the connector's page")
+            raise LocalError(f"{what} did not arrive within {SECONDS:.0f} s: see the connector's page")
         time.sleep(0.2)
 
 
 class _Teller:
-    """Makes transfers until it is stopped, also while the server comes and goes."""
+    """Makes transfers until it is stopped, also across restarts of the server."""
 
     def __init__(self, server: Postgres, seed: int) -> None:
         self._server = server
@@ -135,7 +135,7 @@ class _Teller:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            # A server that was killed: whether the last transfer was made, its table tells.
+            # After the server was killed, its table shows whether the last transfer was made.
             with suppress(psycopg.OperationalError), psycopg.connect(self._server.url) as database:
                 while not self._stopping.wait(0.005):
                     self._transfer(database)
@@ -145,7 +145,7 @@ class _Teller:
         payer, payee = self._choice.sample(range(1, ACCOUNTS + 1), 2)
         amount = self._choice.randint(1, 50)
         with database.transaction():
-            for account in sorted((payer, payee)):  # in one order, so that no two tellers wait for each other
+            for account in sorted((payer, payee)):  # always in the same order, so that two tellers do not deadlock
                 change = -amount if account == payer else amount
                 database.execute("UPDATE accounts SET balance = balance + %s WHERE id = %s", [change, account])
             made = "INSERT INTO transfers (payer, payee, amount) VALUES (%s, %s, %s)"
@@ -157,9 +157,9 @@ class _Teller:
 
 
 class _Reader:
-    """A read_committed consumer that adds all accounts up after each Kafka transaction, and where it has read all.
+    """A read_committed consumer that adds up all accounts after each Kafka transaction that it has read completely.
 
-    It tells transactions by the markers between them, which take offsets and are no records.
+    It recognises transactions by the markers between them, which have offsets but are not records.
     """
 
     def __init__(self, bootstrap: str, topics: list[str]) -> None:
@@ -182,11 +182,13 @@ class _Reader:
         end = time.monotonic() + SECONDS
         while not reached():
             if time.monotonic() > end:
-                raise LocalError(f"Nothing more came within {SECONDS:.0f} s: see the connector's page")
+                raise LocalError(f"Nothing more arrived within {SECONDS:.0f} s: see the connector's page")
             self._read()
 
     def read_more(self) -> None:
-        """Read until 200 more transfers have come, and one that was written from now on: all is well again."""
+        """Read until 200 more transfers have arrived, and one that was written after this call: the pipeline works
+        again.
+        """
         most, now_ms = self.bank.transfers + 200, time.time() * 1000
         self.read_until(lambda: self.bank.transfers >= most and self._newest_ms >= now_ms)
 
@@ -213,7 +215,7 @@ class _Reader:
 
 
 def _kill(number: int, server: Postgres, running: Running) -> str:
-    """In turns: the processes of the tasks, the worker, the database server, which is started again."""
+    """Kill in turn: the tasks' processes, the worker, the database server, which is started again."""
     if number % 3 == 0:
         tasks = [one for one in psutil.Process().children(recursive=True) if "spark.daemon" in _command(one)]
         for one in tasks:

@@ -1,10 +1,11 @@
-"""`make golden`: the golden files of the tests of converters and transforms. Needs Java 17 with its compiler.
+"""`make golden`: generates the golden files for the tests of converters and transforms. Needs Java 17 with its
+compiler.
 
 The cases (`transform_cases.py`, `converter_cases.py` in `tests/connectors/golden`) run through the classes of the real
-Kafka Connect, those of `avro_cases.py` through the AvroConverter of Apicurio, with its registry. All jars come from
-Maven Central once (`ringfence.local.jars`). What they answer is kept beside the cases in `transforms.json.gz`,
-`converters.json.gz` and `avro.json.gz`: the tests compare with these files and need no Java. Run it again after a
-change of the cases.
+Kafka Connect, those of `avro_cases.py` through the AvroConverter of Apicurio, with its registry. All jars are
+downloaded from Maven Central once (`ringfence.local.jars`). The results are stored beside the cases in
+`transforms.json.gz`, `converters.json.gz` and `avro.json.gz`: the tests compare with these files and need no Java. Run
+it again when the cases change.
 """
 
 import base64
@@ -23,7 +24,7 @@ from tests.connectors.golden.files import FOLDER
 from tests.support.apicurio import Apicurio
 
 JAVA = Path(__file__).resolve().with_name("Golden.java")
-# Its AvroConverter has the code of Confluent's, which is not on Maven Central. The last one that says all it needs.
+# Its AvroConverter has the code of Confluent's, which is not on Maven Central. The last version with complete metadata.
 APICURIO = (Coordinate("io.apicurio", "apicurio-registry-utils-converter", "2.6.13.Final"),)
 
 
@@ -43,7 +44,7 @@ def compile_to(classes: Path, jars: Path) -> None:
 
 
 def answered(classes: Path, jars: Path, cases: list[Json]) -> list[Json]:
-    """The cases with what the classes in `jars` make of them."""
+    """Return the cases with the results of the classes in `jars`."""
     given, made = classes / "cases.json", classes / "made.json"
     given.write_text(json.dumps(cases))
     command = [str(find_java()), "-Duser.timezone=UTC", "-Duser.language=en", "-Duser.country=US"]
@@ -53,7 +54,7 @@ def answered(classes: Path, jars: Path, cases: list[Json]) -> list[Json]:
 
 
 def registered(classes: Path, jars: Path) -> list[Json]:
-    """Avro's cases: each answer as the registered schema (`avro`) and the bytes behind the id."""
+    """Return Avro's cases: each result as the registered schema (`avro`) and the bytes after the id."""
     registry = Apicurio(classes / "registry")
     registry.start()
     try:

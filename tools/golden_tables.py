@@ -1,7 +1,8 @@
-"""Writes small Delta and Iceberg tables with libraries of theirs for the tests of SparkTableSource.
+"""Writes small Delta and Iceberg tables for the tests of SparkTableSource, with those projects' own libraries.
 
-Into tests/connectors/golden/tables.tar.gz, with the rows that the library itself reads of each version. They are not
-among the project's packages: `pip install deltalake 'pyiceberg[sql-sqlite]'`, then `python tools/golden_tables.py`.
+It writes tests/connectors/golden/tables.tar.gz, with the rows that the library itself reads from each version. The
+libraries are not dependencies of the project: `pip install deltalake 'pyiceberg[sql-sqlite]'`, then `python
+tools/golden_tables.py`.
 """
 
 import json
@@ -17,7 +18,7 @@ TARGET = Path(__file__).resolve().parents[1] / "tests" / "connectors" / "golden"
 
 
 def write_delta(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """Seven versions: partitions with odd names, deleted rows, a checkpoint, a column that came later."""
+    """Write seven versions: partitions with odd names, deleted rows, a checkpoint, a column that was added later."""
     from deltalake import DeltaTable, write_deltalake  # type: ignore[import-not-found]
 
     where = str(folder)
@@ -46,7 +47,7 @@ def write_delta(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def write_iceberg(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """Snapshots of a partitioned table: appended, rows deleted, a column that came later."""
+    """Write snapshots of a partitioned table: appends, deleted rows, a column that was added later."""
     from pyiceberg.catalog.sql import SqlCatalog  # type: ignore[import-not-found]
     from pyiceberg.partitioning import PartitionField, PartitionSpec  # type: ignore[import-not-found]
     from pyiceberg.schema import Schema  # type: ignore[import-not-found]

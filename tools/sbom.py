@@ -1,8 +1,8 @@
-"""`make sbom`: a software bill of materials (CycloneDX 1.6, JSON) of what the image holds.
+"""`make sbom`: writes a software bill of materials (CycloneDX 1.6, JSON) of the image.
 
 Python packages with the SHA-256 of their files come from requirements.lock, Kafka's jars from
-platform/ringfence/local/kafka-jars.sha256, Spark's from the installed PySpark, which bundles them. Written without the
-network; the same input gives the same output, so that two releases can be compared.
+platform/ringfence/local/kafka-jars.sha256, Spark's from the installed PySpark, which bundles them. It needs no network,
+and the same input gives the same output, so that two releases can be compared.
 """
 
 import argparse
@@ -27,7 +27,9 @@ Component = dict[str, Any]
 
 
 def python_packages(lock: str) -> Iterator[Component]:
-    """Of a pip requirements file with hashes. A package has one hash for each of its files (wheels and source)."""
+    """Yield the packages of a pip requirements file with hashes. A package has one hash per file (wheels
+    and source).
+    """
     for block in re.split(r"\n(?=\S)", lock):
         found = _PACKAGE.match(block)
         if found is None:
@@ -38,7 +40,7 @@ def python_packages(lock: str) -> Iterator[Component]:
 
 
 def listed_jars(checksums: str) -> Iterator[Component]:
-    """Of lines as sha256sum writes them."""
+    """Yield the jars of lines in the form of sha256sum."""
     for line in checksums.splitlines():
         if line.strip() and not line.startswith("#"):
             digest, name = line.split()
@@ -46,13 +48,13 @@ def listed_jars(checksums: str) -> Iterator[Component]:
 
 
 def bundled_jars(folder: Path) -> Iterator[Component]:
-    """Of a folder."""
+    """Yield the jars in a folder."""
     for file in sorted(folder.glob("*.jar")):
         yield jar(file.name, hashlib.sha256(file.read_bytes()).hexdigest())
 
 
 def jar(name: str, digest: str) -> Component:
-    """A file name has no Maven group, so the reference is a generic one; the hash says which file it is."""
+    """A file name has no Maven group, so the reference is a generic one; the hash identifies the file."""
     found = _JAR.match(name)
     artifact, version = (found["name"], found["version"]) if found else (name.removesuffix(".jar"), "")
     reference = f"pkg:generic/{quote(artifact)}" + (f"@{quote(version)}" if version else "")
@@ -70,7 +72,7 @@ def _component(reference: str, name: str, version: str, hashes: list[dict[str, s
 
 
 def document(version: str, components: Iterable[Component]) -> dict[str, Any]:
-    """Each component once: Kafka and Spark share some jars."""
+    """Return the document with each component once: Kafka and Spark share some jars."""
     unique = {one["bom-ref"]: one for one in components}
     return {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
@@ -85,12 +87,12 @@ def document(version: str, components: Iterable[Component]) -> dict[str, Any]:
 
 
 def spark_jars() -> Path:
-    """The folder in the installed PySpark."""
+    """Return the jars' folder in the installed PySpark."""
     return Path(str(distribution("pyspark").locate_file("pyspark"))) / "jars"
 
 
 def main(argv: list[str]) -> int:
-    """0; 1 where the installed PySpark is not the locked one."""
+    """Return 0, or 1 if the installed PySpark is not the locked one."""
     parser = argparse.ArgumentParser(prog="make sbom", description=__doc__)
     parser.add_argument("--output", type=Path, default=ROOT / "build" / "sbom.json", metavar="FILE")
     args = parser.parse_args(argv)
@@ -103,7 +105,10 @@ def main(argv: list[str]) -> int:
         print(f"{error}: run it in the environment that `make setup` creates", file=sys.stderr)
         return 1
     if locked.get("pyspark") != installed:
-        print(f"PySpark {installed} is installed, {locked.get('pyspark')} is locked: run `make setup`", file=sys.stderr)
+        print(
+            f"PySpark {installed} is installed, but {locked.get('pyspark')} is locked: run `make setup`",
+            file=sys.stderr,
+        )
         return 1
     made = document(version, [*packages, *listed_jars(KAFKA_JARS.read_text()), *bundled_jars(spark_jars())])
     args.output.parent.mkdir(parents=True, exist_ok=True)

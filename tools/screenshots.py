@@ -1,4 +1,4 @@
-"""`make screenshots`: docs/screenshots again, from a platform of its own that streams real flights for a while."""
+"""`make screenshots`: takes docs/screenshots again, from a separate platform that streams real flights for a while."""
 
 import os
 import shutil
@@ -26,13 +26,13 @@ from tests.support.waiting import eventually
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "screenshots"
 LIMIT_BYTES = 150_000
 _SECONDS = 600
-"""So long it streams before the first picture: curves and strips of the last hour have something to show then."""
+"""How long it streams before the first picture, so that curves and strips of the last hour have content."""
 _LINES_A_SECOND = 200
 _COLOURS = 256
 
 
 def _stay(_page: Page) -> None:
-    """The page as it opens."""
+    """Do nothing: the page as it opens."""
 
 
 def _add_transforms(page: Page) -> None:
@@ -70,7 +70,7 @@ def _read(page: Page) -> None:
 
 
 class Shot(NamedTuple):
-    """prepare: what is done on the page before."""
+    """prepare: what to do on the page before the picture."""
 
     name: str
     address: str
@@ -164,9 +164,9 @@ def _failed(rest: Rest) -> bool:
 
 @contextmanager
 def _world(folder: Path) -> Iterator[Up]:
-    """A platform with two workers and six connectors, of which one has failed, one rests and one has a past.
+    """Yield a platform with two workers and six connectors: one has failed, one is stopped, and one has a history.
 
-    `folder`: of the files that are read; connectors show where they stand.
+    folder: of the files that are read; connectors show its path.
     """
     airport, weather = Airport(folder / "flights.csv"), folder / "weather.csv"
     data = tempfile.TemporaryDirectory()
@@ -209,10 +209,10 @@ def _world(folder: Path) -> Iterator[Up]:
 
 @contextmanager
 def _sources() -> Iterator[Path]:
-    """A folder with a name that may be seen."""
+    """Yield a folder whose name may be shown."""
     parent = Path("/srv") if os.access("/srv", os.W_OK) else Path.home()
     folder = parent / "airport"
-    folder.mkdir()  # never one that is there already
+    folder.mkdir()  # never an existing one
     try:
         yield folder
     finally:
@@ -220,7 +220,7 @@ def _sources() -> Iterator[Path]:
 
 
 def _small(picture: bytes) -> bytes:
-    """The same picture with a palette, in which what is small keeps its colour, too."""
+    """Return the same picture with a palette in which small details keep their colours."""
     with Image.open(BytesIO(picture)) as image:
         out = BytesIO()
         reduced = image.convert("RGB").quantize(_COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
@@ -230,7 +230,7 @@ def _small(picture: bytes) -> bytes:
 
 def _shoot(browser: Browser, up: Up, shot: Shot) -> None:
     visitor = Visitor(browser, up.rest.url, width=shot.width, theme=shot.theme)
-    eventually(lambda: _failed(up.rest), 180)  # between two of the attempts to start it again
+    eventually(lambda: _failed(up.rest), 180)  # between two automatic restarts
     try:
         page = visitor.go(shot.address)
         page.wait_for_load_state("load")
@@ -247,7 +247,7 @@ def _shoot(browser: Browser, up: Up, shot: Shot) -> None:
 
 
 def main() -> None:
-    """All pictures, or none where one cannot be had."""
+    """Take all pictures, or none if one fails."""
     path = program.find()
     if path is None:
         raise SystemExit(f"There is no Chromium on the PATH: {program.HOW_TO_INSTALL}")

@@ -29,6 +29,6 @@ def call_within(seconds: float, call: Callable[[], object], doing: str) -> None:
     thread.start()
     thread.join(seconds)
     if not outcome:
-        raise Unanswered(f"{doing}: Kafka's client has not come back for {seconds:.0f} s")
+        raise Unanswered(f"{doing}: Kafka's client has not returned for {seconds:.0f} s")
     if outcome[0] is not None:
         raise outcome[0]

@@ -24,7 +24,7 @@ Delivered = Callable[[FencingError | None], None]
 
 
 class IdempotentProducer:
-    """Not shared between threads: deliveries are told inside `serve`, on the caller's thread."""
+    """Not shared between threads: deliveries are reported inside `serve`, on the caller's thread."""
 
     def __init__(self, connection: Connection, overrides: Mapping[str, object] | None = None) -> None:
         """overrides: librdkafka's names. As in Kafka Connect, they may weaken the guarantees."""
@@ -36,9 +36,10 @@ class IdempotentProducer:
             self._producer = Producer(settings, logger=log)
 
     def reporting(self, delivered: Delivered) -> Callable[..., None]:
-        """A `produce(topic, value, key, partition, …)` whose records report to `delivered`, one call each.
+        """Return a function `produce(topic, value, key, partition, …)` that reports each record's delivery to
+        `delivered`.
 
-        Raises BufferError where the queue is full.
+        It raises BufferError if the queue is full.
         """
         produce = self._producer.produce
 
@@ -59,7 +60,7 @@ class IdempotentProducer:
         return produce_with_report
 
     def serve(self, seconds: float) -> None:
-        """Hear of deliveries: at most `seconds` where none has come yet."""
+        """Report deliveries; wait at most `seconds` for the first one."""
         with kafka_errors("producing"):
             self._producer.poll(seconds)
 

@@ -1,9 +1,9 @@
-"""Asks brokers for offsets by AdminClient.list_offsets, in a way that cannot end the process.
+"""Requests offsets with AdminClient.list_offsets, in a way that cannot crash the process.
 
-librdkafka 2.16.0 looks for the leaders of the partitions on the caller's thread. If it does not know one, and an answer
-to any other question brings topics' metadata at that moment, its own thread finishes the same request and frees it: the
-caller then reads a null pointer (SIGSEGV in `rd_kafka_topic_partition_list_query_leaders_async`). So the client is told
-all leaders first, and is asked only about partitions that have one.
+librdkafka 2.16.0 looks for the leaders of the partitions on the caller's thread. If it does not know one, and a
+response to another request brings topics' metadata at that moment, its own thread finishes the same request and frees
+it: the caller then reads a null pointer (SIGSEGV in `rd_kafka_topic_partition_list_query_leaders_async`). So this makes
+the client learn all leaders first, and requests only partitions that have one.
 """
 
 import threading
@@ -19,12 +19,12 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCol
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 _TRUSTED_SECONDS: Final = 120.0
-"""How long a client's metadata counts as present: librdkafka keeps it for 900 s, and renews it every 300 s."""
+"""How long a client's metadata is considered present: librdkafka keeps it for 900 s, and renews it every 300 s."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Leaders:
-    """The partitions of all topics, and whether each has a leader that is there; read at a monotonic time."""
+    """The partitions of all topics, and whether each has an available leader; read at a monotonic time."""
 
     has_leader: Mapping[tuple[str, int], bool]
     at: float
@@ -41,11 +41,11 @@ def list_offsets(
     seconds: float,
     leaders_seconds: float | None = None,
 ) -> dict[TopicPartition, "Future[Any]"]:
-    """Return the future answer of each partition. It waits only for the leaders, and only where they are not known.
+    """Return the future response for each partition. It waits only for the leaders, and only if they are not known.
 
-    seconds: until the question is given up. leaders_seconds: the same for the leaders, by default as many. A partition
-    that is not there, or has no leader, is answered with an error at once. Raises `KafkaException`
-    if no broker tells the leaders in time.
+    seconds: the timeout of the request. leaders_seconds: that for the leaders; by default the same. A partition that
+    does not exist, or has no leader, gets an error at once. Raises `KafkaException` if no broker reports the leaders in
+    time.
     """
     places = [(one.topic, one.partition) for one in asked]
     leaders = _leaders(client, places, seconds if leaders_seconds is None else leaders_seconds)
@@ -55,7 +55,7 @@ def list_offsets(
         answers.update(client.list_offsets(ready, isolation_level=level, request_timeout=seconds))
         for answer in answers.values():
             answer.add_done_callback(partial(_doubt, ref(client)))
-    # As librdkafka says it: `_NOENT` passes, since a new topic may not be known to each broker yet.
+    # As in librdkafka: `_NOENT` is temporary, since not every broker may know a new topic yet.
     unknown = KafkaError.UNKNOWN_TOPIC_OR_PART if ready else KafkaError._NOENT
     reasons = _ask_reasons(client, {one.topic for one in asked} - {topic for topic, _ in leaders}, unknown, seconds)
     for one in asked:
@@ -79,7 +79,7 @@ def _refuse(code: int) -> "Future[Any]":
 
 
 def _ask_reasons(client: AdminClient, topics: set[str], unknown: int, seconds: float) -> dict[str, "Future[Any]"]:
-    """Ask why these topics are not in the list: they are not there, or may not be seen by this principal."""
+    """Ask why these topics are not listed: they do not exist, or this principal may not see them."""
     asked = client.describe_topics(TopicCollection(sorted(topics)), request_timeout=seconds) if topics else {}
     reasons: dict[str, Future[Any]] = {}
     for topic, described in asked.items():

@@ -1,4 +1,4 @@
-"""Asks for the end offsets of partitions of many topics, for both isolation levels."""
+"""Requests the end offsets of partitions of many topics, for both isolation levels."""
 
 from collections.abc import Collection
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """Describes and changes the share groups of a cluster (KIP-932): their members, and where they start.
 
-These answers are for people to see. No decision about a record depends on them (`ringfence.fencing.share`).
+These descriptions are for display. No decision about a record depends on them (`ringfence.fencing.share`).
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

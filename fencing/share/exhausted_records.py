@@ -41,7 +41,7 @@ class ExhaustedRecords:
         source_record = api.SourceRecord(place, at, record.topic, record.value, record.key, record.headers, when)
         error = api.ConnectorError(
             f"The task that processed offset {record.offset} of partition {record.partition} of topic {record.topic} "
-            f"ended without a word, {self._tries} times alone: it may need too much memory or time"
+            f"ended without an error, {self._tries} times alone: it may need too much memory or time"
         )
         log.warning("%s. It is a dead letter now", error)
         produce(*self.make_dead_letter(source_record, "ShareSource", error))

@@ -73,7 +73,9 @@ class Wish:
                 return cls(offset=number)
             case {"time_ms": int(number), **others} if not others and _is_number(number):
                 return cls(time_ms=number)
-        raise ValueError('to must be "earliest", "latest", {"offset": n} or {"time_ms": n}, n an integer, not negative')
+        raise ValueError(
+            'to must be "earliest", "latest", {"offset": n} or {"time_ms": n}, with a non-negative integer n'
+        )
 
     def as_json(self) -> str | dict[str, int]:
         if self.place:

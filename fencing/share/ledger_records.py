@@ -44,8 +44,8 @@ class Claim:
 
 @dataclass(slots=True)
 class State:
-    """tries: how often an offset was tried by the sweep before it was done; only those that were. cluster: the id of
-    the one that has the topic, "" where that is not known.
+    """tries: how often the sweep tried an offset before it was done; only offsets that it tried. cluster: the id of the
+    topic's cluster, "" if unknown.
     """
 
     topic: str
@@ -89,7 +89,7 @@ def decode_state(offset: Offset) -> State:
     """Parse the state. Raises ValueError, which says what is wrong."""
     low = offset.get(LOW)
     if not is_number(low):
-        raise ValueError(f"{LOW!r} must be an integer, not negative: everything before it is done")
+        raise ValueError(f"{LOW!r} must be a non-negative integer: everything before it is done")
     done, tries = offset.get(DONE, []), offset.get(TRIES, [])
     if not isinstance(done, list) or not all(_is_pair(pair) and pair[0] <= pair[1] for pair in done):
         raise ValueError(f"{DONE!r} must be a list of [first, last] offsets")

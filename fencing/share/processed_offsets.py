@@ -48,7 +48,7 @@ class ProcessedOffsets:
         return self._ledger.state(tp) is not None or tp in self._own
 
     def is_done(self, tp: InputPartition, offset: int) -> bool:
-        """Return whether the offset is committed, or holds no record."""
+        """Return whether the offset is committed, or has no record."""
         state, own = self._ledger.state(tp), self._own.get(tp)
         return (
             (state is not None and (offset < state.low or offset in state.done))
@@ -83,7 +83,7 @@ class ProcessedOffsets:
         self._topics[tp] = topic
 
     def note(self, tp: InputPartition, first: int, last: int) -> None:
-        """Note that these offsets hold no record. The next commit writes it."""
+        """Note that these offsets have no record. The next commit writes it."""
         self._noted.setdefault(tp, Ranges()).add(first, last)
 
     def count_try(self, tp: InputPartition, offset: int, times: int) -> None:
@@ -157,7 +157,7 @@ class ProcessedOffsets:
         return State(merged.topic or self._topics.get(tp, ""), low, done, kept, self.cluster)
 
     def settle(self) -> None:
-        """Take in that the transaction is committed."""
+        """Record that the transaction is committed."""
         self._own.update(self._stated)
         for tp in self._stated:
             self._noted.pop(tp, None)

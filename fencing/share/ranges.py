@@ -39,16 +39,16 @@ class Ranges:
             self._firsts[0] = max(self._firsts[0], offset)
 
     def meets(self, first: int, last: int) -> bool:
-        """Whether any of these offsets is in the set."""
+        """Return whether any of these offsets is in the set."""
         at = bisect_left(self._lasts, first)
         return at < len(self._firsts) and self._firsts[at] <= last
 
     def overlaps(self, other: "Ranges") -> bool:
-        """Whether the two sets share an offset."""
+        """Return whether the two sets share an offset."""
         return any(self.meets(first, last) for first, last in other)
 
     def missing(self, first: int, last: int) -> Iterator[tuple[int, int]]:
-        """The ranges between these offsets that are not in the set."""
+        """Yield the ranges between these offsets that are not in the set."""
         while first <= last:
             at = bisect_left(self._lasts, first)
             if at == len(self._firsts) or self._firsts[at] > last:
@@ -59,13 +59,13 @@ class Ranges:
             first = self._lasts[at] + 1
 
     def first_missing(self, start: int) -> int:
-        """The first offset from `start` on that is not in the set."""
+        """Return the first offset from `start` on that is not in the set."""
         at = bisect_left(self._lasts, start)
         return self._lasts[at] + 1 if at < len(self._firsts) and self._firsts[at] <= start else start
 
     @property
     def end(self) -> int:
-        """One past the greatest offset; 0 where there is none."""
+        """One past the greatest offset; 0 for an empty set."""
         return self._lasts[-1] + 1 if self._lasts else 0
 
     @property
@@ -79,7 +79,7 @@ class Ranges:
         return made
 
     def pairs(self) -> list[list[int]]:
-        """The ranges as JSON has them."""
+        """Return the ranges as JSON."""
         return [[first, last] for first, last in self]
 
     def __contains__(self, offset: int) -> bool:

@@ -128,12 +128,14 @@ class ShareSource:
 
     def _find(self, record: api.ShareRecord) -> ShareRecord:
         if not isinstance(record, ShareRecord) or record not in self._handed:
-            raise api.ConnectorError("This record is not of the last poll: answer each before the task's poll returns")
+            raise api.ConnectorError(
+                "This record is not from the last poll: answer each one before the task's poll returns"
+            )
         return record
 
     def _fill(self, seconds: float) -> None:
         if self._tail.broken:
-            raise Abortable("The ledger has to be read again")
+            raise Abortable("The ledger must be read again")
         now = self._clock.monotonic()
         if now - self._refreshed_at >= _REFRESH_S:
             self._refresh()

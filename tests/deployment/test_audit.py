@@ -17,7 +17,7 @@ def test_a_hole_fails_also_where_the_others_could_not_be_asked() -> None:
     for others in ([], [SOUND], [SKIPPED]):
         code, lines = judge({"dependencies": [*others, HOLE], "fixes": []})
         assert code == FOUND
-        assert lines[0] == "django 5.2.1: PYSEC-2025-1, mended in 5.2.8"
+        assert lines[0] == "django 5.2.1: PYSEC-2025-1, fixed in 5.2.8"
 
 
 def test_silence_is_no_finding_and_no_all_clear() -> None:
@@ -33,4 +33,4 @@ def test_silence_is_no_finding_and_no_all_clear() -> None:
 
 
 def test_all_sound() -> None:
-    assert judge({"dependencies": [SOUND]}, strict=True) == (0, ["1 packages were looked at, 0 holes found"])
+    assert judge({"dependencies": [SOUND]}, strict=True) == (0, ["1 packages were checked, 0 vulnerabilities found"])

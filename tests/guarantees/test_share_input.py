@@ -150,4 +150,4 @@ def test_a_partition_that_ends_before_what_was_done_fails_its_task(queue: Queue)
     assert pen.flush(30) == 0
     queue.start(0)
     eventually(lambda: queue.states().get(0) == "FAILED", 60, lambda: f"FAILED: {queue.states()}", pause=0.5)
-    eventually(lambda: "it was cut short" in (queue.folder / f"0-{queue.attempts[0]}.log").read_text(), 20)
+    eventually(lambda: "it was truncated" in (queue.folder / f"0-{queue.attempts[0]}.log").read_text(), 20)

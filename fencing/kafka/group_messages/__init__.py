@@ -9,8 +9,8 @@ _HERE = __name__
 
 
 class ConsumerGroupDescribeRequest(ApiMessage, load_json=_HERE):  # type: ignore[call-arg,misc]  # kafka-python has no types
-    """Who is a member of these groups, and what they read."""
+    """Requests the members of these groups, and what they read."""
 
 
 class ConsumerGroupDescribeResponse(ApiMessage, load_json=_HERE):  # type: ignore[call-arg,misc]
-    """The answer, one entry a group."""
+    """The response, with one entry per group."""

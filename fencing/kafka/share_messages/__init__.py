@@ -1,4 +1,4 @@
-"""Kafka's messages about share groups (KIP-932), for kafka-python, which has their keys and not their fields.
+"""Kafka's messages about share groups (KIP-932), for kafka-python, which has only their keys.
 
 The JSON files beside this module name the fields in their order on the wire; kafka-python reads them by class name.
 """
@@ -9,32 +9,32 @@ _HERE = __name__
 
 
 class ShareGroupDescribeRequest(ApiMessage, load_json=_HERE):  # type: ignore[call-arg,misc]  # kafka-python has no types
-    """Who is a member of these groups, and what they read."""
+    """Requests the members of these groups, and what they read."""
 
 
 class ShareGroupDescribeResponse(ApiMessage, load_json=_HERE):  # type: ignore[call-arg,misc]
-    """The answer, one entry a group."""
+    """The response, with one entry per group."""
 
 
 class DescribeShareGroupOffsetsRequest(ApiMessage, load_json=_HERE):  # type: ignore[call-arg,misc]
-    """Where these groups begin in each partition."""
+    """Requests where these groups start in each partition."""
 
 
 class DescribeShareGroupOffsetsResponse(ApiMessage, load_json=_HERE):  # type: ignore[call-arg,misc]
-    """The answer: start offset and, from version 1 on (KIP-1226), lag."""
+    """The response: start offset and, from version 1 on (KIP-1226), lag."""
 
 
 class AlterShareGroupOffsetsRequest(ApiMessage, load_json=_HERE):  # type: ignore[call-arg,misc]
-    """Begin elsewhere. The group must be empty."""
+    """Sets another start offset. The group must be empty."""
 
 
 class AlterShareGroupOffsetsResponse(ApiMessage, load_json=_HERE):  # type: ignore[call-arg,misc]
-    """The answer, with an error for all or for each partition."""
+    """The response, with an error for all or for each partition."""
 
 
 class DeleteShareGroupOffsetsRequest(ApiMessage, load_json=_HERE):  # type: ignore[call-arg,misc]
-    """Forget where the group is in these topics. The group must be empty."""
+    """Deletes the group's offsets in these topics. The group must be empty."""
 
 
 class DeleteShareGroupOffsetsResponse(ApiMessage, load_json=_HERE):  # type: ignore[call-arg,misc]
-    """The answer, with an error for all or for each topic."""
+    """The response, with an error for all or for each topic."""
