@@ -151,7 +151,7 @@ def test_what_cannot_work_is_said(server: SftpServer, folder: Path) -> None:
     assert "not in the address" in problem(url=f"sftp://reader:{PASSWORD}@127.0.0.1:{server.port}/in")
     assert "must have the form sftp://" in problem(url="sftp:///in")
     assert "Must be at least 1000" in problem("settle.ms", settle_ms="0")
-    assert "within 127.0.0.1 only" in problem("move.to", after="move", move_to="sftp://localhost/done")
+    assert "only within 127.0.0.1" in problem("move.to", after="move", move_to="sftp://localhost/done")
     worker_limits.declare(WorkerLimits(egress="public"))
     assert "not allowed" in problem()
 

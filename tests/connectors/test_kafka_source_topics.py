@@ -66,7 +66,7 @@ def test_an_expired_range_is_passed_over_and_said() -> None:
     offset, said = starting_offset("Partition 0 of topic t", 9, 15, 100)
     assert offset == 15
     assert said is not None
-    assert "5 offsets from 10 on have expired" in said
+    assert "5 offsets from 10 on expired" in said
 
 
 def test_a_partition_that_was_cut_short_is_refused() -> None:

@@ -181,7 +181,7 @@ def test_what_validation_says() -> None:
         return "".join(found.get("data.source", ()))
 
     assert error("simple") == error("wide") == ""
-    assert "There are: batches, simple, wide, wrong" in error("os.system")
+    assert "Existing ones: batches, simple, wide, wrong" in error("os.system")
     assert "has neither streamReader nor simpleStreamReader" in error("batches")
     assert "is not a class" in error("wrong")
     assert "refuses these options: ValueError" in error("simple", first="x")

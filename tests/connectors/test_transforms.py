@@ -82,7 +82,7 @@ def test_transforms_run_in_their_order() -> None:
         ({"transforms": "a", "transforms.a.type": "Nothing"}, "Available: Cast.Key, Cast.Value, DropHeaders"),
         ({"transforms": "a"}, 'Missing required configuration "transforms.a.type"'),
         (insert(offset_field="o"), "no Kafka offset"),
-        (insert(topic_field="t", predicate="p"), "predicates lists nothing; add p there"),
+        (insert(topic_field="t", predicate="p"), "predicates lists nothing; add p and its type"),
         (
             insert(topic_field="t", negate="true"),
             "no config 'transforms.a.predicate' defining a predicate to be",

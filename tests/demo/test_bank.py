@@ -36,7 +36,7 @@ RIGHT = [*OPENED, *FIRST, LOOK, *SECOND, LOOK, *ROWS]
         ([*OPENED, *FIRST, *FIRST, *SECOND, *ROWS], "changes from"),
         ([*OPENED, *FIRST, *ROWS], "moved None"),
         ([*OPENED, *FIRST, SECOND[0], *ROWS], "has 1 updates"),
-        ([*RIGHT, ROWS[0]], "transfer 1 came twice"),
+        ([*RIGHT, ROWS[0]], "transfer 1 was repeated"),
         (RIGHT[:-1], "1 transfers are missing"),
         ([*RIGHT, transfer(3, 1, 2, 5, 8)], "1 were never made"),
         ([*OPENED, FIRST[0], SECOND[0], FIRST[1], SECOND[1], *ROWS], "updates, which add up"),

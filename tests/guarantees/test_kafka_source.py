@@ -135,7 +135,7 @@ def test_an_expired_range_is_passed_over_and_said(
     eventually(lambda: len(committed(bootstrap, target)) >= 56, 60, "the records that are left", pause=0.2)
     second.end()
     assert len(committed(bootstrap, target)) == 56
-    assert "5 offsets from 10 on have expired" in caplog.text
+    assert "5 offsets from 10 on expired" in caplog.text
 
 
 def test_a_topic_that_was_made_anew_fails_the_task(

@@ -98,7 +98,7 @@ def test_more_hung_calls_than_processes_are_told_so(environment: dict[str, str],
         eventually(hangs.exists)
         try:
             with pytest.raises(
-                PluginTimeout, match=r"All 1 plugin processes were busy for 0\.2 s, so validate was not asked"
+                PluginTimeout, match=r"All 1 plugin processes were busy for 0\.2 s, so validate was not called"
             ):
                 host.validate("Hostile", hostile(), timeout=0.2)
         finally:
