@@ -86,7 +86,7 @@ class KeyOrValue(Transform):
         return schema, value
 
     def replace_part(self, record: SourceRecord, schema: Schema | None, value: object) -> SourceRecord:
-        """A record with another key or value."""
+        """Return a record with another key or value."""
         changed = record.copy()
         if self.on_key:
             changed.key_schema, changed.key = schema, value
@@ -95,7 +95,7 @@ class KeyOrValue(Transform):
         return changed
 
     def mapping(self, record: SourceRecord, value: object) -> Mapping[str, object]:
-        """The value, which must be a mapping as it has no schema."""
+        """Return the value, which must be a mapping because it has no schema."""
         if isinstance(value, Mapping):
             return value
         raise self._wrong(record, value, "a mapping, or a struct with its schema")

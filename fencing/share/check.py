@@ -79,11 +79,11 @@ class ClaimCheck:
     def _end(self, slots: Sequence[int], deadline: Deadline) -> None:
         if not slots:
             return
-        log.warning("Tasks %s have held records for too long and are fenced; if they are alive, they restart", slots)
+        log.warning("Tasks %s have blocked records for too long and are fenced; if they are alive, they restart", slots)
         self.fences += len(slots)
         try:
             self._fence(slots, deadline)
         except Retriable as error:
             log.info("%s", error)
         except FencingError as error:
-            raise Abortable(f"Tasks {list(slots)} hold records, and cannot be fenced: {error}", error.code) from error
+            raise Abortable(f"Tasks {list(slots)} block records, and cannot be fenced: {error}", error.code) from error

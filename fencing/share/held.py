@@ -1,4 +1,4 @@
-"""The records of a share group that one task holds at this moment. Brokers do not report it; only members know."""
+"""The records of a share group that one task has locked at this moment. Brokers do not report it; only members know."""
 
 from collections.abc import Iterable
 from typing import Final

@@ -138,7 +138,7 @@ def test_a_worker_searches_decodes_and_hides(broker: Broker, unique: Callable[[s
         assert refused.value.status == status
     with pytest.raises(Refused) as refused:
         ask(worker.config_topic, internal=True)
-    assert "shown to nobody" in refused.value.message
+    assert "never shown" in refused.value.message
     with pytest.raises(Refused):
         ask(where="value =")
     (closed,) = ask(key="avro", registry="http://169.254.169.254/")

@@ -23,7 +23,7 @@ LONGEST_WAIT_SECONDS = 0.5
 
 
 class FixedRate:
-    """Tells how many records are due at a fixed rate. A delay of more than a second is not caught up."""
+    """Computes how many records are due at a fixed rate. A delay of more than a second is not caught up."""
 
     def __init__(self, per_second: int, now: float) -> None:
         self._per_second = per_second

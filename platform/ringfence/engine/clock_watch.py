@@ -16,7 +16,7 @@ from ringfence.fencing.clock import SYSTEM_CLOCK, Clock
 log = logging.getLogger(__name__)
 
 MOST_SECONDS: Final = 15.0
-"""The longest step that is tolerated: a restart would stop the tasks for about as long as such a step."""
+"""The longest step that is tolerated: a restart stops the tasks for about as long."""
 _LOOK_SECONDS: Final = 0.5
 
 

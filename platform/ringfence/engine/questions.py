@@ -115,7 +115,7 @@ def _preflight(asked: questions.Preflight, services: Services, limit: Deadline) 
         try:
             found = services.offsets.view(name, asked.config, within)
         except FencingError:
-            return None  # the finding says so
+            return None  # the finding reports it
         return any(committed.offset is not None for committed in found)
 
     checks = report.examine(
@@ -131,7 +131,7 @@ def _read_versions() -> dict[str, dict[str, list[str]]] | None:
     try:
         return versions_by_worker()
     except DatabaseError:
-        return None  # the finding says so
+        return None  # the finding reports it
 
 
 @_answers(questions.DescribeTransactions)

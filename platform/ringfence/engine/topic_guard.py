@@ -52,7 +52,7 @@ class TopicGuard:
                     return ensure_topics(self._connection, self._config, Deadline.after(_KAFKA_SECONDS), self._recall)
                 except TopicLost as lost:
                     if alerts is None:
-                        log.error("%s", lost)  # noqa: TRY400 - the message is meant for people
+                        log.error("%s", lost)  # noqa: TRY400 - the message is for users
                         signal.signal(signal.SIGTERM, _end)
                         alerts = threading.Thread(target=watch_alone, args=(self._incarnation, over), daemon=True)
                         alerts.start()
@@ -127,7 +127,7 @@ def _tell(reason: str) -> None:
     try:
         topic_memory.tell_loss(reason)
     except DatabaseError as error:
-        log.warning("The database does not answer, so the pages cannot say that a topic is lost: %s", error)
+        log.warning("The database does not answer, so the pages cannot report that a topic is lost: %s", error)
     finally:
         close_old_connections()
 

@@ -90,7 +90,7 @@ def main(worker_id: str, slots: int, java: JavaRuntime | None = None, installer:
         keeping.check()
         return Worker(worker_id, slots, config, environment, java, installer).run()
     except (FencingError, encryption.NoKey) as error:
-        log.error("%s", error)  # noqa: TRY400 - the message is meant for people, the trace is not
+        log.error("%s", error)  # noqa: TRY400 - the message is for users, without a trace
         return 1
 
 

@@ -50,7 +50,7 @@ class Door:
         link = f"A link that logs a browser in, once: {url}/ui/login?link={self.code}"
         match self.no_login:
             case NoLogin.MACHINE:
-                return ["Nobody on this machine needs to log in."]
+                return ["No login is needed on this machine."]
             case NoLogin.SAME_USER:
                 others = f"All others need an account or {token}."
                 return [f"No login is needed by {_user()} on this machine. {others}", link]

@@ -1,4 +1,4 @@
-"""Decodes the bytes of a record into a value for filters and a text for people: null, JSON, string, or hexadecimal.
+"""Decodes the bytes of a record into a value for filters and a text for display: null, JSON, string, or hexadecimal.
 
 Values with a schema of a Schema Registry are decoded with it: Avro, JSON Schema, Protobuf. Secrets of the connector's
 configuration are removed first, so that neither a page nor a filter reveals them.

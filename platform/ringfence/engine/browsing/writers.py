@@ -57,8 +57,8 @@ def check_topic(place: TopicPlace, worker: WorkerConfig, rules: TopicRules) -> N
     if not what:
         return
     if place.topic == worker.config_topic:
-        text = "it holds configurations with their secrets. Look at the connectors' Config tabs"
-        raise Refused(403, f"{place.topic} is {what}, which is shown to nobody: {text}")
+        text = "it contains configurations with their secrets. Look at the connectors' Config tabs"
+        raise Refused(403, f"{place.topic} is {what}, which is never shown: {text}")
     if not place.internal:
         raise Refused(403, f"{place.topic} is {what}: its records are shown to administrators only")
 

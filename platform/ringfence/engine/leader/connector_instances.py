@@ -121,7 +121,7 @@ class Instances:
         try:
             tasks = self.make(name, config, grant)
         except PluginStarting as error:
-            log.info("Connector %s is asked for its tasks again: %s", name, error)
+            log.info("Connector %s will be asked for its tasks again: %s", name, error)
             return TaskSet(name, config_offset, None, None)
         except PluginError as error:
             trace = error.trace or error.message

@@ -69,6 +69,6 @@ def fence(state: ClusterState, name: ConnectorName, await_round: Callable[[Conne
     except Refused as late:
         raise Refused(
             500,
-            f"Request timed out: the old tasks of {name} are still being fenced. It is tried again until it succeeds; "
-            "the connector's fencing events say what stops it",
+            f"Request timed out: the old tasks of {name} are still being fenced. Fencing is repeated until it "
+            "succeeds; the connector's fencing events show what prevents it",
         ) from late

@@ -1,4 +1,4 @@
-"""Writes the records of a job's plan, and tells its sender if the write has failed."""
+"""Writes the records of a job's plan, and reports to its sender if the write has failed."""
 
 import time
 from collections.abc import Callable

@@ -108,8 +108,8 @@ class LeaderStatuses:
         if isinstance(held, TaskStatus) and held.key == lost.key and time.monotonic() - when <= _SAY_AGAIN_SECONDS:
             return
         told = (
-            f"Placed on worker {lost.worker}, it has said nothing for {_SILENT_SECONDS:g} s, so it counts as lost "
-            "and is placed again. Its worker's log says more; restart that worker if it comes again"
+            f"Placed on worker {lost.worker}, it has not reported for {_SILENT_SECONDS:g} s, so it counts as lost and "
+            "is placed again. Its worker's log shows more; restart that worker if this happens again"
         )
         log.warning("Task %s, attempt %d: %s", lost.task, lost.attempt, told)
         attempt = {"generation": lost.generation, "attempt": lost.attempt, "worker": lost.worker}

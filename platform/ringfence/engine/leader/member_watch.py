@@ -1,4 +1,4 @@
-"""Asks for the group's members on a thread of its own, so that commands need not wait for the brokers' answer."""
+"""Requests the group's members on a separate thread, so that commands need not wait for the brokers' answer."""
 
 import time
 from collections.abc import Callable, Iterable

@@ -51,7 +51,7 @@ class OffsetMigration:
             count = self._offsets.write(due.connector, due.writes, new, records, limit)
         except Fatal as error:
             raise self._explain(error, old.effective.name, new.effective.name) from error
-        log.info("Connector %s: %d offsets carried to %s", due.connector, count, new.effective.name)
+        log.info("Connector %s: %d offsets copied to %s", due.connector, count, new.effective.name)
         return count
 
     def _before(self, due: Round, old: OffsetStores, limit: Deadline) -> SourceOffsets:
@@ -67,8 +67,8 @@ class OffsetMigration:
 
     def _explain(self, error: FencingError, old: str, new: str) -> FencingError:
         return Fatal(
-            f"The source offsets could not be carried from topic {old} to {new}: {error}. No task of the new "
-            f"configuration starts before they are; name topic {old} in offsets.storage.topic again to go on without",
+            f"The source offsets could not be copied from topic {old} to {new}: {error}. No task of the new "
+            f"configuration starts before they are; to continue without, set offsets.storage.topic to {old} again",
             error.code,
         )
 

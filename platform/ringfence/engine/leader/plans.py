@@ -36,7 +36,7 @@ TaskConfigs = Sequence[Mapping[str, str]]
 CHANGED: Final = "The connector's configuration was changed in between: read it again and repeat the request"
 RECONFIGURED: Final = (
     "Cannot complete request momentarily due to stale configuration: the connector's tasks are being made again, and "
-    "start by themselves"
+    "start automatically"
 )
 
 

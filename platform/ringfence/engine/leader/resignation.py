@@ -25,7 +25,7 @@ _POLL_SECONDS = 0.05
 
 _ALONE = "There is no other live worker that could lead: start one, then hand over"
 _NOBODY = "No other worker took the leadership within {seconds:g} s: this one leads again. Look at the others' logs"
-_LATE = "Request timed out while the leadership was handed over: look who leads before sending it once more"
+_LATE = "Request timed out while the leadership was handed over: check which worker leads before you send it once more"
 
 
 class Resignation:

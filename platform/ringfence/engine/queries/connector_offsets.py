@@ -74,7 +74,7 @@ class ConnectorOffsets:
             self._view.wait()
 
     def view(self, name: ConnectorName, config: Config, limit: Deadline) -> list[SourceOffset]:
-        """Return the merged offsets in order, for people. Its own topic may not exist yet."""
+        """Return the merged offsets in order, for display. Its own topic may not exist yet."""
         stores = self.stores(config, limit)
         if stores.own is not None and not topic_exists(stores.admin, stores.own.name, limit):
             found = self._of_worker(name, limit)

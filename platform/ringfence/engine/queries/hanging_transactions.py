@@ -55,9 +55,9 @@ def _why_not(one: Hanging, longest_ms: int) -> str:
     if one.transactional_id or age_ms(one) > longest_ms + SLACK_MS:
         return ""
     return (
-        f"No coordinator tells whose producer {one.producer_id} is, and it wrote {age_ms(one) // 1000} s ago: a live "
-        f"one may be open for {longest_ms // 1000} s (transaction.max.timeout.ms). Wait so long, or use credentials "
-        "that may Describe all TransactionalIds"
+        f"No coordinator reports the owner of producer {one.producer_id}, and it wrote {age_ms(one) // 1000} s ago: a "
+        f"live transaction may be open for {longest_ms // 1000} s (transaction.max.timeout.ms). Wait that long, or "
+        "use credentials that may Describe all TransactionalIds"
     )
 
 

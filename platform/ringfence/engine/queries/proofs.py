@@ -119,7 +119,7 @@ class Proofs:
         try:
             found = self._plugins.record_positions(config)
         except PluginError as error:
-            return None, f"The connector could not be asked for its records' places: {error.message}"
+            return None, f"The connector could not be asked for its records' positions: {error.message}"
         return found, "" if found else "This connector's records do not name their place in the source"
 
     def _report(
@@ -153,7 +153,7 @@ class Proofs:
             return None, f"The connector could not count its source: {error.message}"
         known = [each for each in counts if each is not None]
         if len(known) < len(counts):
-            return None, "This connector cannot tell how many records its source holds up to an offset"
+            return None, "This connector cannot count the records of its source up to an offset"
         return sum(known), ""
 
 

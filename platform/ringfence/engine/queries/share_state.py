@@ -1,6 +1,6 @@
 """Shows the stored state of a share group's records: a strip for each partition, and a timeline.
 
-Everything is limited: partitions, records of the state topic, steps, and ranges in a strip. `cut` and `whole` tell what
+Everything is limited: partitions, records of the state topic, steps, and ranges in a strip. `cut` and `whole` show what
 was left out.
 """
 

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The job ended without an outcome: its process, executor or driver died. reason: for people."""
+    """The job ended without an outcome: its process, executor or driver died. reason: a message."""
 
     reason: str
 
