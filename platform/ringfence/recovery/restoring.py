@@ -1,15 +1,13 @@
 """A restore: the lost topics are created again and filled from a copy, after every old task was fenced.
 
-It has five steps. 1: the worker's group is empty: no worker works, and no leader is cut off. 2: missing topics are
-created. 3: this process joins the group as its only member and claims the config topic like a leader (invariant 3),
-which fences the last leader. 4: every transactional id of the group is fenced, wherever the copy says that tasks wrote;
-no count record says how many there are, so the coordinators are asked. 5: in one transaction, it writes the
-configurations, target states and count records, the source offsets, and the ids of the topics, which all workers use
-from then on.
+1: the worker's group is empty: no worker works, and no leader is cut off. 2: missing topics are created. 3: this
+process joins the group as its only member and claims the config topic like a leader (invariant 3), which fences the
+last one. 4: every transactional id of the group is fenced, wherever the copy says that tasks wrote; no count record
+says how many there are, so the coordinators are asked. 5: one transaction writes configurations, target states, count
+records, source offsets, and the ids of the topics, which all workers use from then on.
 
 Step 4 fences an old task that still lives; one that starts late notices that its topics are others, and ends (steps 4
-and 6 of its start). Once a worker leads again, a fencing round of each connector repeats step 4, as for any new
-generation.
+and 6 of its start). Once a worker leads again, a fencing round of each connector repeats step 4.
 """
 
 import logging
@@ -162,10 +160,7 @@ class Restore:
         return fenced
 
     def await_empty_group(self) -> None:
-        """Wait until the group has no member, for as long as a dead worker may be listed. Raises `Invalid`.
-
-        The broker lists it until its session expires. A worker that waits for a lost topic is not a member.
-        """
+        """Wait until the group has no member, for as long as the broker lists a dead worker. Raises `Invalid`."""
         deadline = Deadline.after(2 * self._config.number("session.timeout.ms") / 1000)
         while True:
             try:

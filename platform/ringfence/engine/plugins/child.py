@@ -1,10 +1,13 @@
 """The plugin process: reads requests, runs plugin code, writes answers. Started by `process.ChildProcess`.
 
-Protocol: one JSON object per line, over two separate pipes, so that a plugin may print anything. Request `{"id", "op",
-"lane", "args", "offsets_topics"}`, where `op` and `args` are one of `requests.plugin_calls`; answer `{"id", "result"}`
-or `{"id", "error": {"kind", "message", "trace"}}`; events `{"event": "reconfigure", "connector"}`, `{"event": "failed",
-"connector", "trace"}` and `{"event": "warning", "connector", "text"}`. Requests of one lane run one after another, on
-one thread. A third descriptor is a file for the stacks of a crash.
+Protocol: one JSON object per line, over two separate pipes, so that a plugin may print anything.
+
+- Request: `{"id", "op", "lane", "args", "offsets_topics"}`; `op` and `args` are one of `requests.plugin_calls`.
+- Answer: `{"id", "result"}` or `{"id", "error": {"kind", "message", "trace"}}`.
+- Events: `{"event": "reconfigure", "connector"}`, `{"event": "failed", "connector", "trace"}` and `{"event": "warning",
+  "connector", "text"}`.
+
+Requests of one lane run one after another, on one thread. A third descriptor is a file for the stacks of a crash.
 
 The process ends with its host, as soon as the request pipe ends. If a plugin holds the interpreter for so long that
 this is not noticed, a watchdog outside the interpreter ends the process.

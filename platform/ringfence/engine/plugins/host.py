@@ -43,13 +43,12 @@ class PluginHost:
     Every method raises a `PluginError`: `PluginTimeout` for a call that was late (its process is killed, the next call
     gets a new one), `PluginCrash` for a process that ended, `UnknownPlugin` and `BadRequest` for the client's mistakes.
 
-    on_reconfigure(connector): an instance requested new task configurations; on_failed(connector, error): an instance
-    raised an error, or could not be started again after its process had ended; on_warning(connector, text): an
-    instance's warning for users. All are called on a thread of the host, and must return at once and not raise.
-    offsets_topics: returns the connectors' offsets topics, which are sent to the plugin process with each call.
-    call_seconds: the default timeout of calls. environment: variables for the plugin processes, in addition to this
-    process's own without the platform's settings. folders: entries of `plugin.path`, in which plugins may have their
-    own environments.
+    - on_reconfigure(connector): an instance requested new task configurations.
+    - on_failed(connector, error): an instance raised an error, or could not be started again after its process ended.
+    - on_warning(connector, text): an instance's warning for users. All three must return at once and not raise.
+    - offsets_topics: returns the connectors' offsets topics, which are sent to the plugin process with each call.
+    - call_seconds: the default timeout. folders: entries of `plugin.path` with plugin environments.
+    - environment: variables for plugin processes, in addition to this process's own without the platform's settings.
     """
 
     def __init__(
@@ -149,8 +148,7 @@ class PluginHost:
         *,
         exactly_once: bool = True,
     ) -> dict[str, object]:
-        """Return Kafka Connect's validate body: `{"name", "error_count", "groups", "configs": [{"definition",
-        "value"}]}`.
+        """Return Kafka Connect's validate body: `name`, `error_count`, `groups`, `configs` of `definition` and `value`.
 
         exactly_once: whether the cluster runs with `exactly.once.source.support=enabled`.
         """
@@ -170,9 +168,7 @@ class PluginHost:
         return self._ask(CheckIsJava(plugin), timeout)
 
     def find_slot(self, config: Mapping[str, str], timeout: float | None = None) -> str | None:
-        """Return the replication slot that Debezium's first snapshot would find; see
-        `JavaSourceConnector.find_slot`.
-        """
+        """Return the slot that Debezium's first snapshot would find; see `JavaSourceConnector.find_slot`."""
         return self._ask(FindSlot(dict(config)), timeout)
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Offsets, timeout: float | None = None) -> bool:
@@ -188,8 +184,7 @@ class PluginHost:
         bounds: Mapping[str, float],
         timeout: float,
     ) -> dict[str, object]:
-        """Return the first records, without writing or committing anything; see `preview.preview`. Its process ends
-        afterwards.
+        """Return the first records, which are not committed; see `preview.preview`. Its process ends afterwards.
 
         worker: its converter settings. secret: settings whose values are hidden, in addition to passwords. bounds:
         records, bytes, seconds. The caller makes sure that no task reads the source at the same time.
@@ -217,9 +212,7 @@ class PluginHost:
         refused: Sequence[str],
         timeout: float,
     ) -> list[dict[str, object]]:
-        """Return the results of the connector's chain for dead letters; see `replay.again`. Its process ends
-        afterwards.
-        """
+        """Convert dead letters with the connector's chain; see `replay.again`. Its process ends afterwards."""
         call = ConvertDeadLetters(dict(config), list(letters), dict(worker), list(secret), list(refused))
         return self._ask(call, timeout)
 
@@ -285,9 +278,7 @@ class PluginHost:
         return ChildProcess(environment=self._variables(variables), offsets_topics=self._offsets_topics)
 
     def _variables(self, more: Mapping[str, str]) -> Mapping[str, str]:
-        """Return a process's variables. A plugin environment's process has only that environment's connectors, and no
-        Java.
-        """
+        """Return a process's variables. One for a plugin environment has only its connectors, and no Java."""
         told = dict(self._environment or {})
         if more:
             told.pop(java_runtime.ENVIRONMENT, None)
