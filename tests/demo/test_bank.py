@@ -33,14 +33,14 @@ RIGHT = [*OPENED, *FIRST, LOOK, *SECOND, LOOK, *ROWS]
     [
         (RIGHT, ""),
         ([*OPENED, FIRST[0], LOOK, FIRST[1], *SECOND, *ROWS], "half of a transfer"),
-        ([*OPENED, *FIRST, *FIRST, *SECOND, *ROWS], "changes from"),
+        ([*OPENED, *FIRST, *FIRST, *SECOND, *ROWS], "the change starts from"),
         ([*OPENED, *FIRST, *ROWS], "moved None"),
         ([*OPENED, *FIRST, SECOND[0], *ROWS], "has 1 updates"),
         ([*RIGHT, ROWS[0]], "transfer 1 was repeated"),
         (RIGHT[:-1], "1 transfers are missing"),
         ([*RIGHT, transfer(3, 1, 2, 5, 8)], "1 were never made"),
         ([*OPENED, FIRST[0], SECOND[0], FIRST[1], SECOND[1], *ROWS], "updates, which add up"),
-        ([*RIGHT[:-1], transfer(2, 1, 2, 21, 7)], "in place of"),
+        ([*RIGHT[:-1], transfer(2, 1, 2, 21, 7)], "instead of"),
     ],
 )
 def test_only_whole_transfers_each_once_are_right(steps: list[Step], problem: str) -> None:
