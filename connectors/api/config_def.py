@@ -21,7 +21,16 @@ from ringfence.connectors.api.config_types import (
     Width,
     parse_value,
 )
-from ringfence.connectors.api.validators import AllOf, Choices, NoControlCharacters, NonEmpty, OneOf, Range, UniqueItems
+from ringfence.connectors.api.validators import (
+    AllOf,
+    Choices,
+    NoControlCharacters,
+    NonEmpty,
+    OneOf,
+    Range,
+    ShownIf,
+    UniqueItems,
+)
 
 __all__ = [
     "HIDDEN",
@@ -41,6 +50,7 @@ __all__ = [
     "Password",
     "Range",
     "Recommender",
+    "ShownIf",
     "UniqueItems",
     "Validator",
     "Width",

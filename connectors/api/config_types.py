@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Final, Protocol, TypeVar
 
 CHOICE_NOTES: Final = "choice_notes"
+GUARANTEE: Final = "guarantee"
 """A field that we add to Kafka Connect's validation answer: help texts, by setting and recommended value."""
 HIDDEN: Final = "[hidden]"
 """What every output shows in place of a secret."""

@@ -133,6 +133,14 @@ class SourceConnector(ABC):
         """Return whether the connector is exactly once with this configuration; None (the default) means unknown."""
         return None
 
+    def explain_guarantee(self, config: Mapping[str, str]) -> str:
+        """Return what the delivery guarantee depends on with this configuration, and what would improve it, in a
+        sentence or two; "" (the default) if there is nothing to say.
+
+        Forms and pages show it beside the guarantee. Called on the same instance after `exactly_once_support`.
+        """
+        return ""
+
     def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> ConnectorTransactionBoundaries:
         """Return whether the task uses its `TransactionContext`."""
         return ConnectorTransactionBoundaries.UNSUPPORTED

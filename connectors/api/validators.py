@@ -1,6 +1,6 @@
 """Validators for `ConfigDef.define(validator=...)`. Any callable `(name, value)` that raises can be one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ringfence.connectors.api.config_types import ConfigException, Validator
 
@@ -92,3 +92,19 @@ class Choices:
 
     def visible(self, name: str, config: Mapping[str, object]) -> bool:
         return True
+
+
+class ShownIf(Choices):
+    """A recommender that shows a setting only where another setting has a fitting value.
+
+    A setting that has a value of its own is shown in any case.
+    """
+
+    def __init__(self, other: str, fits: Callable[[str], bool], *values: object) -> None:
+        """fits: called with the other setting's value as a string, "" if it has none. values: those to offer."""
+        super().__init__(*values)
+        self._other, self._fits = other, fits
+
+    def visible(self, name: str, config: Mapping[str, object]) -> bool:
+        value = config.get(self._other)
+        return self._fits("" if value is None else str(value).strip())

@@ -2,7 +2,18 @@
 
 from typing import Final
 
-from ringfence.connectors.api import ConfigDef, ConfigType, Importance, NonEmpty, OneOf, Range, Width
+from ringfence.connectors.api import (
+    Choices,
+    ConfigDef,
+    ConfigType,
+    Importance,
+    NonEmpty,
+    OneOf,
+    Range,
+    ShownIf,
+    Width,
+)
+from ringfence.connectors.installed_choices import InstalledChoices
 
 SOURCE: Final = "dlt.source"
 ARGUMENTS: Final = "dlt.config"
@@ -34,6 +45,8 @@ ROWS: Final = "rows"
 
 _SOURCE: Final = "Source"
 _READING: Final = "Reading"
+_IF_REST: Final = ShownIf(SOURCE, lambda name: name == REST_API)
+_IF_INSTALLED: Final = ShownIf(SOURCE, lambda name: name != REST_API)
 
 CONFIG_DEF: Final = (
     ConfigDef()
@@ -43,6 +56,7 @@ CONFIG_DEF: Final = (
         REST_API,
         validator=NonEmpty(),
         importance=Importance.HIGH,
+        recommender=InstalledChoices(GROUP, REST_API),
         group=_SOURCE,
         documentation=f"{REST_API}: the API that {REST} describes. Otherwise a dlt source: the name of an entry point "
         f"of the group {GROUP} in an installed package.",
@@ -53,6 +67,7 @@ CONFIG_DEF: Final = (
         ConfigType.STRING,
         None,
         importance=Importance.HIGH,
+        recommender=_IF_REST,
         group=_SOURCE,
         documentation="The API, as the JSON object that dlt's rest_api expects: client, resource_defaults, "
         f"resources. It is visible to all who may view the connector: credentials belong in {AUTH}.",
@@ -64,6 +79,7 @@ CONFIG_DEF: Final = (
         ConfigType.PASSWORD,
         None,
         importance=Importance.HIGH,
+        recommender=_IF_REST,
         group=_SOURCE,
         documentation='The credentials, as the JSON object that rest_api expects: {"type": "bearer", "token": "…"}; '
         "also api_key, http_basic, oauth2_client_credentials.",
@@ -74,6 +90,9 @@ CONFIG_DEF: Final = (
         ARGUMENTS,
         ConfigType.STRING,
         None,
+        recommender=_IF_INSTALLED,
+        importance=Importance.HIGH,
+        display_name="Arguments",
         group=_SOURCE,
         documentation="The arguments of a dlt source from an installed package, as a JSON object.",
         width=Width.LONG,
@@ -82,6 +101,9 @@ CONFIG_DEF: Final = (
         SECRETS,
         ConfigType.PASSWORD,
         None,
+        recommender=_IF_INSTALLED,
+        importance=Importance.HIGH,
+        display_name="Secret arguments",
         group=_SOURCE,
         documentation="Further arguments, as a JSON object that is never shown.",
         width=Width.LONG,
@@ -90,6 +112,7 @@ CONFIG_DEF: Final = (
         RESOURCES,
         ConfigType.LIST,
         [],
+        display_name="Resources",
         group=_SOURCE,
         documentation="The resources to read. Default: all that the source selects.",
         width=Width.LONG,
@@ -107,6 +130,8 @@ CONFIG_DEF: Final = (
         ConfigType.STRING,
         PASS,
         validator=OneOf(PASS, PAGE),
+        recommender=Choices(PASS, PAGE),
+        display_name="Checkpoint",
         group=_READING,
         documentation="pass: a whole reading of a resource is one transaction, kept on disk until it is complete. "
         "page: each page is committed by itself; the API must return rows in the order of their "
@@ -127,6 +152,7 @@ CONFIG_DEF: Final = (
         ConfigType.INT,
         60_000,
         validator=Range(100),
+        display_name="Poll interval (ms)",
         group=_READING,
         documentation="Milliseconds between two readings of a resource.",
     )

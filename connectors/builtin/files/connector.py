@@ -23,11 +23,11 @@ from ringfence.connectors.builtin.files import settings as names
 from ringfence.connectors.builtin.files.backlog import BUCKETS
 from ringfence.connectors.builtin.files.formats import FORMATS
 from ringfence.connectors.builtin.files.offsets import parse
-from ringfence.connectors.builtin.files.places import PLACES, Place, open_place, require
+from ringfence.connectors.builtin.files.places import PLACES, Place, list_place_settings, open_place, require
 
 CONFIG_DEF: Final = names.define(tuple(FORMATS))
-for _place in PLACES.values():
-    _place.define(CONFIG_DEF)
+for _key in list_place_settings():
+    CONFIG_DEF.add(_key)
 
 
 class FilesSourceConnector(SourceConnector):

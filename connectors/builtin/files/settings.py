@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 from ringfence.connectors.api import (
+    Choices,
     ConfigDef,
     ConfigException,
     ConfigType,
@@ -11,6 +12,7 @@ from ringfence.connectors.api import (
     NonEmpty,
     OneOf,
     Range,
+    ShownIf,
     Width,
 )
 
@@ -57,6 +59,8 @@ DONE: Final = "done"
 
 _FILES: Final = "Files"
 _CSV: Final = "CSV"
+_BINARY: Final = ("parquet", "avro")
+_IF_CSV: Final = ShownIf(FORMAT, lambda name: name == "csv")
 
 
 def check_pattern(name: str, value: object) -> None:
@@ -118,6 +122,7 @@ def define(formats: tuple[str, ...]) -> ConfigDef:
             ConfigType.STRING,
             validator=OneOf(*formats),
             importance=Importance.HIGH,
+            recommender=Choices(*formats),
             group=_FILES,
             documentation="The format of the files. Files that end with .gz, .bz2 or .xz are decompressed (not "
             "Parquet and Avro, which compress their blocks themselves).",
@@ -140,6 +145,8 @@ def define(formats: tuple[str, ...]) -> ConfigDef:
             ConfigType.STRING,
             NAME,
             validator=OneOf(NAME, MODIFIED),
+            recommender=Choices(NAME, MODIFIED),
+            display_name="Order",
             group=_FILES,
             documentation="Which of the waiting files a task reads next: the first by name, or the oldest.",
         )
@@ -148,6 +155,7 @@ def define(formats: tuple[str, ...]) -> ConfigDef:
             ConfigType.INT,
             5000,
             validator=Range(100),
+            display_name="Poll interval (ms)",
             group=_FILES,
             documentation="Milliseconds between two listings for new files.",
         )
@@ -156,6 +164,7 @@ def define(formats: tuple[str, ...]) -> ConfigDef:
             ConfigType.INT,
             1000,
             validator=Range(0),
+            display_name="Settling time (ms)",
             group=_FILES,
             documentation="A file is read once its size and time have not changed for this many milliseconds. If "
             "writers take longer, let them write under a name with a leading dot and rename the file.",
@@ -165,6 +174,8 @@ def define(formats: tuple[str, ...]) -> ConfigDef:
             ConfigType.STRING,
             FAIL,
             validator=OneOf(FAIL, READ, IGNORE),
+            recommender=Choices(FAIL, READ, IGNORE),
+            display_name="If a file changes",
             group=_FILES,
             documentation="What to do with a file whose content changes after its first record was read: fail the "
             "task, read the file from its beginning as a new one, or skip the rest.",
@@ -174,6 +185,8 @@ def define(formats: tuple[str, ...]) -> ConfigDef:
             ConfigType.STRING,
             KEEP,
             validator=OneOf(KEEP, DELETE, MOVE),
+            recommender=Choices(KEEP, DELETE, MOVE),
+            display_name="When a file is read",
             group=_FILES,
             documentation="What to do with a file after its last record was committed.",
         )
@@ -181,6 +194,9 @@ def define(formats: tuple[str, ...]) -> ConfigDef:
             MOVE_TO,
             ConfigType.STRING,
             None,
+            recommender=ShownIf(AFTER, lambda after: after == MOVE),
+            importance=Importance.HIGH,
+            display_name="Move to",
             group=_FILES,
             documentation="With after=move: the folder to move files to, at the same place as the one to read.",
             width=Width.LONG,
@@ -191,6 +207,7 @@ def define(formats: tuple[str, ...]) -> ConfigDef:
             0,
             validator=Range(0),
             importance=Importance.LOW,
+            display_name="Lookback (files)",
             group=_FILES,
             documentation="With order=name and after=keep: forget files that sort more than this many places before "
             "the last one that was read, to keep the offsets topic small. A file that appears later "
@@ -202,6 +219,7 @@ def define(formats: tuple[str, ...]) -> ConfigDef:
             2000,
             validator=Range(1),
             importance=Importance.LOW,
+            display_name="Batch size",
             group=_FILES,
             documentation="The maximum number of records in a batch; with transaction.boundary=poll, a batch is a "
             "transaction. With transaction.boundary=connector, each file is one transaction.",
@@ -211,6 +229,7 @@ def define(formats: tuple[str, ...]) -> ConfigDef:
             ConfigType.BOOLEAN,
             False,
             importance=Importance.LOW,
+            display_name="File headers",
             group=_FILES,
             documentation="Give each record two headers: file, the file's address, and the position after the record.",
         )
@@ -220,6 +239,8 @@ def define(formats: tuple[str, ...]) -> ConfigDef:
             "utf-8",
             validator=check_encoding,
             importance=Importance.LOW,
+            recommender=ShownIf(FORMAT, lambda name: name not in _BINARY),
+            display_name="Encoding",
             group=_FILES,
             documentation="The encoding of text, CSV and JSON.",
         )
@@ -228,6 +249,9 @@ def define(formats: tuple[str, ...]) -> ConfigDef:
             ConfigType.STRING,
             ",",
             validator=check_character,
+            recommender=_IF_CSV,
+            importance=Importance.HIGH,
+            display_name="Delimiter",
             group=_CSV,
             documentation="The character between two fields. \\t is a tab.",
         )
@@ -237,6 +261,8 @@ def define(formats: tuple[str, ...]) -> ConfigDef:
             '"',
             validator=check_character,
             importance=Importance.LOW,
+            recommender=_IF_CSV,
+            display_name="Quote",
             group=_CSV,
             documentation=(
                 "The character around a field with delimiters or line ends in it; doubled, it stands for itself."
@@ -246,6 +272,9 @@ def define(formats: tuple[str, ...]) -> ConfigDef:
             CSV_HEADER,
             ConfigType.BOOLEAN,
             True,
+            recommender=_IF_CSV,
+            importance=Importance.HIGH,
+            display_name="Header row",
             group=_CSV,
             documentation="Whether the first row of each file names the fields. Otherwise they are column1, column2, …",
         )
@@ -254,6 +283,8 @@ def define(formats: tuple[str, ...]) -> ConfigDef:
             ConfigType.STRING,
             None,
             importance=Importance.LOW,
+            recommender=_IF_CSV,
+            display_name="Text for null",
             group=_CSV,
             documentation="A field with this text is null. If it is not set, no field is null.",
         )

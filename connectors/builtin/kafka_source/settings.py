@@ -115,6 +115,7 @@ CONFIG_DEF: Final = (
         ConfigType.STRING,
         default=PREFIX,
         validator=OneOf(*POLICIES),
+        recommender=Choices(PREFIX, IDENTITY),
         importance=Importance.MEDIUM,
         documentation="Topic names at the target: identity (the same name), or prefix (the source's alias before the "
         "name).",
@@ -148,6 +149,7 @@ CONFIG_DEF: Final = (
         ConfigType.STRING,
         default=READ_COMMITTED,
         validator=OneOf(READ_COMMITTED, "read_uncommitted"),
+        recommender=Choices(READ_COMMITTED, "read_uncommitted"),
         importance=Importance.MEDIUM,
         documentation="read_committed skips aborted records, and waits for open transactions. With read_uncommitted, "
         "the connector is not exactly once.",

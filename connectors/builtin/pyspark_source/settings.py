@@ -3,6 +3,7 @@
 from typing import Final
 
 from ringfence.connectors.api import ConfigDef, ConfigType, Importance, NonEmpty, Range
+from ringfence.connectors.installed_choices import InstalledChoices
 
 SOURCE: Final = "data.source"
 TOPIC: Final = "topic"
@@ -30,6 +31,7 @@ CONFIG_DEF: Final = (
         ConfigType.STRING,
         validator=NonEmpty(),
         importance=Importance.HIGH,
+        recommender=InstalledChoices(GROUP),
         documentation=f"The data source: the name of an entry point of the group {GROUP}. Its options are the "
         f"settings with the prefix {OPTION}",
         display_name="Data source",
@@ -47,6 +49,7 @@ CONFIG_DEF: Final = (
         ConfigType.INT,
         1000,
         validator=Range(10),
+        display_name="Poll interval (ms)",
         documentation="Milliseconds between two checks for new rows when there were none.",
     )
 )

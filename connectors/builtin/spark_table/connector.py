@@ -18,15 +18,15 @@ from ringfence.connectors.api import (
     SourcePartition,
     SourceTask,
 )
-from ringfence.connectors.builtin.files.places import PLACES
+from ringfence.connectors.builtin.files.places import PLACES, list_place_settings
 from ringfence.connectors.builtin.files.settings import URL
 from ringfence.connectors.builtin.spark_table import settings as names
 from ringfence.connectors.builtin.spark_table.plan import parse_head
 from ringfence.connectors.builtin.spark_table.tables import open_table, parse_part
 
 CONFIG_DEF: Final = names.define()
-for _place in PLACES.values():
-    _place.define(CONFIG_DEF)
+for _key in list_place_settings():
+    CONFIG_DEF.add(_key)
 
 
 class SparkTableSourceConnector(SourceConnector):
@@ -108,6 +108,14 @@ class SparkTableSourceConnector(SourceConnector):
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
         """Supported: parts name rows of a content that is checked on each read, and are committed before their rows."""
         return ExactlyOnceSupport.SUPPORTED
+
+    def explain_guarantee(self, config: Mapping[str, str]) -> str:
+        if not config.get(URL, "").strip().startswith(names.JDBC):
+            return ""
+        return (
+            "Of a table that is not written in the meantime. While others write, rows may be missed or come again: for "
+            "that use PostgresSource."
+        )
 
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]

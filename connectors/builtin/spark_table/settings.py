@@ -2,9 +2,10 @@
 
 from typing import Final
 
-from ringfence.connectors.api import ConfigDef, ConfigType, Importance, NonEmpty, OneOf, Range, Width
+from ringfence.connectors.api import ConfigDef, ConfigType, Importance, NonEmpty, OneOf, Range, ShownIf, Width
 from ringfence.connectors.builtin.files.settings import URL
-from ringfence.connectors.builtin.sql.settings import BEST_FIT, NONE, NUMERIC, ZONE, check_zone
+from ringfence.connectors.builtin.sql.settings import BEST_FIT, NONE, NUMERIC, ZONE
+from ringfence.connectors.builtin.sql.zones import check_zone
 
 DBTABLE: Final = "dbtable"
 USER: Final = "user"
@@ -58,6 +59,14 @@ JDBC: Final = "jdbc:"
 _DATABASE: Final = "Database"
 
 
+def _is_database(url: str) -> bool:
+    return url.startswith(JDBC)
+
+
+_IF_DATABASE: Final = ShownIf(URL, _is_database)
+_IF_FILES: Final = ShownIf(URL, lambda url: not _is_database(url))
+
+
 def define() -> ConfigDef:
     """Return the connector's own settings, without those of places."""
     return (
@@ -87,6 +96,7 @@ def define() -> ConfigDef:
             ConfigType.INT,
             500_000,
             validator=Range(1),
+            recommender=_IF_FILES,
             documentation="The approximate number of rows in a part: whole row groups of a file. Parts are "
             "distributed to up to tasks.max tasks. Used only when the plan is made.",
             display_name="Rows in a part",
@@ -95,6 +105,7 @@ def define() -> ConfigDef:
             VERSION,
             ConfigType.STRING,
             None,
+            recommender=_IF_FILES,
             documentation="The version of a Delta table, or the id of an Iceberg table's snapshot. Default: the "
             "newest when the plan is made, which records it. Used only when the plan is made.",
             display_name="Version of the table",
@@ -104,6 +115,7 @@ def define() -> ConfigDef:
             ConfigType.STRING,
             None,
             importance=Importance.LOW,
+            recommender=_IF_FILES,
             documentation="For an Iceberg table with a catalog: the name of its current metadata file, which only "
             "the catalog knows, such as 00005-7fbec60c-8a49-49a3-b636-f0c48ca8fd3f.metadata.json.",
             display_name="Metadata file of an Iceberg table",
@@ -114,6 +126,7 @@ def define() -> ConfigDef:
             5000,
             validator=Range(1),
             importance=Importance.LOW,
+            display_name="Batch size",
             documentation="The maximum number of records in a batch; with transaction.boundary=poll, a batch is a "
             "transaction.",
         )
@@ -121,17 +134,39 @@ def define() -> ConfigDef:
             DBTABLE,
             ConfigType.STRING,
             None,
+            recommender=_IF_DATABASE,
+            importance=Importance.HIGH,
             group=_DATABASE,
             documentation="The database table, as table or schema.table. It needs a primary key, or a unique key of "
             "columns that are never null.",
             display_name="Table in the database",
         )
-        .define(USER, ConfigType.STRING, None, group=_DATABASE, documentation="The database user to sign in as.")
-        .define(PASSWORD, ConfigType.PASSWORD, None, group=_DATABASE, documentation="The database user's password.")
+        .define(
+            USER,
+            ConfigType.STRING,
+            None,
+            recommender=_IF_DATABASE,
+            importance=Importance.HIGH,
+            display_name="User",
+            group=_DATABASE,
+            documentation="The database user to sign in as.",
+        )
+        .define(
+            PASSWORD,
+            ConfigType.PASSWORD,
+            None,
+            recommender=_IF_DATABASE,
+            importance=Importance.HIGH,
+            display_name="Password",
+            group=_DATABASE,
+            documentation="The database user's password.",
+        )
         .define(
             COLUMN,
             ConfigType.STRING,
             None,
+            recommender=_IF_DATABASE,
+            importance=Importance.HIGH,
             group=_DATABASE,
             documentation="The column whose ranges are the parts: integers, dates or times, without nulls, with an "
             "index. Default: the first column of the key.",
@@ -142,6 +177,7 @@ def define() -> ConfigDef:
             ConfigType.STRING,
             None,
             importance=Importance.LOW,
+            recommender=_IF_DATABASE,
             group=_DATABASE,
             documentation="The approximate end of the first range: rows below belong to the first part. Default: the "
             "column's least value when the plan is made.",
@@ -152,6 +188,7 @@ def define() -> ConfigDef:
             ConfigType.STRING,
             None,
             importance=Importance.LOW,
+            recommender=_IF_DATABASE,
             group=_DATABASE,
             documentation="The approximate beginning of the last range: rows above belong to the last part. Default: "
             "the column's greatest value when the plan is made.",
@@ -162,6 +199,8 @@ def define() -> ConfigDef:
             ConfigType.INT,
             100,
             validator=Range(1, 100_000),
+            recommender=_IF_DATABASE,
+            importance=Importance.HIGH,
             group=_DATABASE,
             documentation="The number of ranges of equal width between the bounds. Used only when the plan is made.",
             display_name="Number of parts",
@@ -172,6 +211,8 @@ def define() -> ConfigDef:
             NONE,
             validator=OneOf(NONE, BEST_FIT),
             importance=Importance.LOW,
+            recommender=ShownIf(URL, _is_database, NONE, BEST_FIT),
+            display_name="Numeric mapping",
             group=_DATABASE,
             documentation="How NUMERIC columns are written: none as exact decimals; best_fit as integers or doubles "
             "if their precision allows.",
@@ -182,6 +223,8 @@ def define() -> ConfigDef:
             "UTC",
             validator=check_zone,
             importance=Importance.LOW,
+            recommender=_IF_DATABASE,
+            display_name="Time zone",
             group=_DATABASE,
             documentation="The time zone of columns without one.",
         )

@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 from ringfence.connectors.api import (
+    Choices,
     ConfigDef,
     ConfigException,
     ConfigType,
@@ -12,9 +13,10 @@ from ringfence.connectors.api import (
     OneOf,
     ParsedConfig,
     Range,
+    ShownIf,
     Width,
 )
-from ringfence.connectors.builtin.sql.zones import load_zone
+from ringfence.connectors.builtin.sql.zones import check_zone
 
 URL: Final = "connection.url"
 USER: Final = "connection.user"
@@ -56,13 +58,8 @@ _CONNECTION: Final = "Connection"
 _TABLES: Final = "Tables"
 _READING: Final = "Reading"
 
-
-def check_zone(name: str, value: object) -> None:
-    """Require the name of a time zone."""
-    try:
-        load_zone(str(value))
-    except ValueError as error:
-        raise ConfigException.invalid(name, value, "Not a time zone, such as UTC or Europe/Berlin") from error
+_IF_SERVER: Final = ShownIf(URL, lambda url: "sqlite:" not in url)
+_IF_TIME: Final = ShownIf(MODE, lambda mode: TIMESTAMP_MODE in mode)
 
 
 _LIMIT: Final = re.compile(r"\s*limit\s+([1-9][0-9]{0,8})[\s;]*", re.IGNORECASE)
@@ -92,13 +89,32 @@ CONFIG_DEF: Final = (
         width=Width.LONG,
         display_name="Database",
     )
-    .define(USER, ConfigType.STRING, None, group=_CONNECTION, documentation="The user to sign in as.")
-    .define(PASSWORD, ConfigType.PASSWORD, None, group=_CONNECTION, documentation="The user's password.")
+    .define(
+        USER,
+        ConfigType.STRING,
+        None,
+        recommender=_IF_SERVER,
+        importance=Importance.HIGH,
+        display_name="User",
+        group=_CONNECTION,
+        documentation="The user to sign in as.",
+    )
+    .define(
+        PASSWORD,
+        ConfigType.PASSWORD,
+        None,
+        recommender=_IF_SERVER,
+        importance=Importance.HIGH,
+        display_name="Password",
+        group=_CONNECTION,
+        documentation="The user's password.",
+    )
     .define(
         TABLES,
         ConfigType.LIST,
         [],
         importance=Importance.HIGH,
+        display_name="Tables",
         group=_TABLES,
         documentation="The tables to read, as table or schema.table. Default: all.",
         width=Width.LONG,
@@ -107,6 +123,7 @@ CONFIG_DEF: Final = (
         TABLES_EXCLUDE,
         ConfigType.LIST,
         [],
+        display_name="Excluded tables",
         group=_TABLES,
         documentation="Tables not to read, as table or schema.table.",
         width=Width.LONG,
@@ -116,6 +133,7 @@ CONFIG_DEF: Final = (
         ConfigType.STRING,
         None,
         importance=Importance.LOW,
+        display_name="Schema",
         group=_TABLES,
         documentation="The schema whose tables are read. Default: the user's own, which is public for PostgreSQL.",
     )
@@ -123,6 +141,7 @@ CONFIG_DEF: Final = (
         QUERY,
         ConfigType.STRING,
         None,
+        display_name="Query",
         group=_TABLES,
         documentation="A SELECT that is read instead of tables, by one task, into the topic that topic.prefix names. "
         "It is wrapped as a subquery, so it may join, filter and group. Its result must contain the "
@@ -135,6 +154,7 @@ CONFIG_DEF: Final = (
         None,
         validator=check_suffix,
         importance=Importance.LOW,
+        display_name="Query suffix",
         group=_TABLES,
         documentation="LIMIT and a number, as in JDBC source connectors: the maximum number of rows per query, like "
         "batch.max.rows, but also in mode bulk.",
@@ -153,6 +173,7 @@ CONFIG_DEF: Final = (
         60_000,
         validator=Range(1000),
         importance=Importance.LOW,
+        display_name="Look for new tables (ms)",
         group=_TABLES,
         documentation="Milliseconds between two checks for new tables.",
     )
@@ -161,6 +182,8 @@ CONFIG_DEF: Final = (
         ConfigType.STRING,
         validator=OneOf(*MODES),
         importance=Importance.HIGH,
+        recommender=Choices(*MODES),
+        display_name="Mode",
         group=_READING,
         documentation="Which rows are read. xmin (PostgreSQL): all that were inserted or updated, exactly, without a "
         "column for it. timestamp+incrementing and timestamp: those with a later time than the last. "
@@ -171,6 +194,9 @@ CONFIG_DEF: Final = (
         INCREMENTING,
         ConfigType.STRING,
         None,
+        recommender=ShownIf(MODE, lambda mode: INCREMENTING_MODE in mode),
+        importance=Importance.HIGH,
+        display_name="Column of numbers",
         group=_READING,
         documentation="The column with increasing numbers.",
     )
@@ -178,6 +204,9 @@ CONFIG_DEF: Final = (
         TIMESTAMP,
         ConfigType.STRING,
         None,
+        recommender=_IF_TIME,
+        importance=Importance.HIGH,
+        display_name="Column of times",
         group=_READING,
         documentation="The column with the time of a row's last change.",
     )
@@ -186,6 +215,8 @@ CONFIG_DEF: Final = (
         ConfigType.LONG,
         5000,
         validator=Range(0),
+        recommender=_IF_TIME,
+        display_name="Delay (ms)",
         group=_READING,
         documentation="Rows with a time later than this many milliseconds ago are read later: rows of transactions "
         "that take longer from their time to their commit are missed. The JDBC source connector's "
@@ -196,6 +227,8 @@ CONFIG_DEF: Final = (
         ConfigType.LONG,
         None,
         importance=Importance.LOW,
+        recommender=_IF_TIME,
+        display_name="First time (ms)",
         group=_READING,
         documentation="Start with rows after this time, in milliseconds since 1970; -1: now. Default: with all rows.",
     )
@@ -204,6 +237,7 @@ CONFIG_DEF: Final = (
         ConfigType.INT,
         5000,
         validator=Range(10),
+        display_name="Poll interval (ms)",
         group=_READING,
         documentation="Milliseconds between two queries of a table without new rows.",
     )
@@ -213,6 +247,7 @@ CONFIG_DEF: Final = (
         2000,
         validator=Range(1),
         importance=Importance.LOW,
+        display_name="Rows in a batch",
         group=_READING,
         documentation="The maximum number of rows per query; with transaction.boundary=poll, a query is a "
         "transaction. In mode timestamp, rows with the same time stay together, however many there are.",
@@ -223,6 +258,8 @@ CONFIG_DEF: Final = (
         NONE,
         validator=OneOf(NONE, BEST_FIT),
         importance=Importance.LOW,
+        recommender=Choices(NONE, BEST_FIT),
+        display_name="Numeric mapping",
         group=_READING,
         documentation="How NUMERIC columns are written: none as exact decimals; best_fit as integers or doubles if "
         "their precision allows.",
@@ -233,6 +270,7 @@ CONFIG_DEF: Final = (
         "UTC",
         validator=check_zone,
         importance=Importance.LOW,
+        display_name="Time zone",
         group=_READING,
         documentation="The time zone of columns without one. A zone with daylight saving time repeats an hour each "
         "year: rows of the second pass are missed in the modes with a time.",
@@ -242,6 +280,7 @@ CONFIG_DEF: Final = (
         ConfigType.BOOLEAN,
         True,
         importance=Importance.LOW,
+        display_name="Refuse columns with nulls",
         group=_READING,
         documentation="Refuse nullable columns for times and numbers: a row with a null there is never read.",
     )

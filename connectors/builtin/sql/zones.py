@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from ringfence.connectors.api import ConfigException
 from ringfence.connectors.values.moments import micros
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -36,3 +37,11 @@ def of_offset(milliseconds: int, nanos: int, zone: tzinfo, *, naive: bool) -> da
 def to_column(moment: datetime, zone: tzinfo, *, naive: bool) -> datetime:
     """Convert an aware time to the form of a column. naive: for a column without a time zone."""
     return moment.astimezone(zone).replace(tzinfo=None) if naive else moment
+
+
+def check_zone(name: str, value: object) -> None:
+    """The name of a time zone."""
+    try:
+        load_zone(str(value))
+    except ValueError as error:
+        raise ConfigException.invalid(name, value, "Not a time zone, such as UTC or Europe/Berlin") from error

@@ -1,10 +1,11 @@
 """The places that FilesSource reads files from."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Final
 
-from ringfence.connectors.api import ConnectorError, ParsedConfig
+from ringfence.connectors.api import ConfigDef, ConfigKey, ConnectorError, Importance, ParsedConfig, ShownIf
 from ringfence.connectors.builtin.files.places.azure import AzureFolder
 from ringfence.connectors.builtin.files.places.base import FileChanged, FileInfo, OpenedFile, Place
 from ringfence.connectors.builtin.files.places.gcs import GcsPrefix
@@ -17,7 +18,24 @@ PLACES: Final[Mapping[str, type[Place]]] = {
     place.scheme: place for place in (LocalFolder, S3Prefix, GcsPrefix, AzureFolder, SftpFolder)
 }
 
-__all__ = ["PLACES", "FileChanged", "FileInfo", "OpenedFile", "Place", "open_place", "require"]
+__all__ = ["PLACES", "FileChanged", "FileInfo", "OpenedFile", "Place", "list_place_settings", "open_place", "require"]
+
+
+def list_place_settings() -> Iterator[ConfigKey]:
+    """The settings of all places, each shown only for addresses of its place; there it is not among the advanced ones
+    unless its importance is low.
+    """
+    for place in PLACES.values():
+        shown = ShownIf(URL, lambda url, scheme=place.scheme: url.startswith(f"{scheme}://"))  # type: ignore[misc]
+        for key in place.define(ConfigDef()).keys.values():
+            importance = Importance.HIGH if key.importance is Importance.MEDIUM else key.importance
+            yield replace(key, recommender=shown, importance=importance, display_name=_label(key.name))
+
+
+def _label(name: str) -> str:
+    """`s3.access.key` as `Access key`: the group names the place."""
+    words = name.partition(".")[2].replace(".", " ")
+    return (words[0].upper() + words[1:]).replace(" url", " URL").replace("Sas", "SAS")
 
 
 def open_place(url: str, settings: ParsedConfig) -> Place:

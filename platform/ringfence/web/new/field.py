@@ -128,7 +128,7 @@ def _fill(made: Field, given: str, hides: bool) -> Field:
         made.kind, made.kept, made.typed = "password", bool(given), bool(given) and given != HIDDEN
         return made
     made.value = given
-    if "\n" in given:
+    if "\n" in given or given.lstrip().startswith("{"):  # JSON is long
         made.kind = "lines"
     elif made.kind == "password":
         made.kind = "text"

@@ -37,6 +37,10 @@ class Section:
     title: str
     fields: list[Field]
 
+    @property
+    def visible(self) -> bool:
+        return any(each.visible for each in self.fields)
+
 
 @dataclass(slots=True)
 class Step:
