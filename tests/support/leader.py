@@ -149,6 +149,12 @@ class FakeLeader:
         self.status.status(replace(status, since_ms=newest[1] + 1, **fields))
         self.project()
 
+    def guarantee(self, config: Mapping[str, str]) -> dict[str, str]:
+        self.asked.append(("guarantee", config["name"], dict(config)))
+        if self.refusal is not None:
+            raise self.refusal
+        return {"guarantee": "At least once", "why": f"Set <b>key</b>, not {config.get('pin', '')}."}
+
     def validate(self, plugin: str, config: Mapping[str, Any], java: bool, ask_brokers: bool = True) -> dict[str, Any]:
         self.java.append(("validate", java))
         if self.plugins_away:

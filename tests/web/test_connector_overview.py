@@ -11,6 +11,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from ringfence.dispatch import Refused
 from ringfence.fencing.topics.status import State
 from ringfence.projection.minutes import Cell
 from ringfence.projection.models import Connector, Minute, RecordTotals, SourceOffset, Task, Worker
@@ -117,3 +118,17 @@ def test_a_count_that_only_reports_tell_is_called_so(
     assert "aborted" not in text(client.get(PAGE)).partition('id="records-in-all"')[2][:400]
     Connector.objects.filter(name="flights").update(aborted_records_total=2)
     assert "2 aborted" in text(client.get(PAGE)).partition('id="records-in-all"')[2][:400]
+
+
+def test_the_page_asks_a_worker_what_the_connector_guarantees(client: Client, leader: FakeLeader) -> None:
+    leader.config.config(connector("flights", topic="t", pin="hunter22"))
+    leader.start("flights", tasks=1)
+    asks = re.search(r'<dd id="guarantee-\d+" data-kept hx-get="([^"]+)" hx-trigger="load">', text(client.get(PAGE)))
+    assert asks is not None
+    shown = text(client.get(asks[1]))
+    assert '<span class="tag">At least once</span>' in shown
+    assert "Set &lt;b&gt;key&lt;/b&gt;" in shown
+    assert "hunter22" not in shown
+    leader.refusal = Refused(503, "No worker answers")
+    assert "Not known now: No worker answers" in text(client.get(asks[1]))
+    assert client.get("/ui/connectors/nowhere/guarantee").status_code == 404

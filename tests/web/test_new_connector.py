@@ -10,7 +10,18 @@ import pytest
 from django.http import QueryDict
 from django.test import Client, override_settings
 
-from ringfence.connectors.api import Choice, ConfigDef, ConfigType, Importance, SourceConnector, SourceTask, Width
+from ringfence.connectors.api import (
+    CatalogEntry,
+    Choice,
+    ConfigDef,
+    ConfigType,
+    ExactlyOnceSupport,
+    Guarantee,
+    Importance,
+    SourceConnector,
+    SourceTask,
+    Width,
+)
 from ringfence.connectors.plugins import PluginRegistry, describe
 from ringfence.dispatch import Refused
 from ringfence.engine.plugins.validation import validate
@@ -93,7 +104,26 @@ class ChoosingConnector(RichConnector):
         return {"tables": [Choice("a.b", "3 rows <b>"), Choice("c.d", "key id")], "unknown": [Choice("x")]}
 
 
-REGISTRY = PluginRegistry([describe(RichConnector, "Rich"), describe(ChoosingConnector, "Choosing")])
+class KeyedConnector(RichConnector):
+    """Is exactly once with a key."""
+
+    catalog = CatalogEntry("Keyed", "For tests", guarantee=Guarantee.EXACTLY_ONCE_WITHIN_WINDOW)
+
+    @classmethod
+    def config_def(cls) -> ConfigDef:
+        high = Importance.HIGH
+        definition = ConfigDef().define("topic", ConfigType.STRING, importance=high)
+        return definition.define("key", ConfigType.STRING, "", importance=high)
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
+        return ExactlyOnceSupport.SUPPORTED if config.get("key") else ExactlyOnceSupport.UNSUPPORTED
+
+    def explain_guarantee(self, config: Mapping[str, str]) -> str:
+        return "" if config.get("key") else "Set key."
+
+
+KINDS = {"Rich": RichConnector, "Choosing": ChoosingConnector, "Keyed": KeyedConnector}
+REGISTRY = PluginRegistry([describe(cls, name) for name, cls in KINDS.items()])
 RICH = {"class": "Rich", "name": "c", "mode": "form"}
 
 
@@ -102,7 +132,7 @@ def rich(leader: FakeLeader, monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
     """The real validation, of a plugin with groups, dependents and a recommender."""
 
     def real(plugin: str, config: Mapping[str, Any], **_: Any) -> dict[str, Any]:
-        if plugin not in ("Rich", "Choosing"):
+        if plugin not in KINDS:
             raise Refused(404, f"Unknown plugin {plugin}")
         return validate(REGISTRY, plugin, config, exactly_once=True)
 
@@ -199,6 +229,18 @@ def test_typing_shows_the_fields_errors_and_renders_what_depends_on_it(client: C
         r'id="field-table" hx-swap-oob="true".*<option>e\.a</option><option>e\.b</option>', text(answer), re.DOTALL
     )
     assert 'id="err-poll-ms" hx-swap-oob="innerHTML"' in text(answer)
+
+
+def test_the_form_says_what_these_settings_guarantee(client: Client, rich: FakeLeader) -> None:
+    page = text(client.get("/ui/new?class=Keyed"))
+    assert re.search(r'id="guarantee".*Exactly once within a window.*It depends on the settings', page), page
+    sent = posted_by(page, topic="t")
+    answer = text(client.post("/ui/new/field?key=topic", sent, headers=FRAGMENT))
+    assert re.search(r'id="guarantee"[^>]*hx-swap-oob="innerHTML".*At least once.*Set key\.', answer), answer
+    answer = text(client.post("/ui/new/field?key=key", {**sent, "setting:key": "k"}, headers=FRAGMENT))
+    assert "Exactly once within a window" in answer
+    assert "Set key." not in answer
+    assert "Not stated" in text(client.get("/ui/new?class=Rich"))
 
 
 def test_a_transform_that_is_named_brings_its_settings(client: Client, rich: FakeLeader) -> None:

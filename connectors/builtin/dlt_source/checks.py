@@ -27,3 +27,12 @@ def find_problem(parsed: ParsedConfig, opened: Opened, *, exactly_once: bool) ->
                 "dlt.resources, or set exactly.once.support=requested.",
             )
     return None
+
+
+def explain(parsed: ParsedConfig, opened: Opened) -> str:
+    """Which resource makes the connector at least once, and why; "" if none does."""
+    changes_only = parsed.boolean(names.CHANGES)
+    for name, one in opened.wanted.items():
+        if why := find_doubt(one, opened.known, changes_only=changes_only):
+            return f"Resource {name}: {why}."
+    return ""

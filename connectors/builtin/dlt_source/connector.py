@@ -128,6 +128,16 @@ class DltSourceConnector(SourceConnector):
         doubtful = any(find_doubt(one, opened.known, changes_only=changes_only) for one in opened.wanted.values())
         return ExactlyOnceSupport.UNSUPPORTED if doubtful else ExactlyOnceSupport.SUPPORTED
 
+    def explain_guarantee(self, config: Mapping[str, str]) -> str:
+        try:
+            from ringfence.connectors.builtin.dlt_source.checks import explain
+            from ringfence.connectors.builtin.dlt_source.resources import open_resources
+
+            parsed = CONFIG_DEF.parse(config)
+            return explain(parsed, open_resources(parsed))
+        except (ModuleNotFoundError, ConfigException, ConnectorError):
+            return ""  # `validate` says why
+
     def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> ConnectorTransactionBoundaries:
         return ConnectorTransactionBoundaries.SUPPORTED
 

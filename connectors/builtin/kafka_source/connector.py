@@ -233,6 +233,11 @@ class KafkaSourceConnector(SourceConnector):
         committed = config.get(names.ISOLATION, names.READ_COMMITTED) == names.READ_COMMITTED
         return ExactlyOnceSupport.SUPPORTED if committed else ExactlyOnceSupport.UNSUPPORTED
 
+    def explain_guarantee(self, config: Mapping[str, str]) -> str:
+        if config.get(names.ISOLATION, names.READ_COMMITTED) == names.READ_COMMITTED:
+            return ""
+        return f"Records of aborted transactions are copied. Set {names.ISOLATION}={names.READ_COMMITTED}."
+
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
     ) -> bool:

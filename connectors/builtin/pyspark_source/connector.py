@@ -69,6 +69,9 @@ class PySparkSourceConnector(SourceConnector):
         """Supported: rows are committed with the offset after them, and a plan before its rows."""
         return ExactlyOnceSupport.SUPPORTED
 
+    def explain_guarantee(self, config: Mapping[str, str]) -> str:
+        return "It depends on the data source: between the same two offsets it must give the same rows each time."
+
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
     ) -> bool:

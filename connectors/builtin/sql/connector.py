@@ -110,6 +110,20 @@ class SqlSourceConnector(SourceConnector):
         bulk = config.get(names.MODE, "").strip() == names.BULK
         return ExactlyOnceSupport.UNSUPPORTED if bulk else ExactlyOnceSupport.SUPPORTED
 
+    def explain_guarantee(self, config: Mapping[str, str]) -> str:
+        match config.get(names.MODE, "").strip():
+            case names.BULK:
+                return f"All rows come again with each reading. Choose another {names.MODE}."
+            case names.INCREMENTING_MODE:
+                return (
+                    "Rows of transactions that commit late are missed, even if they are late by a moment. Choose "
+                    f"{names.XMIN} for PostgreSQL, or {names.BOTH_MODE}."
+                )
+            case names.TIMESTAMP_MODE | names.BOTH_MODE:
+                return f"Rows of transactions that take longer than {names.DELAY} are missed."
+            case _:
+                return ""
+
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
     ) -> bool:

@@ -78,6 +78,11 @@ class WebhookSourceConnector(SourceConnector):
         keyed = config.get(names.KEY, "").strip()
         return ExactlyOnceSupport.SUPPORTED if keyed else ExactlyOnceSupport.UNSUPPORTED
 
+    def explain_guarantee(self, config: Mapping[str, str]) -> str:
+        if config.get(names.KEY, "").strip():
+            return "Each idempotency key is one record within the window, if its sender tries again until it hears 2xx."
+        return f"A request that is sent again is a second record. Set {names.KEY}."
+
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
     ) -> bool:

@@ -15,7 +15,7 @@ from ringfence.access.verbs import Verb
 from ringfence.api import topic_grants, writing
 from ringfence.api.base import ConnectView
 from ringfence.api.jsonbody import config_with_nulls
-from ringfence.connectors.api.config_types import CHOICE_NOTES
+from ringfence.connectors.api.config_types import CHOICE_NOTES, GUARANTEE
 from ringfence.connectors.catalog import find_part, parts
 from ringfence.dispatch import Refused
 from ringfence.http.errors import bad_request
@@ -83,7 +83,8 @@ class PluginValidate(ConnectView):
         class_name = config.get("connector.class", name)
         writing.remember_secrets(class_name, found)
         found = topic_grants.add_to(found, config, self.principal)
-        found.pop(CHOICE_NOTES, None)  # for forms: Kafka Connect's answer has no field for them
+        for ours in (CHOICE_NOTES, GUARANTEE):  # for forms: Kafka Connect's answer has no field for them
+            found.pop(ours, None)
         return Response(writing.mask_validation(found, class_name, config), headers=_warn_of_slots(config))
 
 

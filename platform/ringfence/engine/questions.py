@@ -96,6 +96,12 @@ def _validate(asked: questions.Validate, services: Services, limit: Deadline) ->
     return validation_errors.add_to(found, brokers.within(limit.slice(validation_errors.PATIENCE_SECONDS)))
 
 
+@_answers(questions.DescribeGuarantee)
+def _describe_guarantee(asked: questions.DescribeGuarantee, services: Services, limit: Deadline) -> object:
+    timeout = limit.slice(services.plugins.call_seconds)
+    return services.plugins.guarantee(asked.config, timeout, exactly_once=services.config.mode == "enabled")
+
+
 @_answers(questions.ReadOffsets)
 def _read_offsets(asked: questions.ReadOffsets, services: Services, limit: Deadline) -> object:
     """Read a connector's offsets. If it has its own offsets topic, both topics are read and merged."""

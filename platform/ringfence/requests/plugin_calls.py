@@ -57,6 +57,13 @@ class ReadExactlyOnceSupport(PluginCall[tuple[str, bool]]):
 
 
 @dataclass(frozen=True)
+class ReadGuarantee(PluginCall[dict[str, str]]):
+    name: ClassVar[str] = "guarantee"
+    config: Config
+    exactly_once: bool
+
+
+@dataclass(frozen=True)
 class CheckIsJava(PluginCall[bool]):
     name: ClassVar[str] = "is_java"
     plugin: str
@@ -148,9 +155,9 @@ class StopInstance(PluginCall[None]):
 
 
 PLUGIN_CALLS: Final[tuple[type[PluginCall[object]], ...]] = (
-    ListPlugins, ReadConfigKeys, ReadCommonKeys, ValidateConfig, ReadExactlyOnceSupport, CheckIsJava, FindSlot,
-    CheckOffsets, PreviewRecords, TryChain, ConvertDeadLetters, ReadRecordPositions, CountRecords, StartInstance,
-    MakeTaskConfigs, StopInstance,
+    ListPlugins, ReadConfigKeys, ReadCommonKeys, ValidateConfig, ReadExactlyOnceSupport, ReadGuarantee, CheckIsJava,
+    FindSlot, CheckOffsets, PreviewRecords, TryChain, ConvertDeadLetters, ReadRecordPositions, CountRecords,
+    StartInstance, MakeTaskConfigs, StopInstance,
 )  # fmt: skip
 _BY_NAME: Final = {kind.name: kind for kind in PLUGIN_CALLS}
 

@@ -48,6 +48,15 @@ class Validate(Question[Json]):
 
 
 @dataclass(frozen=True)
+class DescribeGuarantee(Question[dict[str, str]]):
+    """Return what a connector guarantees with this configuration: `{"guarantee", "why"}`. Asks the plugin only."""
+
+    name = "guarantee"
+    seconds = 10.0
+    config: Config
+
+
+@dataclass(frozen=True)
 class ReadOffsets(Question[list[Json]]):
     """Return the committed source offsets as a worker reads them from Kafka: the connector's own topic first."""
 
@@ -232,8 +241,8 @@ class StartProof(Question[Json]):
 
 
 QUESTIONS: Final[tuple[type[Question[Any]], ...]] = (
-    ListPlugins, ConfigKeys, Validate, ReadOffsets, Preflight, Preview, TryTransforms, DescribeTransactions,
-    FindHanging, ReadLastRecords, ListShareGroups, DescribeShareGroup,
+    ListPlugins, ConfigKeys, Validate, DescribeGuarantee, ReadOffsets, Preflight, Preview, TryTransforms,
+    DescribeTransactions, FindHanging, ReadLastRecords, ListShareGroups, DescribeShareGroup,
     ShareTimeline, FindArchived, ListDeadLetters, ReplayDeadLetters, StartProof, ReadRecords, FindOrigin, FindRecords,
     DescribeTopics, ListConsumerGroups, DescribeConsumerGroup,
 )  # fmt: skip

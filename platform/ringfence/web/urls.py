@@ -7,6 +7,7 @@ from ringfence.web.connector import config as connector_config
 from ringfence.web.connector import delete as connector_delete
 from ringfence.web.connector import edit as connector_edit
 from ringfence.web.connector import frame as connector_frame
+from ringfence.web.connector import guarantee as connector_guarantee
 from ringfence.web.connector import repairs
 from ringfence.web.connector.tab_groups import TABS
 from ringfence.web.handbook import pages as handbook
@@ -27,6 +28,7 @@ urlpatterns = [
     *(path(f"/bulk/{action.name}", bulk.view_of(action)) for action in bulk.BULK),
     *(path(f"/connectors/<name:name>/{tab.key}".rstrip("/"), include(tab.module)) for tab in TABS),
     path("/connectors/<name:name>/head", connector_frame.head),
+    path("/connectors/<name:name>/guarantee", connector_guarantee.guarantee),
     path("/connectors/<name:name>/delete", connector_delete.delete),
     path("/connectors/<name:name>/versions/<int:number>/rollback", connector_config.rollback),
     path("/connectors/<name:name>/repairs/dead-letter", repairs.dead_letter),

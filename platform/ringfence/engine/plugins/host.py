@@ -21,6 +21,7 @@ from ringfence.requests.plugin_calls import (
     ReadCommonKeys,
     ReadConfigKeys,
     ReadExactlyOnceSupport,
+    ReadGuarantee,
     ReadRecordPositions,
     TryChain,
     ValidateConfig,
@@ -160,6 +161,10 @@ class PluginHost:
         """
         support, boundaries = self._ask(ReadExactlyOnceSupport(dict(config)), timeout)
         return support, boundaries
+
+    def guarantee(self, config: Mapping[str, str], timeout: float, *, exactly_once: bool) -> dict[str, str]:
+        """`{"guarantee", "why"}`, see `guarantee.describe_guarantee`."""
+        return self._ask(ReadGuarantee(dict(config), exactly_once), timeout)
 
     def is_java(self, plugin: str, timeout: float | None = None) -> bool:
         """Return whether a name means a Java plugin. Raises `UnknownPlugin`."""

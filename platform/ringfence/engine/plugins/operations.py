@@ -18,6 +18,7 @@ from ringfence.connectors.source_config import of_a_part, source_config_def
 from ringfence.engine.plugins import plugin_choice, validation
 from ringfence.engine.plugins.documentation import documentation_of
 from ringfence.engine.plugins.errors import BadRequest, OffsetsRefused, PluginError
+from ringfence.engine.plugins.guarantee import describe_guarantee
 from ringfence.engine.plugins.instances import Instances, Offsets
 from ringfence.engine.plugins.java_trial import walk_in_java
 from ringfence.engine.plugins.preview import Bounds, preview
@@ -87,6 +88,13 @@ class Operations:
     def exactly_once_support(self, config: Mapping[str, str]) -> tuple[str, bool]:
         """Return what the connector declares for this configuration; see `validation.support_of`."""
         return validation.support_of(plugin_choice.find_for(self._registry, config), self._resolve(config).config)
+
+    def guarantee(self, config: Mapping[str, str], exactly_once: bool) -> dict[str, str]:
+        """See `guarantee.describe_guarantee`."""
+        resolved = self._resolve(config)
+        connector = plugin_choice.find_for(self._registry, config).cls()
+        found = describe_guarantee(connector, resolved.config, exactly_once=exactly_once)
+        return {**found, "why": resolved.hide(found["why"])}
 
     def is_java(self, plugin: str) -> bool:
         """Return whether a name means a Java plugin."""

@@ -15,7 +15,7 @@ from ringfence.connectors.api import (
     ExactlyOnceSupport,
     SourceConnector,
 )
-from ringfence.connectors.api.config_types import CHOICE_NOTES, HIDDEN
+from ringfence.connectors.api.config_types import CHOICE_NOTES, GUARANTEE, HIDDEN
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
 from ringfence.connectors.config_providers import Resolved
 from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, TRANSACTION_BOUNDARY
@@ -25,6 +25,7 @@ from ringfence.connectors.snapshot_settings import SNAPSHOT_TRANSACTION
 from ringfence.connectors.source_config import source_config_def
 from ringfence.engine.plugins import plugin_choice
 from ringfence.engine.plugins.errors import BadRequest
+from ringfence.engine.plugins.guarantee import describe_guarantee
 from ringfence.engine.plugins.secrets import Redactor
 
 log = logging.getLogger(__name__)
@@ -72,6 +73,7 @@ def validate(
         _check_exactly_once(connector, given, values, exactly_once=exactly_once)
 
     notes = _offer(connector, given, values) if own_is_sound else {}
+    guarantee = describe_guarantee(connector, given, exactly_once=exactly_once, sound=own_is_sound)
     redact = Redactor(config, [own, framework])
     for value in values.values():
         value.errors[:] = [redact(error) for error in value.errors]
@@ -82,6 +84,7 @@ def validate(
         "configs": [
             {"definition": keys[name].info(), "value": value.info(keys[name].type)} for name, value in values.items()
         ],
+        GUARANTEE: {**guarantee, "why": redact(guarantee["why"])},
         **({CHOICE_NOTES: notes} if notes else {}),
     }
 
@@ -253,4 +256,6 @@ def as_given(found: dict[str, object], resolved: Resolved, errors: Mapping[str, 
     count = sum(len(cast("list[object]", entry["value"]["errors"])) for entry in configs)
     notes = cast("dict[str, dict[str, str]]", found.get(CHOICE_NOTES, {}))
     hidden = {name: {resolved.hide(each): resolved.hide(note) for each, note in notes[name].items()} for name in notes}
-    return {**found, "error_count": count, **({CHOICE_NOTES: hidden} if hidden else {})}
+    guarantee = cast("dict[str, str]", found[GUARANTEE])
+    told = {**guarantee, "why": resolved.hide(guarantee["why"])}
+    return {**found, "error_count": count, GUARANTEE: told, **({CHOICE_NOTES: hidden} if hidden else {})}

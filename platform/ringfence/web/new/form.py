@@ -12,6 +12,7 @@ from ringfence.access.authorise import principal_of
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import topic_grants, writing
+from ringfence.connectors.api.config_types import GUARANTEE
 from ringfence.connectors.common_settings import TASKS_MAX
 from ringfence.connectors.snapshot_settings import SNAPSHOT_TRANSACTION
 from ringfence.dispatch import Refused
@@ -68,6 +69,7 @@ def form_context(
         "undeclared": undeclared,
         "wrong": made.wrong,
         "others_count": len(made.others),
+        "guarantee": validation.get(GUARANTEE),
         "editing": draft.editing,
         "menu": menu_items(),
         "kinds": KINDS,

@@ -1,0 +1,30 @@
+"""What a connector guarantees with its configuration: for its page, which asks for it when it is there."""
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from ringfence import dispatch
+from ringfence.access.routes import on_connector, requires
+from ringfence.access.verbs import Verb
+from ringfence.dispatch import Refused
+from ringfence.http.masking import Masker
+from ringfence.requests.questions import DescribeGuarantee
+from ringfence.web.connector.frame import find_connector
+from ringfence.web.views import render_gone
+
+
+@requires(GET=on_connector(Verb.VIEW))
+@require_safe
+def guarantee(request: HttpRequest, name: str) -> HttpResponse:
+    """A fragment. A worker's plugin process answers, since only there plugin code may run."""
+    row = find_connector(name)
+    if row is None:
+        return render_gone(request, name)
+    config = row.settings
+    try:
+        found = dispatch.ask(DescribeGuarantee({**config, "name": name}))
+    except Refused as refused:
+        return render(request, "ringfence/parts/guarantee.html", {"problem": refused.message})
+    found["why"] = Masker([row.class_name]).scrub(found["why"], config)
+    return render(request, "ringfence/parts/guarantee.html", {"guarantee": found})
