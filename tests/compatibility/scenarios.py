@@ -1,8 +1,6 @@
 """Sources for our own connectors under the compatibility suite that we offer others.
 
-Three have none: VerifiableSource counts by itself, and nobody can add to it; senders of WebhookSource need a web
-process and a running task, which the suite does not have before its first start; ShareGroupSource's ledger needs a
-leader.
+VerifiableSource has none: it counts by itself, and nobody can add to it.
 """
 
 import json
@@ -23,13 +21,16 @@ from ringfence.connectors.builtin.files.connector import FilesSourceConnector
 from ringfence.connectors.builtin.kafka_source.connector import KafkaSourceConnector
 from ringfence.connectors.builtin.postgres.connector import PostgresSourceConnector
 from ringfence.connectors.builtin.pyspark_source.connector import PySparkSourceConnector
+from ringfence.connectors.builtin.share_group.connector import ShareGroupSourceConnector
 from ringfence.connectors.builtin.spark_table.connector import SparkTableSourceConnector
 from ringfence.connectors.builtin.sql.connector import SqlSourceConnector
+from ringfence.connectors.builtin.webhook.connector import WebhookSourceConnector
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.consumer import LogRecord
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.testing import Scenario
+from tests.compatibility.senders import Senders, status_topic
 from tests.postgres.local import config_of, drop_slots
 from tests.support.orders_api import OrdersApi
 from tests.support.postgres import Postgres
@@ -271,13 +272,62 @@ class PostgresScenario(Scenario):
         self._database.close()
 
 
+class ShareGroupScenario(KafkaScenario):
+    """A topic with four partitions as a queue for three tasks."""
+
+    connector = ShareGroupSourceConnector
+    tasks = 3
+    records = 10_000
+
+    def config(self) -> Mapping[str, str]:
+        # What a frozen task holds comes back after the lock. The sweep reads what was accepted before a reset.
+        waiting = {"share.lock.ms": "1000", "share.sweep.after.ms": "3000", "share.claim.timeout.ms": "2000"}
+        return {**super().config(), **waiting, "transaction.boundary": "poll"}
+
+
+class WebhookScenario(Scenario):
+    """Senders that send again until they hear 2xx, and some of them once more."""
+
+    connector = WebhookSourceConnector
+    records = 6000
+    reset_reads_again = False
+    added = 0
+    _senders: Senders | None = None
+
+    def config(self) -> Mapping[str, str]:
+        keys = {"idempotency.key": "header:Idempotency-Key", "key.converter": "StringConverter"}
+        limits = {"batch.max.requests": "20", "transaction.boundary": "poll"}
+        return {"topic": self.topic, "signature": "none", "body.format": "text", **keys, **limits, **TEXT}
+
+    def add(self, count: int) -> Sequence[str]:
+        if self._senders is None:
+            self._senders = Senders(Connection(self.bootstrap), status_topic(self.topic))
+        events = [f"event {number}" for number in range(self.added, self.added + count)]
+        self.added += count
+        self._senders.send(events)
+        return events
+
+    def close(self) -> None:
+        if self._senders is not None:
+            self._senders.close()
+
+
+class KeylessScenario(WebhookScenario):
+    """The control: what is sent again is a second record."""
+
+    def config(self) -> Mapping[str, str]:
+        return {**super().config(), "idempotency.key": ""}
+
+
 SCENARIOS: tuple[type[Scenario], ...] = (
     FileStreamScenario,
     FilesScenario,
     SqlScenario,
     KafkaScenario,
+    ShareGroupScenario,
     DltScenario,
     PySparkScenario,
     SparkTableScenario,
+    WebhookScenario,
     PostgresScenario,
 )

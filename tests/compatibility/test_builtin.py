@@ -12,9 +12,10 @@ from ringfence.connectors import compatibility
 from ringfence.connectors.compatibility import read_report, write_report
 from ringfence.testing import CHECKS, Scenario
 from ringfence.testing.suite import report_on, run_checks
-from tests.compatibility.scenarios import SCENARIOS, PostgresScenario
+from tests.compatibility.scenarios import SCENARIOS, PostgresScenario, ShareGroupScenario
+from tests.guarantees.shares import FLOORS
 from tests.postgres.stand import LOGICAL
-from tests.support.broker import Broker
+from tests.support.broker import Broker, new_kafka
 from tests.support.postgres import new_postgres
 
 
@@ -25,6 +26,15 @@ def postgres() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def queues(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The addresses of a broker whose locks may expire soon."""
+    made = new_kafka(tmp_path_factory.mktemp("queues"), **FLOORS)
+    made.start()
+    yield made.bootstrap
+    made.stop()
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -32,7 +42,8 @@ def test_our_connectors_pass(scenario: type[Scenario], broker: Broker, request: 
     """RINGFENCE_WRITE_REPORTS=1 keeps the reports beside the connectors' code, as `make reports` does."""
     if scenario is PostgresScenario:
         request.getfixturevalue("postgres")
-    results = [result for _, result in run_checks(scenario, broker.bootstrap)]
+    bootstrap = request.getfixturevalue("queues") if scenario is ShareGroupScenario else broker.bootstrap
+    results = [result for _, result in run_checks(scenario, bootstrap)]
     assert [result for result in results if result.result == "failed"] == []
     assert len(results) == len(CHECKS)
     if os.environ.get("RINGFENCE_WRITE_REPORTS"):

@@ -7,7 +7,7 @@ import pytest
 from ringfence.connectors.api import SourceConnector
 from ringfence.testing import CHECKS, CheckFailed, CheckSkipped, Trial
 from tests.compatibility import lines
-from tests.compatibility.scenarios import SparkTableScenario
+from tests.compatibility.scenarios import KeylessScenario, SparkTableScenario, WebhookScenario
 from tests.support.broker import Broker
 
 BY_NAME = {check.name: check for check in CHECKS}
@@ -61,3 +61,15 @@ def test_a_defect_is_found(
 ) -> None:
     with pytest.raises(CheckFailed, match=words):
         BY_NAME[name].run(Trial(lines.scenario(connector), broker.bootstrap, tmp_path, seconds=30))
+
+
+def test_a_task_that_needs_a_cluster_is_not_read_in_memory(tmp_path: Path, broker: Broker) -> None:
+    with pytest.raises(CheckSkipped, match="no web process"):
+        BY_NAME["resume"].run(Trial(WebhookScenario, broker.bootstrap, tmp_path))
+
+
+@pytest.mark.slow
+def test_requests_without_keys_come_twice(broker: Broker, tmp_path: Path) -> None:
+    """So the report on WebhookSource means something: its senders do send again."""
+    with pytest.raises(CheckFailed, match="too often"):
+        BY_NAME["kills"].run(Trial(KeylessScenario, broker.bootstrap, tmp_path))

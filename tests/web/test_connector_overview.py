@@ -132,3 +132,12 @@ def test_the_page_asks_a_worker_what_the_connector_guarantees(client: Client, le
     leader.refusal = Refused(503, "No worker answers")
     assert "Not known now: No worker answers" in text(client.get(asks[1]))
     assert client.get("/ui/connectors/nowhere/guarantee").status_code == 404
+
+
+def test_a_webhook_says_where_requests_go(client: Client, leader: FakeLeader) -> None:
+    leader.config.config(connector("shop events", **{"connector.class": "WebhookSource"}), connector("flights"))
+    leader.start("shop events")
+    leader.start("flights")
+    page = text(client.get("/ui/connectors/shop%20events"))
+    assert '<code id="hook-url">http://localhost/hooks/shop%20events</code>' in page
+    assert "hook-url" not in text(client.get(PAGE))

@@ -233,7 +233,7 @@ def test_typing_shows_the_fields_errors_and_renders_what_depends_on_it(client: C
 
 def test_the_form_says_what_these_settings_guarantee(client: Client, rich: FakeLeader) -> None:
     page = text(client.get("/ui/new?class=Keyed"))
-    assert re.search(r'id="guarantee".*Exactly once within a window.*It depends on the settings', page), page
+    assert re.search(r'id="guarantee".*Exactly once within a window.*At best: it depends on the settings', page), page
     sent = posted_by(page, topic="t")
     answer = text(client.post("/ui/new/field?key=topic", sent, headers=FRAGMENT))
     assert re.search(r'id="guarantee"[^>]*hx-swap-oob="innerHTML".*At least once.*Set key\.', answer), answer

@@ -28,6 +28,10 @@ Committed = dict[str, tuple[SourcePartition, SourceOffset]]
 """Source offsets by their source partition, as JSON."""
 
 
+class NeedsBroker(ConnectorError):
+    """The task asks for something that only a running cluster has."""
+
+
 class MemoryContext:
     """The context of the task (`SourceTaskContext`), with given committed offsets."""
 
@@ -58,7 +62,7 @@ class MemoryContext:
         session_timeout_ms: int,
         first: Mapping[tuple[str, int], int] | None = None,
     ) -> GroupInput:
-        raise ConnectorError("A task in memory joins no consumer group: check this connector with a broker.")
+        raise NeedsBroker("A task in memory joins no consumer group: check this connector with a broker.")
 
     def join_share_group(
         self,
@@ -68,10 +72,10 @@ class MemoryContext:
         *,
         cluster: Mapping[str, str] | None = None,
     ) -> ShareInput:
-        raise ConnectorError("A task in memory joins no share group: check this connector with a broker.")
+        raise NeedsBroker("A task in memory joins no share group: check this connector with a broker.")
 
     def announce_endpoint(self, endpoint: Endpoint) -> None:
-        raise ConnectorError("A task in memory has no web process in front of it: check this connector with a broker.")
+        raise NeedsBroker("A task in memory has no web process in front of it: check this connector with a broker.")
 
     def request_task_reconfiguration(self) -> None:
         self.reconfigurations += 1

@@ -24,7 +24,7 @@ def describe_guarantee(
         return _answer(Guarantee.AT_LEAST_ONCE, _SWITCHED_OFF)
     best = connector.catalog.guarantee if connector.catalog is not None else Guarantee.UNKNOWN
     if not sound:
-        return _answer(best, "" if best is Guarantee.UNKNOWN else "It depends on the settings.")
+        return _answer(best, "" if best is Guarantee.UNKNOWN else "At best: it depends on the settings.")
     try:
         answer, why = connector.exactly_once_support(config), str(connector.explain_guarantee(config))
     except Exception as error:  # noqa: BLE001 - plugin code

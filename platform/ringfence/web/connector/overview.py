@@ -18,6 +18,7 @@ from ringfence.web.connector import task_heatmap
 from ringfence.web.connector.event_folding import fold, headline
 from ringfence.web.connector.frame import tab
 from ringfence.web.connector.header import event_view, facts, now_ms, pretty, tasks_of
+from ringfence.web.hooks.links import is_hook_class
 from ringfence.web.lists.query import rate_of
 from ringfence.web.sparklines import line, rates
 from ringfence.web.state_badges import Badge, stage_look, task_look
@@ -78,6 +79,7 @@ def overview(request: HttpRequest, row: Connector) -> dict[str, Any]:
         "open": [task for task in tasks if task.open_since_ms and task.state in ("RUNNING", "PAUSED")],
         "offsets": [(pretty(each.partition), pretty(each.offset), each.updated_ms) for each in offsets[:SHOWN_OFFSETS]],
         "own_offsets": may_keep_own_offsets(config),
+        "hook": request.build_absolute_uri(f"/hooks/{row.path}") if is_hook_class(row.class_name) else "",
         "topics": list(
             ActiveTopic.objects.filter(connector=name).order_by("topic").values_list("topic", flat=True)[:SHOWN_TOPICS]
         ),

@@ -25,10 +25,15 @@ class Known:
     at: float
 
 
+def is_hook_class(class_name: str) -> bool:
+    """Whether connectors of this class take requests."""
+    return class_name.rpartition(".")[2] in _CLASSES
+
+
 def look_up(name: str) -> tuple[bool, Endpoint | None]:
     """Return from the database whether such a webhook exists, and where its task listens."""
     class_name = Connector.objects.filter(name=name, known=True).values_list("class_name", flat=True).first()
-    if class_name is None or class_name.rpartition(".")[2] not in _CLASSES:
+    if class_name is None or not is_hook_class(class_name):
         return False, None
     return True, find_endpoint(name)
 
