@@ -3,17 +3,17 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow
-import pyarrow.parquet
 import pytest
 
 from ringfence.engine.spark.driver import SparkHost
 from ringfence.fencing.kafka.settings import Connection
 from tests.guarantees.stage import Stage
 from tests.support.broker import Broker
+from tests.support.lake_tables import LakeTable
 from tests.support.names import unique
 from tests.support.postgres import Postgres, new_postgres
 from tests.support.spark_tables import Tasks, fill
+from tests.support.waiting import eventually
 
 FILES, ROWS, TASKS = 10, 2000, 2
 DB_ROWS = 40_000
@@ -34,20 +34,40 @@ def spark() -> Iterator[SparkHost]:
     host.stop()
 
 
-def _write_table(folder: Path) -> None:
-    folder.mkdir()
-    for file in range(FILES):
-        table = pyarrow.table({"n": [str(n) for n in range(file * ROWS, (file + 1) * ROWS)]})
-        pyarrow.parquet.write_table(table, folder / f"part-{file:05}.parquet", row_group_size=250)
+def _table(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """The connector's settings, and the worker's."""
+    table = {"url": f"file://{folder}", "part.rows": "500", "exactly.once.support": "required"}
+    return table, {"file.roots": str(folder)}
 
 
 @pytest.mark.timeout(240)
-def test_each_row_once_while_processes_of_tasks_are_killed(stage: Stage, spark: SparkHost, tmp_path: Path) -> None:
-    folder, total = tmp_path / "table", FILES * ROWS
-    _write_table(folder)
-    table = {"url": f"file://{folder}", "part.rows": "500", "exactly.once.support": "required"}
-    tasks = Tasks(stage, spark, table, {"file.roots": str(folder)}, batch=30)
-    assert tasks.read_under_kills(total) == list(range(total)), "a row is missing, or there twice"
+@pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
+def test_each_row_once_while_processes_of_tasks_are_killed(
+    stage: Stage, spark: SparkHost, tmp_path: Path, kind: str
+) -> None:
+    """A table with versions gets another one in the meantime, without the rows of the one before."""
+    made, total = LakeTable(tmp_path / "table", kind), FILES * ROWS
+    made.write(range(total), FILES)
+    tasks = Tasks(stage, spark, *_table(made.folder), batch=30)
+
+    def change() -> None:
+        if kind != "parquet":
+            made.write(range(total, total + 100), 1)
+
+    assert tasks.read_under_kills(total, meanwhile=change) == list(range(total)), "a row is missing, or there twice"
+
+
+@pytest.mark.timeout(240)
+def test_a_second_copy_of_an_attempt_writes_nothing_twice(stage: Stage, spark: SparkHost, tmp_path: Path) -> None:
+    """As Spark's speculation would start it, which workers refuse to switch on."""
+    made, total = LakeTable(tmp_path / "table", "parquet"), FILES * ROWS
+    made.write(range(total), FILES)
+    tasks = Tasks(stage, spark, *_table(made.folder), batch=30)
+    specs = [tasks.start(number) for number in range(TASKS)]
+    eventually(lambda: len(stage.visible()) > 0, 90, "rows", pause=0.05)
+    for spec in specs:
+        tasks.submit(spec)
+    assert tasks.read_rest(total) == list(range(total)), "a row is missing, or there twice"
 
 
 @pytest.fixture(scope="module")

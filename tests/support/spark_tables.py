@@ -1,7 +1,7 @@
 """Tasks of SparkTableSource as Spark jobs, and processes of theirs that are killed."""
 
 import queue
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 import psutil
@@ -105,13 +105,18 @@ class Tasks:
         for _ in self._shares:
             assert self.ends.get(timeout=60)[1] == Outcome("superseded")
 
-    def read_under_kills(self, total: int, kills: int = 2) -> list[int]:
-        """Start all, kill processes in the first two thirds, and return all rows, sorted."""
+    def read_under_kills(self, total: int, kills: int = 2, meanwhile: Callable[[], None] = lambda: None) -> list[int]:
+        """Start all, kill processes in the first two thirds, and return all rows, sorted.
+
+        meanwhile: called when the first rows are there.
+        """
         stage = self._stage
         self.start_all()
         for number in range(kills):
             least = 1 + number * total * 2 // 3 // kills
             eventually(lambda least=least: len(stage.visible()) >= least, 90, "rows", pause=0.05)  # type: ignore[misc]
+            if number == 0:
+                meanwhile()
             self.start(self.kill_one())
         return self.read_rest(total)
 
