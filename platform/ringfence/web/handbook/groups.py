@@ -9,7 +9,7 @@ GROUPS: Final = {
     "Start": ("exactly-once", "new-connector", "pages", "glossary"),
     "Sources": (
         "connectors", "kafka-connect-plugins", "postgres", "sql", "files", "dlt", "webhooks", "share-groups",
-        "spark-sink", "writing-a-connector",
+        "big-tables", "pyspark", "spark-sink", "writing-a-connector",
     ),
     "Operations": ("deployment", "operations", "access", "alerts", "dead-letters", "backup"),
     "Interfaces": ("rest-api", "api-v1", "command-line"),
