@@ -1,7 +1,7 @@
 """DltSource under the kernel, with a real HTTP server: each row once through kills, by pages and by passes."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import pytest
@@ -10,7 +10,7 @@ from ringfence.connectors.builtin.dlt_source.task import DltSourceTask
 from ringfence.connectors.class_names import class_name
 from ringfence.fencing.kafka.settings import Connection
 from tests.guarantees.stage import Stage
-from tests.support.attempts import Attempt
+from tests.support.attempts import WITHOUT_TRANSACTIONS, Attempt
 from tests.support.broker import Broker
 from tests.support.names import unique
 from tests.support.orders_api import OrdersApi
@@ -29,7 +29,9 @@ def stage(broker: Broker) -> Iterator[Stage]:
 
 
 @contextmanager
-def reading_after_kills(stage: Stage, api: OrdersApi, **settings: str) -> Iterator[Attempt]:
+def reading_after_kills(
+    stage: Stage, api: OrdersApi, settings: Mapping[str, str], worker: Mapping[str, str] | None = None
+) -> Iterator[Attempt]:
     """The fourth attempt, when all is visible: three were killed while they read, and each time rows were added."""
     config = {
         "name": str(stage.connector),
@@ -54,8 +56,8 @@ def reading_after_kills(stage: Stage, api: OrdersApi, **settings: str) -> Iterat
     attempts: list[Attempt] = []
 
     def start() -> Attempt:
-        worker = {"egress.allow": "loopback"}
-        attempts.append(Attempt(stage, len(attempts) + 1, config, class_name(DltSourceTask), worker))
+        told = {"egress.allow": "loopback", **(worker or {})}
+        attempts.append(Attempt(stage, len(attempts) + 1, config, class_name(DltSourceTask), told))
         return attempts[-1]
 
     try:
@@ -66,7 +68,7 @@ def reading_after_kills(stage: Stage, api: OrdersApi, **settings: str) -> Iterat
             api.add(1000)
             running.kill()
         last = start()
-        eventually(lambda: len(stage.visible()) >= len(api.rows), 60, lambda: last.log, pause=0.1)
+        eventually(lambda: len({*stage.visible()}) >= len(api.rows), 60, lambda: last.log, pause=0.1)
         yield last
     finally:
         for each in attempts:
@@ -78,9 +80,20 @@ def test_each_row_once_while_tasks_are_killed(stage: Stage, checkpoint: str) -> 
     with OrdersApi(page=40) as api:
         api.add(1000)
         settings = {"rest.config": api.config(row_order="asc"), "checkpoint": checkpoint}
-        with reading_after_kills(stage, api, **settings) as last:
+        with reading_after_kills(stage, api, settings) as last:
             assert last.stop()["trace"] is None
             assert stage.visible() == list(range(len(api.rows))), "a row is missing, or there twice"
+
+
+def test_without_transactions_rows_come_twice(stage: Stage) -> None:
+    """So the test above can tell."""
+    with OrdersApi(page=40) as api:
+        api.add(1000)
+        settings = {"rest.config": api.config(row_order="asc"), "checkpoint": "page"}
+        with reading_after_kills(stage, api, settings, WITHOUT_TRANSACTIONS) as last:
+            assert last.stop()["trace"] is None
+            assert {*stage.visible()} == {*range(len(api.rows))}
+            assert len(stage.visible()) > len(api.rows)
 
 
 def test_each_change_once_while_tasks_are_killed(stage: Stage) -> None:
@@ -91,7 +104,7 @@ def test_each_change_once_while_tasks_are_killed(stage: Stage) -> None:
         paginator = {"type": "offset", "limit": api.page, "total_path": None, "stop_after_empty_page": True}
         resource = {"name": "orders", "primary_key": "id", "endpoint": {**endpoint, "paginator": paginator}}
         rest = json.dumps({"client": {"base_url": api.url}, "resources": [resource]})
-        with reading_after_kills(stage, api, **{"rest.config": rest, "changes.only": "true"}) as last:
+        with reading_after_kills(stage, api, {"rest.config": rest, "changes.only": "true"}) as last:
             asked = len(api.requests)
             eventually(lambda: len(api.requests) > asked + 2 * len(api.rows) // api.page, 60, "two more readings")
             assert last.stop()["trace"] is None

@@ -12,7 +12,7 @@ from ringfence.connectors.builtin.files.task import FilesSourceTask
 from ringfence.connectors.class_names import class_name
 from ringfence.fencing.kafka.settings import Connection
 from tests.guarantees.stage import Stage
-from tests.support.attempts import Attempt
+from tests.support.attempts import WITHOUT_TRANSACTIONS, Attempt
 from tests.support.azurite import Azurite
 from tests.support.broker import Broker
 from tests.support.gcs import GcsServer
@@ -43,6 +43,16 @@ def test_each_line_once_while_tasks_are_killed(stage: Stage, tmp_path: Path, aft
     folder = tmp_path / "in"
     worker = {"file.roots": str(tmp_path), "file.write.roots": str(tmp_path)}
     _read_while_tasks_are_killed(stage, Folder(folder), after, {"url": f"file://{folder}", "settle.ms": "0"}, worker)
+
+
+@pytest.mark.slow
+def test_without_transactions_lines_come_twice(stage: Stage, tmp_path: Path) -> None:
+    """So the test above can tell."""
+    folder = tmp_path / "in"
+    settings, worker = {"url": f"file://{folder}", "settle.ms": "0"}, {"file.roots": str(tmp_path)}
+    with pytest.raises(AssertionError, match="there twice"):
+        _read_while_tasks_are_killed(stage, Folder(folder), "keep", settings, {**worker, **WITHOUT_TRANSACTIONS})
+    assert {*stage.visible()} == {*range((FILES + 1) * LINES)}
 
 
 @pytest.mark.slow
@@ -161,4 +171,4 @@ def _read_while_tasks_are_killed(
 
 
 def _visible_at_least(stage: Stage, count: int) -> Callable[[], bool]:
-    return lambda: len(stage.visible()) >= count
+    return lambda: len({*stage.visible()}) >= count

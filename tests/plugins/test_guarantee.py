@@ -15,6 +15,7 @@ from ringfence.connectors.builtin.sql.connector import SqlSourceConnector
 from ringfence.connectors.builtin.webhook.connector import WebhookSourceConnector
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.guarantee import describe_guarantee
+from ringfence.engine.plugins.validation import exactly_once_problems
 from tests.plugins.conftest import PATIENCE
 
 ONCE, WINDOW, LEAST = "Exactly once", "Exactly once within a window", "At least once"
@@ -53,6 +54,10 @@ def test_each_connector_says_what_it_guarantees(
     told = describe_guarantee(cls(), config, exactly_once=True)
     assert told["guarantee"] == guarantee
     assert why in told["why"] if why else told["why"] == ""
+    refused = exactly_once_problems(cls(), config)
+    assert bool(refused) == (guarantee == LEAST), (
+        "exactly.once.support=required accepts what is not, or refuses what is"
+    )
     told = describe_guarantee(cls(), config, exactly_once=False)
     assert told["guarantee"] == LEAST, "the workers write without transactions"
 

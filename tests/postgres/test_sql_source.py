@@ -13,6 +13,7 @@ import pytest
 from ringfence.connectors.builtin.sql.connector import SqlSourceConnector
 from tests.connectors.test_sql_source import Seen
 from tests.postgres.local import loopback
+from tests.support.attempts import WITHOUT_TRANSACTIONS
 from tests.support.broker import Broker
 from tests.support.postgres import Postgres
 from tests.support.sql_kills import read_under_kills
@@ -107,6 +108,14 @@ def test_every_row_once_under_kills_and_concurrent_writers(
     writers = [lambda: numbers.write(150)] * 3
     seen = read_under_kills(broker.bootstrap, unique("sql"), config, _LOOPBACK, writers, (1, 200), wanted)
     assert seen == list(range(1, wanted + 1)), "a row is missing, or there twice"
+
+
+def test_without_transactions_rows_come_twice(numbers: Numbers, broker: Broker, unique: Callable[[str], str]) -> None:
+    """So the tests of kills can tell."""
+    config, worker = numbers.config("xmin", batch_max_rows="50"), {**_LOOPBACK, **WITHOUT_TRANSACTIONS}
+    writers = [lambda: numbers.write(150)] * 3
+    seen = read_under_kills(broker.bootstrap, unique("sql"), config, worker, writers, (1, 200), 3 * 3 * 150)
+    assert len(seen) > len({*seen})
 
 
 def test_every_row_of_a_query_once_under_kills_and_concurrent_writers(

@@ -10,6 +10,9 @@ from ringfence.testing.attempt import AttemptProcess
 from tests.guarantees.stage import Stage
 from tests.support.waiting import eventually
 
+WITHOUT_TRANSACTIONS = {"exactly.once.source.support": "disabled"}
+"""Settings of a worker for controls: records are written at least once, so a test that counts must find some twice."""
+
 
 class Attempt(AttemptProcess):
     """A task in a Python process of its own."""
