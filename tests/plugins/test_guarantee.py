@@ -33,6 +33,7 @@ CASES: tuple[tuple[type[SourceConnector], dict[str, str], str, str], ...] = (
     (SqlSourceConnector, {"mode": "xmin"}, ONCE, ""),
     (SqlSourceConnector, {"mode": "timestamp"}, ONCE, "longer than timestamp.delay.interval.ms are missed"),
     (SqlSourceConnector, {"mode": "incrementing"}, ONCE, "commit late are missed"),
+    (SqlSourceConnector, {"mode": "incrementing", "connection.url": "sqlite:////in/shop.sqlite"}, ONCE, ""),
     (SqlSourceConnector, {"mode": "bulk"}, LEAST, "Choose another mode"),
     (DltSourceConnector, {"rest.config": rest(params=SINCE, incremental=CURSOR), "topic.prefix": "p"}, ONCE, ""),
     (DltSourceConnector, {"rest.config": rest(), "topic.prefix": "p"}, LEAST, "Resource orders: it has no incremental"),

@@ -114,6 +114,8 @@ class SqlSourceConnector(SourceConnector):
         match config.get(names.MODE, "").strip():
             case names.BULK:
                 return f"All rows come again with each reading. Choose another {names.MODE}."
+            case names.INCREMENTING_MODE if "sqlite:" in config.get(names.URL, ""):
+                return ""  # one writer at a time
             case names.INCREMENTING_MODE:
                 return (
                     "Rows of transactions that commit late are missed, even if they are late by a moment. Choose "
