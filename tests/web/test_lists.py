@@ -236,7 +236,7 @@ def test_one_action_on_many_has_a_result_for_each(client: Client, many: FakeLead
 def test_all_that_match_are_acted_on_if_they_are_as_many_as_were_shown(client: Client, many: FakeLeader) -> None:
     stale = client.post("/ui/bulk/stop", {"all": "1", "expected": "3", "q": "oo"}, headers=FRAGMENT)
     assert (stale.status_code, many.asked) == (409, [])
-    assert "1 connectors match now" in text(stale)
+    assert "1 connector matches now" in text(stale)
     client.post("/ui/bulk/stop", {"all": "1", "expected": "2", "q": "", "state": ""}, headers=FRAGMENT)
     assert many.asked == []
     client.post("/ui/bulk/stop", {"all": "1", "expected": "1", "q": "oo"}, headers=FRAGMENT)

@@ -21,7 +21,8 @@ from ringfence.http.errors import ConnectError
 from ringfence.http.masking import Masker, unmask
 from ringfence.projection.models import Connector
 from ringfence.web.connector.config import effect
-from ringfence.web.connector.config_diff import changes, fill_masks, mask_again, merge, three_way
+from ringfence.web.connector.config_diff import changes
+from ringfence.web.connector.config_merge import fill_masks, mask_again, merge, three_way
 from ringfence.web.connector.frame import find_connector, record_failure
 from ringfence.web.new import form as filling
 from ringfence.web.new.beside import sample_record

@@ -12,6 +12,7 @@ from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.audit.trail import note
 from ringfence.bulk import MOST, command, each
+from ringfence.connectors.plural_forms import write_count
 from ringfence.requests.commands import Delete
 from ringfence.web.actions import ACTIONS, Action
 from ringfence.web.lists.query import choose
@@ -42,7 +43,9 @@ def _act(request: HttpRequest, action: Action) -> HttpResponse:
         asked = choose(request.POST.dict(), principal_of(request), int(time.time() * 1000))
         names = list(asked.shown.values_list("name", flat=True)[: MOST + 1])
         if str(len(names)) != request.POST.get("expected") and len(names) <= MOST:
-            problem = f"{len(names)} connectors match now, not as many as were shown. Nothing was done: check again."
+            match = "matches" if len(names) == 1 else "match"
+            count = write_count(len(names), "connector")
+            problem = f"{count} {match} now, not as many as were shown. Nothing was done: check again."
     if not names:
         problem = problem or "No connector is selected. Nothing was done."
     elif len(names) > MOST:
