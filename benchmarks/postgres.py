@@ -7,13 +7,11 @@ can send.
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median, quantiles
@@ -24,6 +22,7 @@ from confluent_kafka import Consumer, TopicPartition
 from benchmarks.java import DEBEZIUM, debezium_config, logical_postgres
 from benchmarks.machine import describe, foot, load
 from benchmarks.numbers import Numbers, medians, numbers
+from benchmarks.pg_recvlogical import receive_backlog, receive_meanwhile
 from benchmarks.postgres_page import (
     IN_ONE,
     PAGE,
@@ -38,12 +37,12 @@ from benchmarks.postgres_page import (
 )
 from benchmarks.rest import BenchmarkError, Rest
 from benchmarks.stand import CONNECT, OURS, Stand
-from benchmarks.watch import EVERY_S, observe
+from benchmarks.watch import observe
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.local.errors import LocalError
 from ringfence.local.process import wait_until
-from tests.support.postgres import Postgres, find_program
+from tests.support.postgres import Postgres
 
 TABLE = (
     "t (id bigserial PRIMARY KEY, customer text, amount float8, paid bool, at timestamptz DEFAULT clock_timestamp())"
@@ -110,46 +109,15 @@ class PostgresRuns:
         return Latency(median(kept), quantiles(kept, n=100)[98], len(kept))
 
     def received_meanwhile(self) -> float:
-        """Rows a second that the server sends to `pg_recvlogical`, which writes them to /dev/null, while they are
-        inserted: the conditions of `stream`. From the first step to the last, as there.
-        """
+        """Return the rows per second that `pg_recvlogical` receives while they are inserted, as in `stream`."""
         name = self._prepare_slot()
-        steps: list[tuple[float, int]] = []
-        with self._receive(name), psycopg.connect(self._postgres.url, autocommit=True) as database:
-            if not wait_until(lambda: self._streams(name), SECONDS):
-                raise BenchmarkError("pg_recvlogical did not begin to receive")
-            writer = threading.Thread(target=self._fill, args=(name,))
-            began = time.monotonic()
-            writer.start()
-            while True:
-                found = database.execute(
-                    "SELECT (sent_lsn - '0/0')::int8, (pg_current_wal_lsn() - '0/0')::int8 FROM pg_stat_replication"
-                ).fetchone()
-                assert found is not None
-                sent, end = found
-                if not steps or sent > steps[-1][1]:
-                    steps.append((time.monotonic(), sent))
-                if sent >= end and not writer.is_alive():
-                    break
-                if time.monotonic() - began > SECONDS:
-                    raise BenchmarkError("pg_recvlogical did not receive everything")
-                time.sleep(EVERY_S)
-            writer.join()
-        (_, start), first, last = steps[0], steps[1], steps[-1]
-        rows = self._rows * (last[1] - first[1]) / (last[1] - start)
-        return rows / (last[0] - first[0])
+        return receive_meanwhile(self._postgres.url, name, self._rows, lambda: self._fill(name))
 
     def received_afterwards(self) -> float:
-        """The same, of rows that were inserted before."""
+        """Return the same for rows that were inserted before."""
         name = self._prepare_slot()
         self._fill(name)
-        with psycopg.connect(self._postgres.url) as database:
-            ((end,),) = database.execute("SELECT pg_current_wal_lsn()::text").fetchall()
-        began = time.monotonic()
-        with self._receive(name, "--endpos", str(end)) as receiver:
-            if receiver.wait(SECONDS):
-                raise BenchmarkError("pg_recvlogical failed")
-        return self._rows / (time.monotonic() - began)
+        return receive_backlog(self._postgres.url, name, self._rows)
 
     def _prepare_slot(self) -> str:
         name, _ = self._prepare()
@@ -157,25 +125,6 @@ class PostgresRuns:
             database.execute(f"CREATE PUBLICATION {name} FOR TABLE {name}".encode())
             database.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [name])
         return name
-
-    @contextmanager
-    def _receive(self, name: str, *more: str) -> "Iterator[subprocess.Popen[bytes]]":
-        asked = [
-            str(find_program("pg_recvlogical")),
-            "-d",
-            self._postgres.url,
-            "-S",
-            name,
-            "--start",
-            "-f",
-            "/dev/null",
-        ]
-        asked += ["-o", "proto_version=1", "-o", f"publication_names={name}", "-F", "0", "-s", "1", *more]
-        with subprocess.Popen(asked, stderr=subprocess.DEVNULL) as receiver:
-            try:
-                yield receiver
-            finally:
-                receiver.terminate()
 
     def _prepare(self) -> tuple[str, str]:
         self._number += 1
