@@ -240,15 +240,15 @@ def as_given(found: dict[str, object], resolved: Resolved, errors: Mapping[str, 
     for entry in configs:
         value = entry["value"]
         name = str(value["name"])
-        told = [resolved.hide(str(error)) for error in cast("list[object]", value["errors"])]
+        own = [resolved.hide(str(error)) for error in cast("list[object]", value["errors"])]
         offered = cast("list[object]", value["recommended_values"])
         value["recommended_values"] = [None if one is None else resolved.hide(str(one)) for one in offered]
         raw, seen = resolved.raw.get(name), resolved.config.get(name)
         if raw != seen and raw is not None:
             # Errors of its own setting never contain the value, however short.
-            told = [error.replace(seen, raw) if seen else error for error in told]
+            own = [error.replace(seen, raw) if seen else error for error in own]
             value["value"] = raw if value["value"] != HIDDEN else HIDDEN
-        value["errors"] = [*([unplaced.pop(name)] if name in unplaced else []), *told]
+        value["errors"] = [*([unplaced.pop(name)] if name in unplaced else []), *own]
     for name, error in unplaced.items():
         key = ConfigKey(name, ConfigType.STRING, default=None)
         shown = ConfigValue(name, resolved.raw[name], errors=[error])
@@ -257,5 +257,5 @@ def as_given(found: dict[str, object], resolved: Resolved, errors: Mapping[str, 
     notes = cast("dict[str, dict[str, str]]", found.get(CHOICE_NOTES, {}))
     hidden = {name: {resolved.hide(each): resolved.hide(note) for each, note in notes[name].items()} for name in notes}
     guarantee = cast("dict[str, str]", found[GUARANTEE])
-    told = {**guarantee, "why": resolved.hide(guarantee["why"])}
-    return {**found, "error_count": count, GUARANTEE: told, **({CHOICE_NOTES: hidden} if hidden else {})}
+    guarantee = {**guarantee, "why": resolved.hide(guarantee["why"])}
+    return {**found, "error_count": count, GUARANTEE: guarantee, **({CHOICE_NOTES: hidden} if hidden else {})}
