@@ -57,7 +57,7 @@ class FileStreamScenario(Scenario):
 
 
 class FilesScenario(Scenario):
-    """Many files, on two tasks."""
+    """Hundreds of files, on two tasks."""
 
     connector = FilesSourceConnector
     tasks = 2
@@ -71,8 +71,8 @@ class FilesScenario(Scenario):
     def add(self, count: int) -> Sequence[str]:
         lines = [f"line {number}" for number in range(self.added, self.added + count)]
         self.added += count
-        for part in range(4):
-            (self.folder / f"{self.added:09}-{part}.txt").write_text("".join(f"{line}\n" for line in lines[part::4]))
+        for part in range(60):
+            (self.folder / f"{self.added:09}-{part}.txt").write_text("".join(f"{line}\n" for line in lines[part::60]))
         return lines
 
 

@@ -17,6 +17,7 @@ from tests.support.azurite import Azurite
 from tests.support.broker import Broker
 from tests.support.gcs import GcsServer
 from tests.support.names import unique
+from tests.support.s3 import S3Server
 from tests.support.sftp import SftpServer
 from tests.support.waiting import eventually
 
@@ -70,9 +71,9 @@ def test_each_line_once_over_sftp_while_tasks_and_server_are_killed(stage: Stage
 
 @pytest.mark.slow
 @pytest.mark.parametrize("after", ["keep", "delete"])
-@pytest.mark.parametrize("kind", [GcsServer, Azurite])
+@pytest.mark.parametrize("kind", [S3Server, GcsServer, Azurite])
 def test_each_line_once_in_object_stores_while_tasks_and_server_are_killed(
-    stage: Stage, tmp_path: Path, kind: type[GcsServer | Azurite], after: str
+    stage: Stage, tmp_path: Path, kind: type[S3Server | GcsServer | Azurite], after: str
 ) -> None:
     server = kind(tmp_path / "server").start()
 

@@ -1,4 +1,4 @@
-"""A real S3 server of our own: SeaweedFS, from its wheel."""
+"""A real S3 server of our own: SeaweedFS, from its wheel. It can be killed and started again."""
 
 import json
 import subprocess
@@ -77,6 +77,14 @@ class S3Server:
             "s3.secret.key": SECRET_KEY,
         }
 
+    def write(self, name: str, data: bytes) -> None:
+        self.client().pipe_file(f"{self.bucket}/in/{name}", data)
+
+    def files(self) -> list[str]:
+        """What `write` has written and is still there."""
+        folder = f"{self.bucket}/in/"
+        return sorted(name for name in self.client().find(folder) if name.startswith(folder))
+
     def stop(self) -> None:
         self._process.kill()
         self._process.wait()
@@ -85,6 +93,8 @@ class S3Server:
     def _has_bucket(self) -> bool:
         try:
             self.client().mkdir(self.bucket)
+        except FileExistsError:
+            return True  # of the life before
         except OSError:
             return False  # its parts come up one after another
         return True
