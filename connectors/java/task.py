@@ -41,6 +41,7 @@ class JavaSourceTask(SourceTask):
     number: int = 0
     _process: JavaProcess | None = None
     _taken = 0
+    _hears_commits = False
     _told_long_poll = False
     _positions: Sequence[RecordPosition | None] = ()
     _metrics: Mapping[str, float] | None = None
@@ -80,6 +81,8 @@ class JavaSourceTask(SourceTask):
         if event["event"] != "started":
             raise JavaFailure(str(event.get("trace", event)), str(event.get("kind", "")))
         self.wants_positions = bool(event.get("positions"))
+        self._hears_commits = bool(event.get("commits"))
+        self.polls_during_commit = not self._hears_commits
 
     def set_level(self, level: str, until_ms: int = 0) -> None:
         """What the Java process logs, now and when it is started again; until a time of the wall clock, 0: for ever.
@@ -109,6 +112,9 @@ class JavaSourceTask(SourceTask):
         return frame.batch
 
     def commit(self) -> None:
+        """Tell Java, if its class overrides `commit` or `commitRecord`; then no batch is taken during a commit."""
+        if not self._hears_commits:
+            return
         assert self._process is not None
         self._process.send("committed", through=self._taken, positions=self._positions or None)
         self._positions = ()

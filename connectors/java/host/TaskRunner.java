@@ -35,6 +35,7 @@ final class TaskRunner {
     /** What the task wants to hear of batches that are not committed yet. */
     private final ArrayDeque<OpenBatch> open = new ArrayDeque<>();
     private final Hears hears;
+    private final boolean hearsCommits;
     private long number;
     private OpenBatch part;
 
@@ -51,6 +52,7 @@ final class TaskRunner {
             Class<? extends Task> type = loader.loadClass(taskConfig.get("task.class")).asSubclass(Task.class);
             task = (SourceTask) plugins.newTask(type);
             hears = hears(type);
+            hearsCommits = hears != Hears.NOTHING || type.getMethod("commit").getDeclaringClass() != SourceTask.class;
             task.initialize(new Context(taskConfig, offsets, metrics.connectorPluginMetrics(id.connector())));
             ReplicationSlot.clear(plugins, type.getName(), taskConfig, offsets);
             task.start(taskConfig);
@@ -73,6 +75,11 @@ final class TaskRunner {
 
     Hears hears() {
         return hears;
+    }
+
+    /** Whether the task is told of commits; else {@link #committed} need not be called. */
+    boolean hearsCommits() {
+        return hearsCommits;
     }
 
     /** The next records in batches ready to send; none where the task has none just now. */
@@ -110,7 +117,7 @@ final class TaskRunner {
 
     private ByteBuffer end(int ending) {
         part.close(++number, packer.records());
-        open.add(part);
+        if (hearsCommits) open.add(part);
         part = new OpenBatch(hears);
         return packer.take(number, ending);
     }

@@ -69,7 +69,7 @@ final class TaskThread {
                 Frames.strings(order.get("task")), id, offsets.of(""));
             if ("connector".equalsIgnoreCase(connector.getOrDefault("transaction.boundary", "").trim())) most = 1;
             frames.send(Map.of("event", "started", "version", String.valueOf(runner.task.version()),
-                "positions", runner.hears() == TaskRunner.Hears.EVERY));
+                "positions", runner.hears() == TaskRunner.Hears.EVERY, "commits", runner.hearsCommits()));
             while (await(runner)) poll(runner);
         } catch (BadRecord bad) {
             Throwable error = bad.getCause();

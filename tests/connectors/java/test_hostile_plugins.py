@@ -123,6 +123,24 @@ def test_an_exit_ends_the_task_with_its_code(start: Start) -> None:
         poll(start("exit"))
 
 
+def test_an_option_that_writes_between_the_frames_is_told(
+    plugins: Path, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A length would be read out of the text, and waited for."""
+    monkeypatch.setattr(runtime, "_current", [runtime_of(plugins, java_options="-Xlog:gc")])
+    with pytest.raises(JavaEnded, match=r"wrote to its standard output, which is not for logs: .*\[info\]\[gc"):
+        start("wait")
+
+
+def test_a_warning_of_the_jvm_is_no_frame(
+    plugins: Path, start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(runtime, "_current", [runtime_of(plugins, java_options="-Xms24m -Xmx64m -Xmn70m")])
+    with caplog.at_level("INFO"):
+        start("wait")
+        eventually(lambda: "MaxNewSize" in caplog.text, 30, lambda: caplog.text)
+
+
 def test_a_full_heap_ends_the_task_with_the_remedy(start: Start) -> None:
     with pytest.raises(JavaEnded, match=r"ran out of memory and ended\. Raise -Xmx"):
         poll(start("memory"))
