@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from io import BufferedReader
 from typing import Any, Final
 
 from ringfence.connectors.api import ConnectorError, OffsetReader
@@ -22,12 +23,12 @@ from ringfence.connectors.java.runtime import JavaRuntime
 
 _MAIN: Final = "io.ringfence.connect.Host"
 _OUT_OF_MEMORY: Final = 3
-# -Xrs: no signal handlers of Java's own; -Xshare:auto: an archive that does not fit is no error. What the JVM itself says
-# goes to standard error: standard output carries frames.
+# -Xrs: no signal handlers of Java's own; -Xshare:auto: an archive that does not fit is no error. What the JVM itself
+# says goes to standard error: standard output carries frames.
 #
 # The last four let C2 inline less than its defaults do. Each task has a JVM of its own, which compiles the connector
-# again. With Debezium that took 5.5 s of CPU within the first 300,000 rows, and takes 1.8 s so; afterwards a row costs as
-# much as before. C1 alone (-XX:TieredStopAtLevel=1) would save more at first, and cost half as much again for ever.
+# again. With Debezium that took 5.5 s of CPU within the first 300,000 rows, and takes 1.8 s so; afterwards a row costs
+# as much as before. C1 alone (-XX:TieredStopAtLevel=1) takes less at first, and half as much again from then on.
 _OPTIONS: Final = (
     "-Xrs",
     "-XX:+UseSerialGC",
@@ -175,7 +176,7 @@ class JavaProcess:
             self._log.follow(lines)
 
     def _read(self) -> None:
-        assert self._process.stdout is not None
+        assert isinstance(self._process.stdout, BufferedReader)
         with self._process.stdout as pipe:
             while True:
                 head = pipe.read(HEAD.size)

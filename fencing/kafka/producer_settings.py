@@ -14,8 +14,8 @@ _QUEUE_MESSAGES: Final = 100_000
 shorter queue also stays in the processor's caches: a third more records/s than with ten times as many.
 """
 _BATCH_BYTES: Final = 512 * 1024
-"""4,000 records of 100 bytes in one batch: two batches of half the size cost librdkafka half as much CPU again. It splits
-no batch that a topic's `max.message.bytes` (1 MiB by default) refuses, so not more.
+"""4,000 records of 100 bytes in one batch: two batches of half the size cost librdkafka half as much CPU again. Not
+more, since it splits no batch that a topic's `max.message.bytes` (1 MiB by default) refuses.
 """
 
 
