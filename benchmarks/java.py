@@ -1,7 +1,7 @@
-"""`python -m benchmarks java`: Kafka Connect's own plugins, the same jars, in Ringfence and in Kafka Connect.
+"""`python -m benchmarks java`: Kafka Connect's own plugins, the same jars, in Ringfence and beside it in Kafka Connect.
 
-FileStreamSource with StringConverter, and Debezium's PostgreSQL connector with JsonConverter: a snapshot, and a stream
-of inserts. Also the time until a Java task is ready, and its memory.
+FileStreamSource through StringConverter, and Debezium's PostgreSQL connector through JsonConverter: a snapshot, and a
+stream of inserts. Also how soon a Java task is ready, and its memory.
 """
 
 import argparse
@@ -12,8 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -21,8 +20,8 @@ import psutil
 import psycopg
 
 from benchmarks import lines
-from benchmarks.connect import FILE, JSON_CONVERTER, STRING_CONVERTER
-from benchmarks.java_page import FILES, JOBS, STREAMS, Job, page, table, targets
+from benchmarks.java_page import FILES, JOBS, NEW, STREAMS, WARM, Job, Results, page, tables, targets
+from benchmarks.java_sources import DEBEZIUM, Config, debezium_config, file_config, logical_postgres, plugin_path
 from benchmarks.machine import describe, load
 from benchmarks.numbers import Numbers, medians, numbers
 from benchmarks.processes import MIB, Tree, memory_of
@@ -33,19 +32,18 @@ from benchmarks.watch import Observation, observe
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics, delete_topics
 from ringfence.local.errors import LocalError
-from ringfence.local.jars import Coordinate, resolve
 from ringfence.local.process import wait_until
-from tests.support.postgres import Postgres, new_postgres
+from tests.support.postgres import Postgres
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-java.md"
-DEBEZIUM = Coordinate("io.debezium", "debezium-connector-postgres", "3.7.0.Final")
 SIDES = (CONNECT, OURS)
-SECONDS = 400.0  # a loaded machine needs more time
-Config = dict[str, str]
+SECONDS = 400.0  # a loaded machine takes its time
+Runs = dict[str, Numbers]
+"""Of one task, by NEW and WARM."""
 
 
 class JavaTasks:
-    """The maximum memory of a task's JVM, sampled twice a second inside `with`."""
+    """The largest memory of a task's JVM, looked at twice a second while `with` lasts."""
 
     def __init__(self, pid: int) -> None:
         self._tree = Tree(pid)
@@ -63,7 +61,7 @@ class JavaTasks:
 
     def _watch(self) -> None:
         while not self._end.wait(0.5):
-            self._tree.cpu_seconds()  # this lists the processes
+            self._tree.cpu_seconds()  # it lists the processes
             for pid in self._tree.task_processes():
                 for java in _java_of(pid):
                     self.rss = max(self.rss, memory_of(java).rss)
@@ -87,24 +85,25 @@ class JavaRuns:
         self.java_mib: dict[str, float] = {}
         self.loads: dict[str, list[float]] = {}
 
-    def measured(self, job: Job, rounds: int) -> dict[str, list[Numbers]]:
-        """Run each side in turn, after an unmeasured run of each."""
-        found: dict[str, list[Numbers]] = {side: [] for side in SIDES}
+    def measured(self, job: Job, rounds: int) -> dict[str, list[Runs]]:
+        """Each side in turns, after a run of each that is not measured."""
+        found: dict[str, list[Runs]] = {side: [] for side in SIDES}
         for number in range(rounds + 1):
             for side in SIDES:
-                seen = self._run(job, side)
-                one = numbers(seen, job.count, interval=job.name == "file")
+                one = self._run(job, side, warm=bool(number) and job.between > 0)
                 self.loads.setdefault(job.name, []).append(os.getloadavg()[0])
                 if number:
                     found[side].append(one)
-                print(
-                    f"{job.name} {number}/{rounds} {side:13} {one.records_s:>9,.0f} records/s "
-                    f"{one.cpu_s_per_million:.2f} CPU s/million, first after {one.first_s:.2f} s, load {load()}",
-                    flush=True,
-                )
+                for kind, each in one.items():
+                    print(
+                        f"{job.name} {number}/{rounds} {side:13} {kind:8} {each.records_s:>9,.0f} records/s "
+                        f"{each.cpu_s_per_million:.2f} CPU s/million, first after {each.first_s:.2f} s, load {load()}",
+                        flush=True,
+                    )
         return found
 
-    def _run(self, job: Job, side: str) -> Observation:
+    def _run(self, job: Job, side: str, warm: bool) -> Runs:
+        """Of one new task. warm: it goes on, and is measured again once it has passed `job.between` records more."""
         self._number += 1
         name = f"java{self._number}"
         topic = name if job.name in FILES else f"{name}.public.t{self._number}"
@@ -112,12 +111,17 @@ class JavaRuns:
         worker = self._stand.sides[side]
         try:
             with JavaTasks(worker.pid) as java, Rest(worker.url) as rest:
-                config, fill = self._prepare(job, name, topic)
-                rest.create(name, config)
-                try:
-                    fill(rest)
+
+                def look(records: int) -> Observation:
+                    """Until so many are visible."""
                     return observe(
-                        self._stand.bootstrap, topic, job.count, worker.pid, lambda: rest.trouble(name), SECONDS
+                        self._stand.bootstrap, topic, records, worker.pid, lambda: rest.trouble(name), SECONDS
+                    )
+
+                rest.create(name, self._prepare(job, name, topic, warm))
+                try:
+                    return (
+                        self._see_file(job, look, warm) if job.name in FILES else self._see(job, look, rest, name, warm)
                     )
                 finally:
                     rest.delete(name)
@@ -128,37 +132,57 @@ class JavaRuns:
             if job.name not in FILES:
                 self._drop(name, f"t{self._number}")
 
-    def _prepare(self, job: Job, name: str, topic: str) -> tuple[Config, Callable[[Rest], None]]:
-        """Return the configuration, and a function that fills the source after the connector was created."""
+    def _see_file(self, job: Job, look: Callable[[int], Observation], warm: bool) -> Runs:
+        """One file holds all parts, so they pass without a pause."""
+        interval = job.name == "file"
+        if not warm:
+            return {NEW: numbers(look(job.count), job.count, interval=interval)}
+        total = job.total
+        seen = look(total)
+        until = seen.samples[-1].visible * job.count / total
+        since = int(seen.samples[-1].visible * (job.count + job.between) / total)
+        return {
+            NEW: numbers(seen, total, interval=False, until=until),
+            WARM: numbers(seen, total, interval=interval, since=since),
+        }
+
+    def _see(self, job: Job, look: Callable[[int], Observation], rest: Rest, name: str, warm: bool) -> Runs:
+        """Rows of a table; in a stream each part is inserted when the one before has passed."""
+        if job.name in STREAMS:
+            if not wait_until(lambda: rest.running(name) == 1 and self._streams(name), SECONDS):
+                raise BenchmarkError(f"{name} did not begin to stream: {rest.trouble(name)}")
+            self._insert(job.count)
+        found = {NEW: numbers(look(job.count), job.count, interval=False)}
+        if warm:
+            self._insert(job.between)
+            before = look(job.count + job.between).samples[-1].visible
+            self._insert(job.count)
+            found[WARM] = numbers(look(job.total), job.total, interval=False, since=before)
+        return found
+
+    def _prepare(self, job: Job, name: str, topic: str, warm: bool) -> Config:
+        """The configuration; what it reads is there, but for the rows of a stream."""
         if job.name in FILES:
-            path = self._root / f"{job.count}.txt"
+            count = job.total if warm else job.count
+            path = self._root / f"{count}.txt"
             if not path.exists():
-                lines.write(path, job.count)
-            return _file_config(job, path, topic), lambda _rest: None
+                lines.write(path, count)
+            return file_config("interval" if job.name == "file" else "poll", path, topic)
         table = f"t{self._number}"
-        insert = (
-            f"insert into {table}(customer, amount, paid, note) select 'customer ' || g, g * 1.5, g % 2 = 0, "
-            f"'a note of some length for row ' || g from generate_series(1, {job.count}) g"
-        )
         with psycopg.connect(self._postgres.url, autocommit=True) as database:
             database.execute(
                 f"create table {table}(id serial primary key, customer text, amount float8, paid bool, note text)"
             )
-            if job.name not in STREAMS:
-                database.execute(insert)
-        config = debezium_config(
-            self._postgres, name, f"public.{table}", "no_data" if job.name in STREAMS else "initial"
-        )
+        if job.name not in STREAMS:
+            self._insert(job.count)
+        return debezium_config(self._postgres, name, f"public.{table}", "no_data" if job.name in STREAMS else "initial")
 
-        def fill(rest: Rest) -> None:
-            if job.name not in STREAMS:
-                return
-            if not wait_until(lambda: rest.running(name) == 1 and self._streams(name), SECONDS):
-                raise BenchmarkError(f"{name} did not begin to stream: {rest.trouble(name)}")
-            with psycopg.connect(self._postgres.url, autocommit=True) as database:
-                database.execute(insert)
-
-        return config, fill
+    def _insert(self, rows: int) -> None:
+        with psycopg.connect(self._postgres.url, autocommit=True) as database:
+            database.execute(
+                f"insert into t{self._number}(customer, amount, paid, note) select 'customer ' || g, g * 1.5, "
+                f"g % 2 = 0, 'a note of some length for row ' || g from generate_series(1, {rows}) g"
+            )
 
     def _streams(self, slot: str) -> bool:
         with psycopg.connect(self._postgres.url) as database:
@@ -175,70 +199,8 @@ class JavaRuns:
             database.execute(f"drop publication if exists {slot}")
 
 
-def _file_config(job: Job, path: Path, topic: str) -> Config:
-    interval = {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "1000", "batch.size": "2000"}
-    poll = {"transaction.boundary": "poll", "batch.size": "4000"}
-    return {
-        "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
-        "tasks.max": "1",
-        "file": str(path),
-        "topic": topic,
-        "key.converter": STRING_CONVERTER,
-        "value.converter": STRING_CONVERTER,
-        "exactly.once.support": "required",
-        **(interval if job.name == "file" else poll),
-    }
-
-
-def debezium_config(postgres: Postgres, name: str, table: str, mode: str) -> Config:
-    """Return the configuration of a connector with its own slot and publication."""
-    return {
-        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-        "tasks.max": "1",
-        "database.hostname": "127.0.0.1",
-        "database.port": postgres.url.rpartition(":")[2].partition("/")[0],
-        "database.user": "ringfence",
-        "database.password": "none",
-        "database.dbname": "ringfence",
-        "topic.prefix": name,
-        "table.include.list": table,
-        "plugin.name": "pgoutput",
-        "slot.name": name,
-        "publication.name": name,
-        "publication.autocreate.mode": "filtered",
-        "snapshot.mode": mode,
-        "poll.interval.ms": "100",
-        "key.converter": JSON_CONVERTER,
-        "key.converter.schemas.enable": "false",
-        "value.converter": JSON_CONVERTER,
-        "value.converter.schemas.enable": "false",
-        "exactly.once.support": "required",
-    }
-
-
-@contextmanager
-def logical_postgres() -> Iterator[Postgres]:
-    """Yield a private server that Debezium can read."""
-    with new_postgres() as server:
-        with psycopg.connect(server.url, autocommit=True) as database:
-            database.execute("alter system set wal_level = logical")
-            database.execute("alter system set max_replication_slots = 20")
-        server.stop()
-        server.start()
-        yield server
-
-
-def plugin_path(root: Path) -> Path:
-    """Return a folder with both plugins, each in a folder."""
-    folder = root / "plugins"
-    folder.mkdir(parents=True)
-    for plugin in (FILE, DEBEZIUM):
-        (folder / plugin.artifact).symlink_to(resolve(plugin.artifact, [plugin]))
-    return folder
-
-
 def main(argv: Sequence[str]) -> int:
-    """Return an exit code as in `python -m benchmarks`."""
+    """Exit codes as of `python -m benchmarks`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks java", description=__doc__)
     parser.add_argument("--job", nargs="+", choices=[job.name for job in JOBS], help="only these (default: all)")
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="measured rounds (default: 3)")
@@ -264,13 +226,26 @@ def main(argv: Sequence[str]) -> int:
         for big in (root / "kafka", *root.glob("*.txt")):
             shutil.rmtree(big) if big.is_dir() else big.unlink(missing_ok=True)
     machine |= {f"load in `{name}`": f"{min(each):.0f} to {max(each):.0f}" for name, each in java.loads.items()}
-    found = {job: {side: medians(each) for side, each in sides.items()} for job, sides in runs.items()}
-    print(f"\n{table(found)}\n\n{targets(found, starts, java.java_mib)}\n{time.strftime('%H:%M')}")
+    found = {kind: _medians(runs, kind) for kind in (NEW, WARM)}
+    print(f"\n{tables(found)}\n\n{targets(found, starts, java.java_mib)}\n{time.strftime('%H:%M')}")
     record = {
-        job.name: {side: [asdict(one) for one in each] for side, each in sides.items()} for job, sides in runs.items()
+        job.name: {
+            side: [{kind: asdict(one) for kind, one in each.items()} for each in each_run]
+            for side, each_run in sides.items()
+        }
+        for job, sides in runs.items()
     }
     (root / "results.json").write_text(json.dumps(record, indent=2))
     if args.write:
         PAGE.write_text(page(found, starts, java.java_mib, machine))
         print(f"written: {PAGE}")
     return 0
+
+
+def _medians(runs: Mapping[Job, Mapping[str, Sequence[Runs]]], kind: str) -> Results:
+    """Of the jobs that were measured in this way."""
+    return {
+        job: {side: medians([each[kind] for each in each_run]) for side, each_run in sides.items()}
+        for job, sides in runs.items()
+        if all(kind in each for each_run in sides.values() for each in each_run)
+    }

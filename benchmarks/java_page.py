@@ -1,4 +1,4 @@
-"""The jobs of the Java benchmark, with their targets, and the page with its results."""
+"""The jobs of the Java benchmark, with their targets, and the page of its results."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,59 +8,83 @@ from benchmarks.numbers import Numbers, yes_or_no
 from benchmarks.stand import CONNECT, OURS
 from benchmarks.starts_of_java import Start
 
+NEW, WARM = "new task", "warm task"
+"""What is measured of a task: its first records, and as many after some more have passed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """least, most: the targets for records/s and for CPU, both as multiples of Kafka Connect's."""
+    """least, most: the targets of records/s and of CPU, both times Kafka Connect's; between: how many records pass
+    unmeasured before the task is warm, 0 for a job that a task does once.
+    """
 
     name: str
     title: str
     count: int
+    between: int
     least: float
     most: float
 
+    @property
+    def total(self) -> int:
+        """Of a run that is measured twice."""
+        return 2 * self.count + self.between
+
 
 JOBS = (
-    Job("file", "FileStreamSource, lines of 99 bytes, transactions of 1 s", 1_000_000, 1.5, 0.5),
-    Job("poll", "the same, a transaction each poll of 4,000 lines", 1_000_000, 1.5, 0.5),
-    Job("snapshot", "Debezium, snapshot of rows of 5 columns", 100_000, 1.0, 1.0),
-    Job("stream", "Debezium, inserts of 5 columns", 100_000, 1.0, 1.0),
-    Job("long", "the same, 400,000 of them", 400_000, 1.0, 1.0),
+    Job("file", "FileStreamSource, lines of 99 bytes, transactions of 1 s", 2_000_000, 500_000, 1.5, 0.5),
+    Job("poll", "the same, a transaction each poll of 4,000 lines", 1_000_000, 500_000, 1.5, 0.5),
+    Job("snapshot", "Debezium, snapshot of rows of 5 columns", 100_000, 0, 1.0, 1.0),
+    Job("stream", "Debezium, inserts of 5 columns", 100_000, 200_000, 1.0, 1.0),
 )
-FILES, STREAMS = ("file", "poll"), ("stream", "long")
+FILES, STREAMS = ("file", "poll"), ("stream",)
 """Names of jobs."""
 SMALL_SECONDS, SMALL_MIB, DEBEZIUM_MIB = 1.5, 130, 220
 Results = Mapping[Job, Mapping[str, Numbers]]
+"""By the worker's kind."""
+Both = Mapping[str, Results]
+"""By NEW and WARM."""
 
 
-def table(found: Results) -> str:
-    """Return each job with both sides, and the ratios."""
+def tables(found: Both) -> str:
+    """Both, the new task first."""
+    parts = [f"### A new task\n\n{_table(found[NEW], first=True)}"]
+    if found[WARM]:
+        parts.append(f"### The same task, warm\n\n{_table(found[WARM])}")
+    return "\n\n".join(parts)
+
+
+def _table(found: Results, *, first: bool = False) -> str:
+    """Each job with both sides, and the ratios; with `first`, also when the first record came, and the memory."""
     rows = [
-        "| job | who | records/s | x Connect | CPU s a million | x Connect | first record | tree PSS |",
-        "|---|---|--:|--:|--:|--:|--:|--:|",
+        "| job | who | records/s | x Connect | CPU s a million | x Connect |",
+        "|---|---|--:|--:|--:|--:|",
     ]
+    if first:
+        rows = [rows[0] + " first record | tree PSS |", rows[1] + "--:|--:|"]
     for job, sides in found.items():
         for side, one in sides.items():
             peer = sides[CONNECT]
             rows.append(
                 f"| {job.title} | {side} | {one.records_s:,.0f} | {one.records_s / peer.records_s:.2f} "
-                f"| {one.cpu_s_per_million:.2f} | {one.cpu_s_per_million / peer.cpu_s_per_million:.2f} "
-                f"| {one.first_s:.2f} s | {one.tree_pss_mib:.0f} MiB |"
+                f"| {one.cpu_s_per_million:.2f} | {one.cpu_s_per_million / peer.cpu_s_per_million:.2f} |"
+                + (f" {one.first_s:.2f} s | {one.tree_pss_mib:.0f} MiB |" if first else "")
             )
     return "\n".join(rows)
 
 
-def targets(found: Results, starts: Sequence[Start], java_mib: Mapping[str, float]) -> str:
-    """Return the targets, and whether they were met."""
+def targets(found: Both, starts: Sequence[Start], java_mib: Mapping[str, float]) -> str:
+    """The targets, and whether they were reached."""
     rows = ["| target | measured | reached |", "|---|--:|---|"]
-    for job, sides in found.items():
-        one, peer = sides[OURS], sides[CONNECT]
-        speed, cpu = one.records_s / peer.records_s, one.cpu_s_per_million / peer.cpu_s_per_million
-        rows += [
-            f"| {job.title}: at least {job.least:g} x Connect's records/s | {speed:.2f} x "
-            f"| {yes_or_no(speed >= job.least)} |",
-            f"| {job.title}: at most {job.most:g} x its CPU | {cpu:.2f} x | {yes_or_no(cpu <= job.most)} |",
-        ]
+    for kind, results in found.items():
+        for job, sides in results.items():
+            one, peer = sides[OURS], sides[CONNECT]
+            speed, cpu = one.records_s / peer.records_s, one.cpu_s_per_million / peer.cpu_s_per_million
+            rows += [
+                f"| {kind}: {job.title}: at least {job.least:g} x Connect's records/s | {speed:.2f} x "
+                f"| {yes_or_no(speed >= job.least)} |",
+                f"| {kind}: {job.title}: at most {job.most:g} x its CPU | {cpu:.2f} x | {yes_or_no(cpu <= job.most)} |",
+            ]
     for start in starts:
         if start.name == "FileStreamSource":
             reached = start.seconds < SMALL_SECONDS
@@ -73,8 +97,8 @@ def targets(found: Results, starts: Sequence[Start], java_mib: Mapping[str, floa
     return "\n".join(rows)
 
 
-def page(found: Results, starts: Sequence[Start], java_mib: Mapping[str, float], machine: Mapping[str, str]) -> str:
-    """Return the text of docs/benchmarks-java.md."""
+def page(found: Both, starts: Sequence[Start], java_mib: Mapping[str, float], machine: Mapping[str, str]) -> str:
+    """docs/benchmarks-java.md."""
     readiness = "\n".join(
         f"| {one.name} | {one.seconds:.2f} s | {one.cpu_s:.2f} s | {one.mib:.0f} MiB |" for one in starts
     )
@@ -86,14 +110,15 @@ broker, both exactly once, with the same plugins and the same configuration. Eac
 once unmeasured, and then as often as the last table says; the table shows the medians. CPU and memory are those of the
 whole worker with everything that it started. [benchmarks.md](benchmarks.md) explains how they are measured.
 
-Each task of Ringfence has a Java process of its own, which is new in each run: Java compiles the connector's code again
-while the first records pass. Kafka Connect's one process has compiled it in the runs before. So a short run costs more
-CPU a record here than a long one.
+Each task of Ringfence has a Java process of its own, which compiles the connector's code while the first records pass.
+Kafka Connect's one process has compiled it in the runs before. A streaming task lives for days, so it is measured
+twice: its first records ({_counts(NEW)}), and as many again once more have passed that are not measured
+({_counts(WARM)}). A snapshot has no second part.
 
 Where the load, in the last table, says that others used the machine, compare the two sides, which ran in turns, rather
 than the figures themselves. Its jobs are named in the order of the first table.
 
-{table(found)}
+{tables(found)}
 
 A Java task by itself, from the start of its JVM until the connector's `start` has returned (the median of five), with
 the JVM's CPU and memory at that time:
@@ -109,3 +134,9 @@ Memory here is the largest of the JVM in all runs.
 {targets(found, starts, java_mib)}
 
 {foot(machine)}"""
+
+
+def _counts(kind: str) -> str:
+    """Such as "file: 2,000,000, poll: 1,000,000"."""
+    counts = {job.name: job.count if kind == NEW else job.between for job in JOBS}
+    return ", ".join(f"`{name}`: {count:,}" for name, count in counts.items() if count)

@@ -1,4 +1,4 @@
-"""Computes numbers from samples. Pure."""
+"""From samples to numbers. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -25,15 +25,16 @@ class Numbers:
     task_pss_mib: float
 
 
-def numbers(seen: Observation, lines: int, *, interval: bool) -> Numbers:
-    """Compute the numbers from the first visible record to the last.
+def numbers(seen: Observation, lines: int, *, interval: bool, since: int = 0, until: float = float("inf")) -> Numbers:
+    """From the first visible record to the last; of those that became visible after `since` others, until there were
+    `until` of them.
 
-    With `interval`, the last step is left out on both sides: it has the rest of the file, and waits idly until its
-    interval is over. Offsets also count one marker per transaction, so they are scaled to `lines`.
+    With `interval` the last step is left out on both sides: it holds the rest of the file, and waits idly until its
+    interval is over. Offsets also count one marker a transaction, so they are scaled to `lines`.
     """
-    steps = _steps(seen.samples)
+    steps = _steps(seen.samples, since, until)
     first, last = steps[0], steps[-2] if interval else steps[-1]
-    records = (last.visible - first.visible) * lines / steps[-1].visible
+    records = (last.visible - first.visible) * lines / seen.samples[-1].visible
     if records <= 0:
         raise BenchmarkError(f"{lines:,} lines are too few to measure: they were visible in {len(steps)} steps")
     return Numbers(
@@ -47,12 +48,12 @@ def numbers(seen: Observation, lines: int, *, interval: bool) -> Numbers:
     )
 
 
-def _steps(samples: Sequence[Sample]) -> list[Sample]:
-    """Return the samples at which more was visible than before."""
+def _steps(samples: Sequence[Sample], since: int, until: float) -> list[Sample]:
+    """The samples at which more was visible than before."""
     steps: list[Sample] = []
-    visible = 0
+    visible = since
     for sample in samples:
-        if sample.visible > visible:
+        if visible < sample.visible <= until:
             visible = sample.visible
             steps.append(sample)
     if len(steps) < 2:
@@ -61,11 +62,11 @@ def _steps(samples: Sequence[Sample]) -> list[Sample]:
 
 
 def medians(runs: Sequence[Numbers]) -> Numbers:
-    """Return the median of each number separately."""
+    """Of each number by itself."""
     each = [asdict(run) for run in runs]
     return Numbers(**{name: median(one[name] for one in each) for name in each[0]})
 
 
 def yes_or_no(reached: bool) -> str:
-    """Return a target's result for a table."""
+    """What a table says of a target."""
     return "yes" if reached else "no"

@@ -19,7 +19,7 @@ from statistics import median, quantiles
 import psycopg
 from confluent_kafka import Consumer, TopicPartition
 
-from benchmarks.java import DEBEZIUM, debezium_config, logical_postgres
+from benchmarks.java_sources import DEBEZIUM, debezium_config, logical_postgres
 from benchmarks.machine import describe, foot, load
 from benchmarks.numbers import Numbers, medians, numbers
 from benchmarks.pg_recvlogical import receive_backlog, receive_meanwhile
