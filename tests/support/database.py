@@ -3,6 +3,7 @@
 import os
 import tempfile
 import time
+from functools import cache
 from unittest.mock import patch
 
 import django
@@ -27,27 +28,38 @@ settings.NO_LOGIN = "machine"
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
+@cache
 def migrate() -> None:
-    """Make the tables, once."""
+    """Make the tables, once in each process: to find out that there is nothing to do takes as long as a dozen tests."""
     from django.core.management import call_command
 
     call_command("migrate", verbosity=0)
 
 
 def empty() -> None:
-    """Empty all tables of the projection, of accounts, and of the audit trail, which takes SQL."""
-    from django.apps import apps
-    from django.contrib.auth.models import User
-    from django.db import connection
+    """Empty all tables of the projection, of accounts, and of the audit trail.
+
+    In SQL: Django would load each row and look for what refers to it, thousands of times in a run, and audit entries
+    refuse it.
+    """
+    from django.db import connection, transaction
 
     from ringfence.heartbeats.look import look
     from ringfence.log_levels import follower
 
     look._until, look._seen = time.monotonic() + 60, type(look._seen)()
     follower._due = time.monotonic() + 60  # its look now and then would be counted among a page's queries
-    for label in ("mirror", "heartbeats", "access", "history", "alerts"):
-        for model in apps.get_app_config(label).get_models():
-            model._default_manager.all().delete()
-    User.objects.all().delete()
-    with connection.cursor() as cursor:
-        cursor.execute("DELETE FROM audit_auditentry")
+    with transaction.atomic(), connection.cursor() as cursor:  # references are checked at its end
+        for table in _tables():
+            cursor.execute(f"DELETE FROM {connection.ops.quote_name(table)}")
+
+
+@cache
+def _tables() -> tuple[str, ...]:
+    from django.apps import apps
+    from django.contrib.auth.models import User
+
+    labels = ("mirror", "heartbeats", "access", "history", "alerts", "audit")
+    models = [model for label in labels for model in apps.get_app_config(label).get_models(include_auto_created=True)]
+    links = [field.m2m_db_table() for field in User._meta.local_many_to_many]
+    return (*(model._meta.db_table for model in models), *links, User._meta.db_table)

@@ -6,7 +6,7 @@ complains to a log that pytest has closed. One of librdkafka has several, which 
 
 import gc
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,16 @@ from tests.support.waiting import eventually
 _SECONDS = 15.0
 _FEW = 4
 """Clients of librdkafka end when Python frees them. Some live on in traces of expected errors: at most one was seen."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Without the garbage collector: what tests are made of stays, and it would look through it a hundred times."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_finish() -> None:
