@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 TOOLS := $(VENV)/tools
 STAMP := $(VENV)/.set-up
 HOST := connectors/java/ringfence-connect-host.jar
+CLASSES := $(VENV)/.spark-classes
 ARGS ?=
 
 # The first Python on the PATH that is new enough. Set PYTHON=/path/to/python to override it.
@@ -20,7 +21,7 @@ IMAGE_PYTHON = $(shell sed -n 's/^FROM python:\([0-9.]*\)-.*/\1/p' Dockerfile)
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' Makefile
 
-setup: $(STAMP) $(HOST) ## Create .venv with everything in it; do nothing if it is up to date
+setup: $(STAMP) $(HOST) $(CLASSES) ## Create .venv with everything in it; do nothing if it is up to date
 
 # A file and not `setup` itself: it is older than pyproject.toml or constraints.txt exactly when there is work to do.
 $(STAMP): pyproject.toml constraints.txt
@@ -40,6 +41,10 @@ $(STAMP): pyproject.toml constraints.txt
 # Without Java's jars at hand it is compiled when it is first needed.
 $(HOST): $(STAMP) $(wildcard connectors/java/host/*)
 	-@$(BIN)/python -m ringfence.local.java_host && touch $(HOST)
+
+# Without the archive Spark's drivers start, too: with twice the CPU time.
+$(CLASSES): $(STAMP)
+	-@$(BIN)/python -m ringfence.local.spark_classes 2>/dev/null && touch $(CLASSES)
 
 demo: setup ## Run the main job on 336,776 real flights, kill it half-way, and count what arrived
 	$(BIN)/ringfence demo $(ARGS)

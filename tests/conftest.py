@@ -14,6 +14,7 @@ from xdist.workermanage import WorkerController
 from ringfence.connectors import egress, worker_limits
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.local.process import free_port
+from ringfence.local.spark_classes import use_archive
 from ringfence.local.valkey import EmbeddedValkey
 from tests.e2e.browser import chromium
 from tests.support.broker import Broker, new_kafka
@@ -26,6 +27,8 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Not before the imports: it is read when it is first used. Every process that a test starts has it, or one of its own.
 os.environ.setdefault("RINGFENCE_ENCRYPTION_KEYS", "dGVzdHMgb25seSwgbm90IGEgc2VjcmV0LCAzMiBieXQ")
+
+use_archive()  # for the Spark drivers of the tests themselves
 
 BROKER_FIXTURES = {"broker", "own_broker", "trusting"}
 pytest_plugins = ["tests.support.crashes", "tests.support.leftovers"]

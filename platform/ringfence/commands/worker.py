@@ -35,7 +35,9 @@ def run(args: argparse.Namespace) -> int:
         return _check(args.id)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ringfence.settings")
     from ringfence.engine.worker import main
+    from ringfence.local.spark_classes import use_archive
 
+    use_archive()
     return main(args.id, args.slots, *_plugins())
 
 

@@ -1,4 +1,4 @@
-"""Starts the broker's JVM two seconds faster, with an archive of its parsed classes (JVM class data sharing)."""
+"""Starts JVMs seconds faster, with archives of their parsed classes (JVM class data sharing)."""
 
 import hashlib
 import tempfile
@@ -8,7 +8,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from ringfence.local.errors import LocalError
-from ringfence.local.java import find_java
+from ringfence.local.java import java_path
 
 _QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
@@ -22,16 +22,23 @@ def jvm_options(jars: Path, train: Callable[[Path, tuple[str, ...]], None]) -> t
     """
     archive = _path(jars)
     if not archive.exists():
+        archive.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{archive}.lock"):
             if not archive.exists():
                 _make(archive, train)
+    return made_options(jars)
+
+
+def made_options(jars: Path) -> tuple[str, ...]:
+    """Options that use the archive for `jars` if it was made; empty if it was not."""
+    archive = _path(jars)
     usable = archive.exists() and archive.stat().st_size > 0
     return (f"-XX:SharedArchiveFile={archive}", *_QUIET) if usable else ()
 
 
 def _path(jars: Path) -> Path:
     # An archive fits only one build of one Java; the JVM would ignore another, and log that on each start.
-    java = find_java().resolve()
+    java = java_path().resolve()
     build = f"{java} {java.stat().st_mtime_ns} {java.stat().st_size}"
     return jars.with_name(f"{jars.name}-{hashlib.sha256(build.encode()).hexdigest()[:10]}.jsa")
 

@@ -21,14 +21,15 @@ def find_java() -> Path:
 
     Raises LocalError if there is none or it is older than Java 17. The result is cached for the process.
     """
-    java = _candidate()
+    java = java_path()
     version = _version(java)
     if version < MINIMUM:
         raise LocalError(f"Java {MINIMUM} or newer is needed, {java} is Java {version}: {REMEDY}")
     return java
 
 
-def _candidate() -> Path:
+def java_path() -> Path:
+    """As `find_java`, without a look at its version. Raises LocalError where there is none."""
     home = os.environ.get("JAVA_HOME")
     if home:
         # No fallback to the PATH: Spark uses only JAVA_HOME, so the two would differ later, with a less clear error.

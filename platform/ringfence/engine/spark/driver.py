@@ -20,7 +20,7 @@ from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
 
 from ringfence.connectors.secret_names import secret_by_name
 from ringfence.crashes import crash_told
-from ringfence.engine.spark.driver_process import wait_for_end
+from ringfence.engine.spark.driver_process import end_driver, wait_for_end
 from ringfence.fencing.ids import TaskId
 from ringfence.fencing.task.plugin import Outcome
 from ringfence.fencing.task.spec import TaskSpec
@@ -143,6 +143,11 @@ class SparkHost:
         """End the driver and its processes."""
         self._stopping = True
         self._spark.stop()
+
+    def end_driver(self) -> None:
+        """Stop, and wait for the end of the driver's JVM, which else ends with this process."""
+        self.stop()
+        end_driver(self._spark)
 
 
 def _how_it_ended(code: int, memory: str) -> str:

@@ -14,3 +14,15 @@ def wait_for_end(spark: SparkContext) -> int:
     gateway: Any = spark._gateway
     code: int = gateway.proc.wait()
     return code
+
+
+def end_driver(spark: SparkContext, seconds: float = 60.0) -> None:
+    """Let the driver's JVM of a stopped context end in order, and wait for that; else it ends with this process.
+
+    Raises subprocess.TimeoutExpired.
+    """
+    gateway: Any = spark._gateway
+    SparkContext._gateway = SparkContext._jvm = None
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(seconds)
