@@ -11,9 +11,9 @@ from urllib.parse import urlencode
 from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
-from lucide.templatetags.lucide import lucide as render_lucide
 
 from ringfence.connectors.plural_forms import write_count
+from ringfence.web.icons import draw_icon
 from ringfence.web.markdown import render_markdown
 from ringfence.web.new.field import Field
 from ringfence.web.state_badges import Badge
@@ -25,7 +25,7 @@ _DRAWN = re.compile(r' (?:fill|stroke(?:-width|-linecap|-linejoin)?)="(?:none|cu
 
 @lru_cache(maxsize=256)
 def _icon(name: str, size: int, css: str) -> SafeString:
-    svg = render_lucide(name, size=size, **{"class": f"icon {css}".strip(), "aria-hidden": "true"})
+    svg = draw_icon(name, size, f"icon {css}".strip())
     # The stylesheet defines the stroke once: a page has hundreds of icons.
     return mark_safe(_DRAWN.sub("", svg))  # noqa: S308 - from the lucide package, with constants of our templates
 
