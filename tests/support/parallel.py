@@ -1,7 +1,8 @@
 """Three processes that share a run: one begins with the tests of a whole platform, the others with all the rest.
 
-The rest begins with the wheel and with the platform of the security tests, the next longest parts. Most tests wait for
-a broker most of their time, so that three of them get on beside each other on two cores.
+The rest begins with the platform of the security tests, the wheel, and the end-to-end tests that start platforms of
+their own, the next longest parts. Most tests wait for a broker most of their time, so that three of them get on beside
+each other on two cores.
 """
 
 from pathlib import Path
@@ -10,7 +11,9 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 _PLATFORMS = ("tests/e2e/", "tests/security/end_to_end/")
-_LONG = "tests/wheel/"
+_OF_THEIR_OWN = ("tests/e2e/plugins/", "tests/e2e/test_lost_topics.py", "tests/e2e/test_checker.py")
+"""In that folder, but without its platform, which would only wait for them."""
+_LONG = ("tests/wheel/", *_OF_THEIR_OWN)
 
 
 class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
@@ -22,7 +25,8 @@ class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
 
 def scope_of(nodeid: str) -> str:
     """What is run by one process."""
-    return next((folder for folder in _PLATFORMS if nodeid.startswith(folder)), nodeid.partition("::")[0])
+    together = (*_OF_THEIR_OWN, *_PLATFORMS)
+    return next((part for part in together if nodeid.startswith(part)), nodeid.partition("::")[0])
 
 
 def platform_first(items: list[pytest.Item], root: Path) -> None:
@@ -30,6 +34,8 @@ def platform_first(items: list[pytest.Item], root: Path) -> None:
 
     def turn(item: pytest.Item) -> int:
         scope = scope_of(item.path.relative_to(root).as_posix())
-        return _PLATFORMS.index(scope) if scope in _PLATFORMS else 2 if scope.startswith(_LONG) else 3
+        if scope in _PLATFORMS:
+            return _PLATFORMS.index(scope)
+        return next((2 + turn for turn, part in enumerate(_LONG) if scope.startswith(part)), 2 + len(_LONG))
 
     items.sort(key=turn)
