@@ -20,7 +20,7 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ import pytest
 
 SPARE_SECONDS = "RINGFENCE_TEST_SPARE_SECONDS"
 _SPARE_SECONDS = 20.0
-_FINISH_SECONDS = 60.0
 _ABORT_SECONDS = 5.0
 _FOLDER = "crash_watch_folder"
 
@@ -69,9 +68,14 @@ class TimeLimit:
         faulthandler.cancel_dump_traceback_later()
         self._say(item.nodeid, None)
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self) -> None:
-        self._say("the end of the test process", _FINISH_SECONDS)
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self) -> Iterator[None]:
+        """A process that has finished waits for the others, without a limit."""
+        self._say("the end of the test process", 3 * _spare())
+        try:
+            return (yield)
+        finally:
+            self._say("nothing any more", None)
 
     def _say(self, what: str, seconds: float | None) -> None:
         """What runs, and until when it may, by the clock that all processes share."""
