@@ -31,15 +31,15 @@ def test_changes_up_to_the_position_are_skipped_in_its_transaction_only() -> Non
     assert not SharedPosition(Delivered(7, 90)).skips(8, 85, 1)
     shared = SharedPosition(Delivered(7, 90))
     assert shared.skips(7, 90, 4)
-    with pytest.raises(ConnectorError, match=r"within rows of one COPY .*\(3 are before the COPY's rows\)"):
+    with pytest.raises(ConnectorError, match=r"among rows of one COPY .*\(3 precede the COPY's rows\)"):
         shared.skips(7, 90, 5)
 
 
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"lsn_commit": None}, "of a snapshot, or of the first transaction"),
-        ({"txId": None}, "of a snapshot"),
+        ({"lsn_commit": None}, "from a snapshot, or from the first transaction"),
+        ({"txId": None}, "from a snapshot"),
         ({"incremental_snapshot_primary_key": "x"}, "incremental snapshot"),
     ],
 )

@@ -274,9 +274,9 @@ def test_tables_that_are_gone_empty_or_locked(database: Database) -> None:
         (EXECUTE, {}, "must name the tables"),
         (EXECUTE, {"data-collections": "public.t"}, "must be a list"),
         (EXECUTE, {"data-collections": ["("]}, "not a regular expression"),
-        (EXECUTE, {"data-collections": ["a"], "type": "blocking"}, "only incremental"),
+        (EXECUTE, {"data-collections": ["a"], "type": "blocking"}, "use incremental"),
         (EXECUTE, {"data-collections": ["a"], "additional-conditions": [{"filter": "id < 3"}]}, "whole table"),
-        (EXECUTE, {"data-collections": ["a"], "surrogate-key": "b"}, "told apart by the primary key"),
+        (EXECUTE, {"data-collections": ["a"], "surrogate-key": "b"}, "identified by the primary key"),
         (EXECUTE, "{", "not JSON"),
         (STOP, "[]", "must be a JSON object"),
     ],
@@ -293,7 +293,7 @@ def test_a_request_that_cannot_be_carried_out_says_so_and_fails_nothing(database
     run = database.run(None)
     send(run, EXECUTE, "public.nothing")
     read_all(run)
-    assert "no table that is read and published matches public.nothing" in state(run).note
+    assert "no captured and published table matches public.nothing" in state(run).note
     send(run, EXECUTE, "public.bare")
     read_all(run)
     assert "public.bare has no primary key" in state(run).note

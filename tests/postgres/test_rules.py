@@ -144,7 +144,7 @@ def test_gaps_are_refused_with_the_remedy(database: Database) -> None:
         assert "reset its offsets" in str(caught.value)
 
     refused("ahead of this connector's offset", {"lsn_commit": lsn - 1000})
-    refused("another one than the committed offset", {"system_id": "1"})
+    refused("belongs to another database server", {"system_id": "1"})
     refused("write-ahead log ends at", {"lsn_commit": lsn + (1 << 40)})
     database.execute(f"SELECT pg_drop_replication_slot('{database.name}')")
     refused("is gone", {})

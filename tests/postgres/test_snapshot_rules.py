@@ -301,7 +301,7 @@ def test_validation_says_what_would_be_read_and_what_would_come_twice(database: 
     initial, _, when_needed, no_data = connector.list_choices(config)["snapshot.mode"]
     assert initial.description.startswith("first 2 tables, about 100 rows")
     assert "1 without a key" in initial.description
-    assert "where changes were lost" in when_needed.description
+    assert "if changes were lost" in when_needed.description
     assert "no rows" in no_data.description
     errors = connector.validate(config | {"transaction.boundary": "poll", "source.transactions": "split"})
     assert "public.u" in errors["snapshot.mode"][0]

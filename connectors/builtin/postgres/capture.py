@@ -1,4 +1,4 @@
-"""What a configuration reads, and in which form: its settings as the other modules want them."""
+"""Turns the settings into a selection, record settings and type settings."""
 
 import logging
 from collections.abc import Set
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 def selection_of(parsed: ParsedConfig) -> Selection:
-    """What a configuration reads."""
+    """Return the selection of schemas, tables, columns and messages."""
     return Selection(
         rule(parsed, names.SCHEMAS, names.SCHEMAS_EXCLUDE),
         rule(parsed, names.TABLES, names.TABLES_EXCLUDE),
@@ -31,7 +31,7 @@ def selection_of(parsed: ParsedConfig) -> Selection:
 
 
 def captured_tables(session: Session, selection: Selection) -> list[tuple[str, str]]:
-    """Schema and name of the tables of the database that are read."""
+    """Return schema and name of each captured table of the database."""
     rows = session.query(
         "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
         "WHERE c.relkind = 'r' AND c.relpersistence = 'p' ORDER BY 1, 2"
@@ -40,7 +40,7 @@ def captured_tables(session: Session, selection: Selection) -> list[tuple[str, s
 
 
 def describer(session: Session, parsed: ParsedConfig, selection: Selection, rename: Rename) -> Describe:
-    """What makes a `Table` of a relation, with what the catalog says about it now. rename: of columns to fields."""
+    """Return a function that describes a relation as a `Table`, using the current catalog. rename: column to field."""
     types = Types(type_settings(parsed), lambda oid: read_type(session.query, oid))
 
     def describe(relation: Relation) -> Table:
@@ -58,7 +58,7 @@ def describer(session: Session, parsed: ParsedConfig, selection: Selection, rena
         if table.left_out:
             columns = ", ".join(table.left_out)
             logger.warning(
-                "Columns of %s.%s are left out, as their types have no form in records: %s", schema, name, columns
+                "Columns of %s.%s are left out, because their types are not supported: %s", schema, name, columns
             )
         return table
 
@@ -68,7 +68,7 @@ def describer(session: Session, parsed: ParsedConfig, selection: Selection, rena
 def record_settings(
     parsed: ParsedConfig, database: str, partition: dict[str, object], skipped: Set[str]
 ) -> RecordSettings:
-    """What it says about records. skipped: operations without records."""
+    """Return the settings of records. skipped: operations without records."""
     return RecordSettings(
         parsed.string(names.PREFIX),
         database,
@@ -82,7 +82,7 @@ def record_settings(
 
 
 def type_settings(parsed: ParsedConfig) -> TypeSettings:
-    """What it says about the forms of types."""
+    """Return the settings of types."""
     return TypeSettings(
         parsed.string(names.DECIMALS),
         parsed.string(names.TIMES),

@@ -1,4 +1,4 @@
-"""What the database says about its tables and types, beyond what the replication stream tells."""
+"""Reads from the catalog what the replication stream does not contain about tables and types."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
@@ -7,11 +7,11 @@ from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.builtin.postgres.column_types import PgType
 
 Query = Callable[[str, Sequence[object]], list[tuple[Any, ...]]]
-"""Runs one statement with parameters and returns all rows."""
+"""`(statement, parameters) -> rows`: runs one statement and returns all its rows."""
 
 
 class CatalogColumn(NamedTuple):
-    """`default`: the expression's text; `dimensions`: declared, of an array; `generated`: not in the stream."""
+    """A column. default: the SQL expression; dimensions: those declared for an array; generated: not in the stream."""
 
     name: str
     oid: int
@@ -23,7 +23,7 @@ class CatalogColumn(NamedTuple):
 
 
 class CatalogTable(NamedTuple):
-    """`key`: the columns of the primary key, else of the first unique index, in its order."""
+    """A table. key: the columns of the primary key, or else of the first unique index, in the index's order."""
 
     columns: tuple[CatalogColumn, ...]
     key: tuple[str, ...]
@@ -58,25 +58,25 @@ SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.rel
 
 
 def read_name(query: Query, oid: int) -> tuple[str, str] | None:
-    """A table's schema and name; None where it was dropped."""
+    """Return a table's schema and name, or None if it was dropped."""
     rows = query(_NAME, [oid])
     return (str(rows[0][0]), str(rows[0][1])) if rows else None
 
 
 def read_table(query: Query, oid: int) -> CatalogTable:
-    """The table as it is now; without columns where it is no longer there."""
+    """Return the table as it is now, without columns if it was dropped."""
     columns = tuple(CatalogColumn(*row) for row in query(_COLUMNS, [oid]))
     keys = query(_KEY, [oid])
     return CatalogTable(columns, tuple(keys[0][0]) if keys else ())
 
 
 def read_type(query: Query, oid: int) -> PgType:
-    """Raises `ConnectorError` for a type that was dropped."""
+    """Return a type. Raises `ConnectorError` if it was dropped."""
     rows = query(_TYPE, [oid])
     if not rows:
         raise ConnectorError(
-            f"The type with the oid {oid} is not in the database any more, so rows that were written with it cannot be "
-            "read. Leave its column out with column.exclude.list, and restart the task."
+            f"The type with the oid {oid} is no longer in the database, so rows written with it cannot be read. "
+            "Exclude its column with column.exclude.list, and restart the task."
         )
     found, name, kind, base, base_typmod, element, labels = rows[0]
     return PgType(found, name, kind, base, base_typmod, element, tuple(labels))

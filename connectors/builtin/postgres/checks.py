@@ -1,4 +1,4 @@
-"""What has to be right at the server before the connector starts, with the SQL that mends it."""
+"""Checks the server before the connector starts. Each error contains the SQL that fixes it."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -36,7 +36,7 @@ ORDER BY 1, 2
 
 
 def find_errors(config: Mapping[str, str]) -> Errors:
-    """By setting. Nothing where settings are wrong in themselves: those errors are reported already."""
+    """Return errors by setting. Empty if the settings themselves are invalid: those errors are reported elsewhere."""
     try:
         parsed = names.CONFIG_DEF.parse(config)
     except ConfigException:
@@ -57,11 +57,11 @@ def find_errors(config: Mapping[str, str]) -> Errors:
     except ConnectorError as error:
         return {names.HOST: [str(error)]}
     except psycopg.Error as error:
-        return {names.HOST: [f"The database server refuses what the connector asks for: {one_line(error)}."]}
+        return {names.HOST: [f"The database server refused a query of the connector: {one_line(error)}."]}
 
 
 class _Checks:
-    """The questions, each with its answer for people."""
+    """Runs the checks and collects their errors."""
 
     def __init__(self, session: Session, user: str, database: str) -> None:
         self._session = session
@@ -87,7 +87,7 @@ class _Checks:
         if snapshot != names.NO_DATA:
             self._check_snapshot(tables, boundary)
         if not tables:
-            self._say(names.TABLES, "No table of the database matches the include and exclude lists. Correct them.")
+            self._say(names.TABLES, "The include and exclude lists select no table of the database. Correct them.")
         return self._errors
 
     def _say(self, setting: str, text: str) -> None:
@@ -99,12 +99,12 @@ class _Checks:
 
     def _server(self) -> None:
         if self._session.connection.info.server_version < 140000:
-            self._say(names.HOST, "The server is older than PostgreSQL 14, which this connector needs. Upgrade it.")
+            self._say(names.HOST, "The server is older than PostgreSQL 14. Upgrade it.")
         if self._setting("wal_level") != "logical":
             self._say(
                 names.HOST,
                 f"The server runs with wal_level={self._setting('wal_level')}. As a superuser: ALTER SYSTEM SET "
-                "wal_level = logical; then restart the server. (On managed servers it is a parameter, such as "
+                "wal_level = logical; then restart the server. (Managed servers have a parameter for it, such as "
                 "rds.logical_replication=1.)",
             )
 
@@ -116,7 +116,9 @@ class _Checks:
         user = _quote(self._user)
         if not rows or not rows[0][0]:
             self._say(
-                names.USER, f"The user {self._user} may not replicate. As a superuser: ALTER ROLE {user} REPLICATION;"
+                names.USER,
+                f"The user {self._user} lacks the REPLICATION attribute. As a superuser: "
+                f"ALTER ROLE {user} REPLICATION;",
             )
         closed = [
             (schema, table)
@@ -129,7 +131,7 @@ class _Checks:
             schema, table = closed[0]
             self._say(
                 names.USER,
-                f"The user {self._user} may not read {len(closed)} of the tables, {schema}.{table} among them. As "
+                f"The user {self._user} may not read {len(closed)} of the tables, including {schema}.{table}. As "
                 f"their owner: GRANT USAGE ON SCHEMA {_quote(schema)} TO {user}; GRANT SELECT ON "
                 f"{_quote(schema)}.{_quote(table)} TO {user};",
             )
@@ -148,12 +150,12 @@ class _Checks:
         if free <= 0:
             self._say(
                 names.SLOT,
-                "All replication slots of the server are taken. Drop one that nobody needs (SELECT slot_name, active "
-                "FROM pg_replication_slots), or: ALTER SYSTEM SET max_replication_slots = 20; and restart the server.",
+                "All replication slots of the server are in use. Drop an unused one (SELECT slot_name, active FROM "
+                "pg_replication_slots), or: ALTER SYSTEM SET max_replication_slots = 20; and restart the server.",
             )
 
     def _identities(self, publication: str, tables: list[tuple[str, str]]) -> None:
-        """As soon as a table without a replica identity is published, the server refuses its updates and deletes."""
+        """Report tables without a replica identity: once published, the server refuses their updates and deletes."""
         wanted = set(tables)
         bare = [table for *table, published in self._session.query(_BARE, [publication]) if not published]
         bare = [table for table in bare if tuple(table) in wanted]
@@ -164,10 +166,10 @@ class _Checks:
         mended = " ".join(f"ALTER TABLE {table} REPLICA IDENTITY FULL;" for table in quoted[:_SHOWN])
         self._say(
             names.TABLES,
-            f"The server would refuse all updates and deletes of {shown} as soon as the publication {publication} has "
+            f"The server would refuse all updates and deletes of {shown} once the publication {publication} contains "
             f"{'it' if len(quoted) == 1 else 'them'}: without a primary key there is no replica identity. Add a "
-            f"primary key, or as the owner: {mended} Or leave it out with {names.TABLES_EXCLUDE}; or, if its rows are "
-            "only ever inserted, create the publication yourself.",
+            f"primary key, or as the owner: {mended} Or exclude the table with {names.TABLES_EXCLUDE}; or, if its rows "
+            "are only inserted, create the publication yourself.",
         )
 
     def _check_snapshot(self, tables: list[tuple[str, str]], boundary: str) -> None:
@@ -175,7 +177,7 @@ class _Checks:
         if standby:
             self._say(
                 names.SNAPSHOT,
-                "The server is a standby, whose snapshots do not say which transactions they see. Read from the "
+                "The server is a standby: its snapshots do not show which transactions they contain. Read from the "
                 f"primary, or set {names.SNAPSHOT}={names.NO_DATA}.",
             )
         if boundary == "connector":
@@ -185,9 +187,9 @@ class _Checks:
         if keyless:
             self._say(
                 names.SNAPSHOT,
-                f"Rows of {len(keyless)} tables without a key, {keyless[0]} among them, are read in one Kafka "
-                "transaction each, so that a restart reads none of them twice. Set transaction.boundary=connector, add "
-                f"primary keys, or leave the tables out with {names.TABLES_EXCLUDE}.",
+                f"{len(keyless)} tables, including {keyless[0]}, have no key. Each is read in one Kafka transaction, "
+                "so that a restart does not duplicate its rows. Set transaction.boundary=connector, add primary keys, "
+                f"or exclude the tables with {names.TABLES_EXCLUDE}.",
             )
 
     def _check_publication(self, name: str, mode: str) -> None:

@@ -1,4 +1,4 @@
-"""The schemas and tables that a configuration may choose from, with what helps to choose: sizes, keys, identities."""
+"""Lists the schemas and tables that you can choose from, with their sizes, keys and replica identities."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from ringfence.connectors.builtin.postgres.selection import Selection
 from ringfence.connectors.builtin.postgres.session import Session
 
 MOST: Final = 500
-"""Tables that are offered, the largest first."""
+"""The maximum number of tables in the list, which starts with the largest."""
 
 _TABLES: Final = """
 SELECT n.nspname, c.relname, c.reltuples::int8, pg_total_relation_size(c.oid), c.relreplident::text,
@@ -39,7 +39,7 @@ WHERE c.relkind = 'r' AND c.relpersistence = 'p'
 
 
 def list_choices(session: Session) -> Mapping[str, Sequence[Choice]]:
-    """For the settings that take schemas and tables."""
+    """Return the choices by setting, for the lists of schemas and tables."""
     schemas = [
         Choice(pattern(schema), f"{count:,} table{'s' if count != 1 else ''}, {_size(size)}")
         for schema, count, size in session.query(_SCHEMAS)
@@ -57,23 +57,23 @@ def list_choices(session: Session) -> Mapping[str, Sequence[Choice]]:
 
 
 def describe_snapshot(session: Session, selection: Selection) -> Sequence[Choice]:
-    """For `snapshot.mode`: what each would read now."""
+    """Return the choices for `snapshot.mode`, with what each mode would read now."""
     found = [row for row in session.query(_ROWS) if selection.has_table(row[0], row[1])]
     rows, size = sum(row[2] for row in found), sum(row[3] for row in found)
     keyless = sum(not row[4] for row in found)
     what = f"{len(found):,} table{'s' if len(found) != 1 else ''}, about {rows:,} rows, {_size(size)}"
     if keyless:
-        what += f"; {keyless:,} without a key, each in one transaction"
+        what += f"; {keyless:,} without a key, each read in one transaction"
     return [
         Choice(names.INITIAL, f"first {what}; then changes"),
-        Choice(names.INITIAL_ONLY, f"{what}; nothing else"),
-        Choice(names.WHEN_NEEDED, f"first {what}; then changes; the rows again where changes were lost"),
-        Choice(names.NO_DATA, "no rows, only changes from now on"),
+        Choice(names.INITIAL_ONLY, f"{what}; no changes"),
+        Choice(names.WHEN_NEEDED, f"first {what}; then changes; the rows again if changes were lost"),
+        Choice(names.NO_DATA, "no rows; only changes from now on"),
     ]
 
 
 def pattern(name: str) -> str:
-    """The regular expression for exactly this name; a plain one stays readable. A comma would end it in a list."""
+    """Return a regular expression for exactly this name. A comma becomes a dot, since it would end the list's item."""
     return name if re.fullmatch(r"[\w.]+", name) else re.escape(name).replace(",", ".")
 
 

@@ -1,4 +1,4 @@
-"""What a type is in the catalog, what a column's type is in records, and the settings that choose among forms."""
+"""A type in the catalog, a column's type in records, and the settings that select the latter."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ Read = Callable[[bytes], Any]
 
 
 class PgType(NamedTuple):
-    """A row of pg_type. `kind`: typtype (b, c, d, e, r, m); `base`, `base_typmod`: of a domain; `element`: of an array;
-    `labels`: of an enum.
+    """A row of pg_type. kind: typtype (b, c, d, e, r, m); base, base_typmod: for a domain; element: for an array;
+    labels: for an enum.
     """
 
     oid: int
@@ -24,9 +24,10 @@ class PgType(NamedTuple):
 
 
 class ColumnType(NamedTuple):
-    """`schema` is required; a nullable column makes it optional. `zero`: a value that stands where there is none.
+    """A column's type in records.
 
-    defaults: whether schemas carry the column's default, which Debezium's do for most types.
+    schema: a required one; a nullable column makes it optional; read: converts PostgreSQL's text; zero: replaces an
+    unknown value; defaults: whether schemas contain the column's default, as in Debezium for most types.
     """
 
     schema: Schema
@@ -37,7 +38,7 @@ class ColumnType(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TypeSettings:
-    """The settings that choose among several forms of a type."""
+    """The settings that determine how types are written."""
 
     decimals: str = "precise"
     times: str = "adaptive"

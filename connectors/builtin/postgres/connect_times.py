@@ -1,4 +1,4 @@
-"""Dates and times as Kafka Connect's own logical types (`time.precision.mode=connect`): to the millisecond."""
+"""Dates and times as Kafka Connect's logical types (`time.precision.mode=connect`), with millisecond precision."""
 
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
@@ -12,7 +12,7 @@ __all__ = ["DATE", "EPOCH", "EPOCH_DAY", "MIDNIGHT", "TIME", "TIMESTAMP", "read_
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 EPOCH_DAY: Final = date(1970, 1, 1)
 MIDNIGHT: Final = time()
-_REMEDY: Final = "which time.precision.mode=connect cannot write. Use time.precision.mode=adaptive"
+_REMEDY: Final = "which time.precision.mode=connect cannot represent. Use time.precision.mode=adaptive"
 
 
 def read_date(raw: bytes) -> date:

@@ -1,4 +1,4 @@
-"""PostgresSource: the twin of Debezium's connector for PostgreSQL."""
+"""PostgresSource: change data capture with the settings and records of Debezium's PostgreSQL connector."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -26,14 +26,14 @@ from ringfence.connectors.builtin.postgres.unsupported import find_unsupported
 from ringfence.connectors.delivery_settings import transaction_boundary
 
 _WATCH_SECONDS: Final = 10.0
-_EXTRA: Final = "PostgresSource needs psycopg, which is not installed here: pip install 'ringfence[postgres]'."
+_EXTRA: Final = "PostgresSource needs psycopg, which is not installed: pip install 'ringfence[postgres]'."
 
 
 class PostgresSourceConnector(SourceConnector):
     """Reads the rows of a PostgreSQL database, then inserts, updates and deletes as they are committed.
 
-    All tasks share the rows that are there in the beginning. One task reads the changes, by logical replication, since
-    they have one order. Transactions of the database stay whole with transaction.boundary=connector.
+    All tasks share the initial snapshot. One task reads the changes by logical replication, because their order is
+    total. With transaction.boundary=connector, a transaction of the database is one Kafka transaction.
     """
 
     version: ClassVar[str] = "1.0.0"
@@ -46,7 +46,7 @@ class PostgresSourceConnector(SourceConnector):
         goes_back=False,
         needs=(
             "PostgreSQL 14 or newer with wal_level=logical, and an account with REPLICATION and SELECT.",
-            "pip install 'ringfence[postgres]' where the tasks run.",
+            "pip install 'ringfence[postgres]' on the machines that run the tasks.",
         ),
         sample={
             "tasks.max": "2",
@@ -87,7 +87,7 @@ class PostgresSourceConnector(SourceConnector):
         return [{**self._config, **names.share_config(number, tasks)} for number in range(tasks)]
 
     def _count_tasks(self, max_tasks: int) -> int:
-        """One streams; a snapshot is shared by as many as are allowed and have something to read."""
+        """Return one task for streaming, or one for each range of a snapshot, up to `max_tasks`."""
         from ringfence.connectors.builtin.postgres.snapshot.progress import find_state
 
         parsed = names.CONFIG_DEF.parse(self._config)
@@ -99,7 +99,7 @@ class PostgresSourceConnector(SourceConnector):
         return max_tasks if state.plan is None else min(max_tasks, len(state.ranges))
 
     def _watch(self) -> None:
-        """Ask again until the snapshot is complete: then all tasks but the first one have nothing to do."""
+        """Request reconfigurations until the snapshot is complete, and only the first task has work left."""
         while not self._stopping.wait(_WATCH_SECONDS):
             self.context.request_task_reconfiguration()
 
@@ -118,12 +118,12 @@ class PostgresSourceConnector(SourceConnector):
         if config.get(names.TRANSACTIONS, names.WHOLE) == names.WHOLE and boundary != "connector":
             errors.setdefault("transaction.boundary", []).append(
                 "Set transaction.boundary=connector, so that a transaction of the database is never visible in parts. "
-                f"Where that does not matter, set {names.TRANSACTIONS}={names.SPLIT}."
+                f"If that does not matter, set {names.TRANSACTIONS}={names.SPLIT}."
             )
         return errors
 
     def list_choices(self, config: Mapping[str, str]) -> Mapping[str, Sequence[Choice]]:
-        if not self._reached:  # `validate` has waited for the server, in vain
+        if not self._reached:  # `validate` has already waited for the server: do not wait again
             return {}
         from ringfence.connectors.builtin.postgres.capture import selection_of
         from ringfence.connectors.builtin.postgres.choices import describe_snapshot, list_choices
@@ -145,7 +145,7 @@ class PostgresSourceConnector(SourceConnector):
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
     ) -> bool:
-        """Any offset may be deleted; a new one needs a position, and a partition that names the server."""
+        """Accept the deletion of any offset; a new one needs a position, and the topic prefix in its partition."""
         for partition, offset in offsets:
             if offset is None:
                 continue
@@ -153,8 +153,8 @@ class PostgresSourceConnector(SourceConnector):
                 raise ConnectorError(f"The partition {dict(partition)} must name the topic prefix under 'server'.")
             if is_snapshot_partition(partition):
                 raise ConnectorError(
-                    f"The partition {dict(partition)} is a snapshot's. It can be reset, not changed: reset all "
-                    "offsets of the connector to have the tables read again."
+                    f"The partition {dict(partition)} belongs to a snapshot. It can be reset, but not changed: to "
+                    "read the tables again, reset all offsets of the connector."
                 )
             position_of(offset)
         return True

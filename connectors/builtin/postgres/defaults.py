@@ -1,7 +1,7 @@
-"""Default values of columns, from the expressions in the catalog to values of the column's schema, as Debezium has it.
+"""Converts default expressions of columns to default values of schemas, as Debezium does.
 
-A literal becomes its value. What is calculated for each row (a function, a sequence) becomes the type's zero where the
-column is required, since a schema can hold only a constant; consumers never see it in place of a real value.
+A literal becomes its value. An expression that is evaluated for each row (a function, a sequence) becomes the type's
+zero if the column is required, because a schema's default is a constant. It never replaces a real value.
 """
 
 import re
@@ -18,7 +18,7 @@ _NO_DEFAULTS: Final = frozenset({SchemaType.ARRAY, SchemaType.STRUCT, SchemaType
 
 
 def default_of(expression: str | None, type_: ColumnType, required: bool) -> object:
-    """The schema's default; None for none."""
+    """Return the schema's default value, or None if it has none."""
     if expression is None or not type_.defaults or expression.upper().startswith("NULL"):
         return None
     schema = type_.schema

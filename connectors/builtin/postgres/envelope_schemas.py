@@ -36,15 +36,15 @@ SOURCE: Final = struct(
     "io.debezium.connector.postgresql.Source",
     version=1,
 )
-"""Where a record comes from. `lsn`: of the change; `sequence`: JSON of the end of the last transaction, and `lsn`."""
+"""The source block. `lsn`: the change's position; `sequence`: a JSON array, the last transaction's end and `lsn`."""
 BLOCK: Final = struct(
     {"id": STRING, "total_order": INT64, "data_collection_order": INT64}, "event.block", version=1, optional=True
 )
-"""A record's place in its transaction (`provide.transaction.metadata`)."""
+"""A record's position in its transaction (`provide.transaction.metadata`)."""
 
 
 def envelope(topic: str, row: Schema) -> Schema:
-    """The value of a change of a table with these rows."""
+    """Return the schema of the values in a table's topic."""
     return struct(
         {
             "before": row,

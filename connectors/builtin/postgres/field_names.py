@@ -1,4 +1,4 @@
-"""What columns are called in records: a format such as Avro does not take every name that a column may have."""
+"""Converts column names to field names: formats such as Avro do not accept all column names."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -16,7 +16,10 @@ Rename = Callable[[str], str]
 
 
 def renaming(mode: str, config: Mapping[str, str]) -> Rename:
-    """From a column's name to its field's, by one of the modes above. With an AvroConverter, `none` is `avro`."""
+    """Return the function that converts a column's name to its field's name.
+
+    mode: one of the constants above. With an AvroConverter, `none` means `avro`.
+    """
     if mode == NONE and any(config.get(name, "").strip().endswith("AvroConverter") for name in _CONVERTERS):
         mode = AVRO
     if mode == AVRO:
@@ -33,10 +36,10 @@ def _with_codes(name: str) -> str:
 
 
 def _units(char: str) -> memoryview:
-    """UTF-16's code units, which is what Java calls characters."""
+    """Return the UTF-16 code units: Debezium replaces Java's chars."""
     return memoryview(char.encode("utf-16")[2:]).cast("H")
 
 
 def _code(unit: int) -> str:
-    """As Debezium writes it: with two zeros in front up to 0xff, and none from 0x100 on."""
+    """Return the code as Debezium writes it: with two leading zeros up to 0xff, with none from 0x100."""
     return f"_u00{unit:x}" if unit < 0x100 else f"_u{unit:x}"

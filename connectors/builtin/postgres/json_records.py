@@ -1,8 +1,8 @@
-"""Records of changes with the bytes that `JsonConverter` would make of them, straight from the stream's messages.
+"""Makes the bytes that `JsonConverter` would make of changes, directly from the stream's messages.
 
-Between a row's text and its JSON there need not be a value for each column, structs for row, envelope and key, and a
-dictionary of each: that is two thirds of the work. Only the plain cases are here. All others (a TOAST value that is
-missing, a key that changes, a null that must not be) take the long way through `RecordMaker` and the converters.
+This avoids a value for each column, structs for row, envelope and key, and a dictionary of each: two thirds of the
+work. It covers the common cases only. The others (a missing TOAST value, a changed key, a null in a required column)
+go through `RecordMaker` and the converters.
 """
 
 import time
@@ -28,11 +28,11 @@ from ringfence.connectors.converters.json_converter import JsonConverter, dumps
 
 _OPERATIONS: Final = {b"I": b"c", b"U": b"u", b"D": b"d", READ: b"r"}
 _LSN: Final = 7_777_777_777_777_777_777
-"""Stands for a change's position while a source block is made."""
+"""The placeholder for a change's position when a source block is encoded."""
 
 
 class JsonRecords:
-    """The records of one task, as JSON. `find_json_records` creates it."""
+    """Makes the records of one task as JSON. `find_json_records` creates it."""
 
     def __init__(self, value: JsonConverter, key: JsonConverter, headers: HeaderConverter, maker: RecordMaker) -> None:
         self._value = value
@@ -44,11 +44,10 @@ class JsonRecords:
         self._encode_source = value.encoders.fields(SOURCE)
         self._transaction: SourceTransaction | None = None
         self._sources: dict[Table, tuple[bytes, bytes, bytes] | None] = {}
-        """The source blocks of the transaction, split at the two places of the position."""
+        """The source blocks of the transaction, split at the two occurrences of the position."""
 
     def begin_run(self, table: Table, transaction: SourceTransaction) -> JsonRun | None:
-        """Return what takes rows of the table that follow each other in this transaction. None if they have to be read
-        into values.
+        """Return a run for consecutive rows of the table in this transaction, or None if they must be decoded.
 
         The records' time of processing is the time of this call.
         """
@@ -92,7 +91,7 @@ class JsonRecords:
         return made
 
     def _columns(self, table: Table, *, identity_only: bool) -> tuple[list[WrittenColumn], list[int]]:
-        """With the places of the key's."""
+        """Return the columns of the relation, and the places of the key's columns."""
         kept = range(len(table.readers)) if table.kept is None else table.kept
         columns = [WrittenColumn(None)] * len(table.readers)
         for place, field, zero in zip(kept, table.row_schema.fields, table.zeros, strict=True):
@@ -107,7 +106,7 @@ class JsonRecords:
             try:
                 return dumps(self._value.encoders.null(schema))
             except ConnectorError:
-                return None  # `replace.null.with.default=false`; the long way says so
+                return None  # `replace.null.with.default=false`: the converter raises the error
         encode = self._value.encoders.present(schema)
         return None if zero is None else dumps(zero if encode is None else encode(zero))
 
@@ -130,7 +129,7 @@ class JsonRecords:
         return write, Form.FLOAT64 if is_double else Form.OTHER
 
     def _source(self, table: Table, transaction: SourceTransaction) -> tuple[bytes, bytes, bytes] | None:
-        """None where the block has something in it that looks like the position."""
+        """Return the parts of the source block, or None if it contains the placeholder elsewhere."""
         values = self._maker.source(table.schema_name, table.name, _LSN, transaction).values
         parts = dumps(self._encode_source(list(values))).split(b"%d" % _LSN)
         if len(parts) != len(("sequence", "lsn")) + 1:
@@ -140,8 +139,9 @@ class JsonRecords:
 
 
 def find_json_records(converters: Converters | None, maker: RecordMaker) -> JsonRecords | None:
-    """For keys and values that the same kind of `JsonConverter` makes; None for others, and where the records of a
-    transaction are counted (`provide.transaction.metadata`).
+    """Return `JsonRecords` if keys and values are converted by a `JsonConverter` with the same settings.
+
+    None for other converters, and if the records of a transaction are counted (`provide.transaction.metadata`).
     """
     if converters is None or maker.counts or not isinstance(converters.headers, HeaderConverter):
         return None
@@ -158,7 +158,7 @@ def _quote(raw: bytes) -> bytes:
 
 
 def _zoned_timestamp(write: Write) -> Write:
-    """Return a function that does the same, sooner for `2026-01-31 12:34:56.123456+00`."""
+    """Return a function that does the same, but is faster for `2026-01-31 12:34:56.123456+00`."""
 
     def write_quickly(raw: bytes) -> bytes | None:
         if len(raw) == _FULL_MOMENT and raw[4] == _DASH:

@@ -1,4 +1,4 @@
-"""Makes the JSON of rows of one table that follow each other in one source transaction."""
+"""Makes the JSON of consecutive rows of one table in one source transaction."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -14,19 +14,18 @@ READ: Final = b"r"
 _DELETE: Final = 68
 _KEY, _NEW, _OLD = b"KNO"
 _ROW: Final = 8
-"""Where the first row's columns begin: kind (1), relation (4), mark (1), count of columns (2)."""
+"""The start of the first row's columns, after kind (1), relation (4), mark (1) and count of columns (2)."""
 _MARK: Final = 3
-"""Between the rows of an update: mark (1) and count of columns (2)."""
+"""The bytes between the two rows of an update: mark (1) and count of columns (2)."""
 ABSENT: Final = b"null"
 
 
 class TableBytes(NamedTuple):
-    """How the rows of a table become JSON.
+    """The functions and bytes that turn the rows of a table into JSON.
 
-    owner: what created it; shape: the schema of the envelope that it is for; message: for whole messages, None if
-    inserts and updates have no records; key_row: for rows of which only the replica identity is known; begin, end: what
-    precedes the old row, and what follows everything; key: what precedes and follows the columns of a key; headers:
-    those of each record.
+    owner: its creator; shape: the envelope's schema; message: for whole messages, None if inserts and updates have no
+    records; key_row: for rows that contain the replica identity only; begin, end: the bytes before the old row, and
+    after everything; key: the bytes before and after a key's columns; headers: of each record.
     """
 
     owner: object
@@ -41,9 +40,9 @@ class TableBytes(NamedTuple):
     headers: list[tuple[str, bytes | None]]
 
     def rows(self, message: bytes) -> tuple[bytes, bytes, bytes | None, int] | None:
-        """Return the JSON of the old and the new row of a message, the key, and where the message's rows end.
+        """Return the JSON of a message's old and new row, the key, and the end of the message's rows.
 
-        None if the row has to be read into values: a value is missing, or the key has changed.
+        None if the row must be decoded: a value is missing, or the key has changed.
         """
         mark = message[5]
         if mark == _NEW:
@@ -59,10 +58,10 @@ class TableBytes(NamedTuple):
 
 
 class JsonRun:
-    """Rows of one table that follow each other in one source transaction, with their `records`.
+    """Consecutive rows of one table in one source transaction, with their `records`.
 
-    write(message): appends the record of an XLogData message with its header, and returns True, if that is possible
-    at once; `append` does more kinds of messages.
+    write(message): appends the record of an XLogData message, passed with its header, and returns True. If it cannot,
+    it appends nothing; `append` supports more kinds of messages.
     """
 
     __slots__ = ("_keys", "_made", "_source", "_tails", "_tombstones", "records", "values", "write")
@@ -76,8 +75,8 @@ class JsonRun:
         *,
         tombstones: bool,
     ) -> None:
-        """source: the source block before its first position, and between the two; tails: from behind the second one
-        on, by the kind of message; `READ` for rows that were read from the table.
+        """source: the source block before its first position, and between the two; tails: what follows the second one,
+        by the kind of message, `READ` for rows that were read from the table.
         """
         self.records = records
         self.values: list[bytes | None] = []
@@ -94,14 +93,12 @@ class JsonRun:
         )
 
     def end(self, records: list[SourceRecord]) -> None:
-        """Add what it has taken to `records`, as one item."""
+        """Add the rows to `records` as one item."""
         if self.values:
             records.append(self.records)
 
     def append(self, message: bytes, lsn: int) -> bool:
-        """Append the records of a row's message. Return False, with nothing appended, if it has to be read into
-        values.
-        """
+        """Append the records of a row's message. Return False, with nothing appended, if it must be decoded."""
         tail = self._tails.get(message[:1])
         rows = None if tail is None else self._made.rows(message)
         if tail is None or rows is None:
@@ -114,7 +111,7 @@ class JsonRun:
         return True
 
     def append_read(self, values: Sequence[bytes | None], lsn: int) -> bool:
-        """Do the same with a row that was read from its table."""
+        """Append the record of a row that was read from its table. Return False as `append` does."""
         tail = self._tails.get(READ)
         found = None if tail is None else self._made.values(values)
         if tail is None or found is None:
@@ -131,5 +128,5 @@ class JsonRun:
 
 
 def write_nothing(_: object) -> bool:
-    """Append nothing: no row can be written at once."""
+    """Append nothing: replaces `JsonRun.write` if there is no function for messages."""
     return False

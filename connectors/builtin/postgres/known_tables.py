@@ -1,4 +1,4 @@
-"""The tables that the stream has described, and how their rows are read."""
+"""The tables that the stream has described, with the decoders of their rows."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ Describe = Callable[[Relation], Table]
 
 
 class KnownTables:
-    """By oid: the relation as the stream has it, the table (None if it is not read), and what decodes its rows."""
+    """By oid: the relation in the stream, the table (None if it is not captured), and the decoder of its rows."""
 
     def __init__(self, selection: Selection, describe: Describe) -> None:
         self._selection = selection
@@ -20,7 +20,7 @@ class KnownTables:
         self.decoders: dict[int, Reading] = {}
 
     def relate(self, relation: Relation) -> bool:
-        """Take a relation as the stream has it from here on. Return whether its rows are read."""
+        """Register a relation message, which applies to the following rows. Return whether they are captured."""
         oid = relation.oid
         self.relations[oid] = relation
         if not self._selection.has_table(relation.schema, relation.name):
@@ -31,7 +31,7 @@ class KnownTables:
         return True
 
     def clear(self) -> None:
-        """Forget all of them: a new stream describes them again."""
+        """Remove all tables: a new stream describes them again."""
         self.relations.clear()
         self.tables.clear()
         self.decoders.clear()

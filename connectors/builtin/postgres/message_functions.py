@@ -1,9 +1,8 @@
-"""Functions that turn whole messages of the stream into JSON, each written for the rows of one table.
+"""Generates functions that turn whole messages of the stream into JSON, one function for each table.
 
-Most messages are inserts, and updates without an old row, whose values are all there and short. Text values have no NUL
-bytes, so in these messages NUL bytes are only in the lengths, and one regular expression takes a message apart. It also
-tells the values that become JSON as they are from those that have to be written. All other messages go through
-`row_functions`.
+Most messages are inserts, or updates without an old row, and contain all values, all of them short. Text values contain
+no NUL bytes, so in these messages only the lengths do, and one regular expression can split a message. It also
+separates values that are valid JSON from those that must be encoded. All other messages go through `row_functions`.
 """
 
 import re
@@ -17,14 +16,14 @@ MessageFunction = Callable[[Append, Append, Mapping[bytes, bytes], bytes, bytes,
 """`(append, append_key, tails, before, between, message)`: appends the JSON of a record and of its key.
 
 message: an XLogData message with its header. The record is the head, the row, `before`, the position, `between`, the
-position again, and the tail of the operation (`I` or `U`). True if done; else nothing is appended.
+position again, and the tail of the operation (`I` or `U`). Returns True, or None if it has appended nothing.
 """
 _SHORT_VALUE: Final = b"t\\0\\0\\0."
-"""What precedes a value of fewer than 256 bytes: its kind and its length."""
+"""The bytes before a value of fewer than 256 bytes: its kind and its length."""
 
 
 class _Reading(NamedTuple):
-    """pattern: of a value, with groups; expression: its JSON by these groups and `write`."""
+    """pattern: matches a value, with groups; expression: computes its JSON from these groups and `write`."""
 
     pattern: bytes
     expression: str
@@ -32,9 +31,9 @@ class _Reading(NamedTuple):
 
 _READINGS: Final = {
     Form.OTHER: _Reading(rb"([^\0]*)", "{write}({0})"),
-    # Neither quotes and backslashes nor control characters, and nothing beyond ASCII.
+    # Printable ASCII without quotes and backslashes needs no escaping.
     Form.TEXT: _Reading(rb"(?:([ !#-\[\]-~]*)|([^\0]*))", "b'\"%b\"' % {0} if {0} is not None else {write}({1})"),
-    # From 0.001 to 9999999.9: Java writes these without an exponent, too, and with a fraction.
+    # From 0.001 to 9999999.9: Java also writes these without an exponent, and always with a fraction.
     Form.FLOAT64: _Reading(
         rb"(?:(-?(?:[1-9]\d{0,6}\.\d+|0\.0{0,2}[1-9]\d*))|(-?(?:[1-9]\d{0,6}|0))|([^\0]*))",
         "{0} or ({1} + b'.0' if {1} else {write}({2}))",
@@ -55,8 +54,10 @@ def message_function(
     head: bytes,
     around_key: tuple[bytes, bytes],
 ) -> MessageFunction:
-    """oid: the table's; key: the places of the key's columns, in its order; operations: `I`, `U` or both; head: what
-    precedes the row; around_key: what precedes and follows the key.
+    """Return the function for one table.
+
+    oid: of the table; key: the places of the key's columns, in the key's order; operations: `I`, `U` or both; head: the
+    bytes before the row; around_key: the bytes before and after the key.
     """
     taken = [place for place, column in enumerate(columns) if column.name is not None]
     known: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Numbers of types that have no one in Connect: decimals of any scale, money, points."""
+"""Types of numbers without an equivalent in Kafka Connect: decimals of any scale, money, points."""
 
 import struct
 from collections.abc import Callable
@@ -35,7 +35,7 @@ def variable_decimal(raw: bytes) -> Struct | None:
     text = raw.decode()
     whole, _, fraction = text.partition(".")
     if not whole.lstrip("-").isdecimal():
-        return None  # NaN and infinities, which Connect's decimals do not have
+        return None  # NaN and infinities: Kafka Connect's decimals cannot represent them
     fraction = fraction.rstrip("0")
     return Struct.of(VARIABLE_SCALE_DECIMAL, [len(fraction), to_signed_bytes(int(whole + fraction))])
 
@@ -51,7 +51,7 @@ def exact_decimal(scale: int) -> Read:
 
 
 def money(digits: int) -> Read:
-    """Reads money in the C locale: `$1,234.50`, `-$1.00`."""
+    """Return a reader of money in the C locale: `$1,234.50`, `-$1.00`."""
 
     def read(raw: bytes) -> Decimal:
         text = raw.decode()

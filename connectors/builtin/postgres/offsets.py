@@ -1,9 +1,9 @@
-"""The source offset of the stream: where to go on, and of what.
+"""The source offset of the stream: the position to continue from, and the server that it belongs to.
 
-`{"lsn_commit": 26678520}` is the end of the last transaction that is wholly in Kafka, `system_id` the identity of the
-database cluster, and `timeline` that of its write-ahead log. Within a transaction that is split, `xid` and `seq` say
-how many of its changes are in Kafka, too: a transaction is decoded in the same order each time. `txId` and `ts_usec`
-are for people, as in Debezium.
+`{"lsn_commit": 26678520}` is the end of the last transaction that is completely in Kafka, `system_id` identifies the
+database cluster, and `timeline` the timeline of its write-ahead log. If a transaction was split, `xid` is its id, and
+`seq` the number of its changes that are in Kafka: a transaction is decoded in the same order each time. `txId` and
+`ts_usec` are for information only, as in Debezium.
 """
 
 from typing import Final, NamedTuple
@@ -19,17 +19,17 @@ TIMELINE: Final = "timeline"
 
 
 class Origin(NamedTuple):
-    """What positions are of: a database cluster, and a timeline of its log. None: not known, as on a standby."""
+    """The database cluster and the timeline that positions belong to. timeline: None if unknown, as on a standby."""
 
     system: str
     timeline: int | None = None
 
 
 class Position(NamedTuple):
-    """`xid`, `seq`: of a split transaction, the first behind `lsn`; 0 where the position is between two.
+    """A position in the stream.
 
-    timeline: None where it is not known.
-    debezium: what Debezium has delivered of it, where the offset is one of Debezium's.
+    xid, seq: of a split transaction, the first one after `lsn`; 0 if the position is between two transactions.
+    debezium: what Debezium has delivered, if the offset is Debezium's. timeline: None if unknown.
     """
 
     lsn: int
@@ -41,13 +41,13 @@ class Position(NamedTuple):
 
 
 def position_of(offset: SourceOffset) -> Position:
-    """Raises `ConnectorError` for an offset that is not this connector's."""
+    """Return the position of an offset. Raises `ConnectorError` if it is not an offset of this connector."""
     debezium = read_delivered(offset) if PROCESSED in offset else None
     numbers = [offset.get(LSN), offset.get(XID, 0), offset.get(SEQ, 0)]
     if any(not isinstance(number, int) or isinstance(number, bool) or number < 0 for number in numbers):
         raise ConnectorError(
             f"The offset {dict(offset)} must have a position in the write-ahead log under {LSN!r}, as an integer. "
-            "Stop the connector and alter or reset its offsets."
+            "Stop the connector, and alter or reset its offsets."
         )
     system = offset.get(SYSTEM)
     lsn, xid, seq = (number for number in numbers if isinstance(number, int))
@@ -61,17 +61,17 @@ def position_of(offset: SourceOffset) -> Position:
 
 
 def start_at(lsn: int, origin: Origin) -> SourceOffset:
-    """Where nothing was read yet."""
+    """Return the offset of a position before which nothing was read."""
     timeline = {} if origin.timeline is None else {TIMELINE: origin.timeline}
     return {LSN: lsn, SYSTEM: origin.system, **timeline}
 
 
 def between(lsn: int, origin: Origin, xid: int, time_us: int) -> SourceOffset:
-    """Behind a whole transaction."""
+    """Return the offset at the end of a transaction. time_us: its commit, microseconds since 1970."""
     return {**start_at(lsn, origin), "txId": xid, "ts_usec": time_us}
 
 
 def within(start: SourceOffset, xid: int, seq: int) -> SourceOffset:
-    """In a transaction that begins at the offset `start`, behind `seq` of its changes."""
+    """Return the offset after `seq` changes of the transaction that begins at the offset `start`."""
     kept = {name: start[name] for name in (LSN, SYSTEM, TIMELINE) if name in start}
     return {**kept, XID: xid, SEQ: seq}

@@ -1,4 +1,4 @@
-"""The run that takes the rows of the stream which become JSON at once."""
+"""The run that collects the stream's rows that become JSON directly."""
 
 from ringfence.connectors.api import SourceRecord
 from ringfence.connectors.builtin.postgres.json_records import JsonRecords
@@ -8,10 +8,10 @@ from ringfence.connectors.builtin.postgres.tables import Table
 
 
 class OpenRun:
-    """At most one run is open. It ends when a message comes that is not a row of its table.
+    """Manages the open run, at most one. It ends at the first message that is not a row of its table.
 
-    write(message): see `JsonRun`; false if no run is open. values: one for each record of the open run; room: how many
-    it may have.
+    write(message): see `JsonRun`; returns False if no run is open. values: one for each record of the open run. room:
+    the maximum number of values.
     """
 
     __slots__ = ("_batch_size", "_json", "_more", "_noted", "_run", "_table", "room", "values", "write")
@@ -23,25 +23,25 @@ class OpenRun:
         self._table: Table | None = None
         self._noted = 0
         self._more = 0
-        """By how much the records of the ended runs outnumber the runs, since `reset`."""
+        """The records of the ended runs minus the number of these runs, since `reset`."""
         self.values: list[bytes | None] = []
         self.room = 0
         self.write: Write = write_nothing
 
     @property
     def possible(self) -> bool:
-        """Whether rows can become JSON at once."""
+        """Whether rows can become JSON directly."""
         return self._json is not None
 
     def count(self, records: list[SourceRecord]) -> int:
-        """Return how many records there are, with those of the ended runs in `records` and of the open one."""
+        """Return the number of records, including those of the ended runs in `records` and of the open run."""
         return len(records) + self._more + len(self.values)
 
     def append(
         self, records: list[SourceRecord], table: Table, message: bytes, lsn: int, transaction: SourceTransaction
     ) -> bool:
-        """Take a row's message, in the open run or in the next one; the one before goes to `records`. Return False if
-        the row has to be read into values.
+        """Append a row's message to the open run, or to a new one if the table has changed: then the open run ends and
+        goes to `records`. Return False if the row must be decoded.
         """
         assert self._json is not None
         if self._table is not table or self._run is None:
@@ -59,7 +59,7 @@ class OpenRun:
         return True
 
     def _note(self, transaction: SourceTransaction | None) -> None:
-        """Count what `write` has appended as changes of the transaction: one for each record."""
+        """Count the records that `write` has appended as changes of the transaction."""
         written = len(self.values) - self._noted
         if written:
             assert transaction is not None
@@ -67,7 +67,7 @@ class OpenRun:
             self._noted += written
 
     def end(self, records: list[SourceRecord], transaction: SourceTransaction | None) -> None:
-        """Add what the open run has to `records`."""
+        """End the open run, and add it to `records`."""
         if self._run is None:
             return
         self._note(transaction)
@@ -78,5 +78,5 @@ class OpenRun:
         self.write, self.values = write_nothing, []
 
     def reset(self) -> None:
-        """The records were handed over."""
+        """Count from zero again, after the records were returned from `poll`."""
         self._more = 0

@@ -1,4 +1,4 @@
-"""Where a task begins: publication and slot are there, and fit the committed offset."""
+"""Opens publication and slot when a task starts, and checks that they match the committed offset."""
 
 from typing import NamedTuple
 
@@ -12,8 +12,8 @@ from ringfence.connectors.builtin.postgres.timelines import find_timeline
 
 
 class Opened(NamedTuple):
-    """`start`: where the stream begins; `origin`: of whose log; `offset`: the same as a source offset; `new`: nothing
-    was committed yet.
+    """start: the position at which the stream starts; origin: the server it belongs to; new: nothing is committed yet;
+    offset: `start` as a source offset.
     """
 
     start: Position
@@ -26,7 +26,7 @@ class Opened(NamedTuple):
 
 
 def prepare_publication(setup: Setup) -> None:
-    """Create it where it is missing. Raises `ConnectorError`."""
+    """Create the publication if it is missing. Raises `ConnectorError`."""
     slots.prepare_publication(
         setup.session,
         setup.publication,
@@ -37,8 +37,8 @@ def prepare_publication(setup: Setup) -> None:
 
 
 def open_slot(setup: Setup, committed: SourceOffset | None) -> Opened:
-    """The slot, created where nothing is committed. Raises `ConnectorError`, and `LostPosition` where changes would be
-    missing.
+    """Find the slot, or create it if nothing is committed. Raises `ConnectorError`, and `LostPosition` if changes would
+    be lost.
     """
     session, name = setup.session, setup.slot
     position = position_of(committed) if committed else None
@@ -51,9 +51,9 @@ def open_slot(setup: Setup, committed: SourceOffset | None) -> Opened:
     ((system,),) = session.query("SELECT system_identifier::text FROM pg_control_system()")
     if position is not None and position.system not in (None, system):
         raise slots.LostPosition(
-            "The database server is another one than the committed offset is of: it was created again. What was "
-            "changed in between is not known. To begin with it, stop the connector, reset its offsets and resume "
-            "it; or give its topics another prefix."
+            "The committed offset belongs to another database server: this one was created later, and the changes in "
+            "between are unknown. To read from this server, stop the connector, reset its offsets and resume it; or "
+            "set another topic.prefix."
         )
     start = position or Position(slot.confirmed or 0)
     slots.check_position(session, start.lsn)
@@ -62,7 +62,9 @@ def open_slot(setup: Setup, committed: SourceOffset | None) -> Opened:
 
 
 def renew_slot(setup: Setup) -> Opened:
-    """A slot to begin with again, where changes were lost. Raises `ConnectorError`."""
+    """Open the slot from a new position after changes were lost; drop it if it is invalidated. Raises
+    `ConnectorError`.
+    """
     slot = slots.find_slot(setup.session, setup.slot)
     if slot is not None and slot.wal_status == "lost":
         slots.drop_slot(setup.session, setup.slot)

@@ -1,7 +1,7 @@
 """Decodes pgoutput, the format of PostgreSQL's built-in logical replication (protocol version 1, text values).
 
-Rows are decoded straight into the values that records carry: the table that `Tables` keeps for a relation knows a
-reader for each column. One message is decoded at a time; a source transaction is a Begin, its changes, and a Commit.
+Rows are decoded directly into the values of records: `Table` has a reader for each column of a relation. A source
+transaction is a Begin message, its changes, and a Commit message.
 """
 
 import struct
@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 UNCHANGED: Final = object()
-"""Stands for a value stored out of line (TOAST) that the update did not touch: the server does not send it."""
+"""Replaces a value stored out of line (TOAST) that the update did not change: the server does not send it."""
 _EPOCH_US: Final = 946_684_800_000_000
-"""PostgreSQL counts microseconds since 2000."""
+"""PostgreSQL's epoch, 2000, in microseconds since 1970."""
 
 _BEGIN: Final = struct.Struct(">cQqI").unpack_from
 _COMMIT: Final = struct.Struct(">cBQQq").unpack_from
@@ -23,7 +23,7 @@ Read = Callable[[bytes], object]
 
 
 class RelationColumn(NamedTuple):
-    """`in_identity`: part of the replica identity; `oid`, `typmod`: its type."""
+    """A column. in_identity: whether it is part of the replica identity; oid, typmod: of its type."""
 
     name: str
     in_identity: bool
@@ -32,7 +32,7 @@ class RelationColumn(NamedTuple):
 
 
 class Relation(NamedTuple):
-    """A table as it was when the following rows were written. `identity`: d(efault), n(othing), f(ull) or i(ndex)."""
+    """A table as it was when the following rows were written. identity: d(efault), n(othing), f(ull) or i(ndex)."""
 
     oid: int
     schema: str
@@ -42,7 +42,7 @@ class Relation(NamedTuple):
 
 
 class Begin(NamedTuple):
-    """`commit_lsn`: where the transaction's commit record stands; `time_us`: microseconds since 1970."""
+    """commit_lsn: the position of the transaction's commit record; time_us: of the commit, microseconds since 1970."""
 
     commit_lsn: int
     time_us: int
@@ -50,7 +50,7 @@ class Begin(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """`end_lsn`: the position behind the transaction, from which a stream goes on with the next one."""
+    """end_lsn: the position after the transaction, from which a stream continues with the next one."""
 
     commit_lsn: int
     end_lsn: int
@@ -58,13 +58,13 @@ class Commit(NamedTuple):
 
 
 class Truncate(NamedTuple):
-    """One message for all tables of a TRUNCATE."""
+    """A TRUNCATE, with the oids of all its tables."""
 
     relations: tuple[int, ...]
 
 
 class LogicalMessage(NamedTuple):
-    """What `pg_logical_emit_message` wrote."""
+    """A message that `pg_logical_emit_message` has written."""
 
     transactional: bool
     lsn: int
@@ -73,7 +73,7 @@ class LogicalMessage(NamedTuple):
 
 
 class Reading(Protocol):
-    """What decodes the rows of one relation: one reader a column, in the relation's order."""
+    """Decodes the rows of one relation: one reader for each column, in the relation's order."""
 
     @property
     def readers(self) -> Sequence[Read]: ...
@@ -90,8 +90,8 @@ NOT_READ: Final[Reading] = _NotRead()
 class Change:
     """A row that was inserted ("c"), updated ("u") or deleted ("d").
 
-    before: the old row, or only its replica identity where `key_only`; None where the server sent none. after: None
-    for a delete. `torn`: `after` holds `UNCHANGED`.
+    before: the old row, or its replica identity if `key_only`; None if the server sent neither. after: None for a
+    delete. torn: whether `after` contains `UNCHANGED`.
     """
 
     __slots__ = ("after", "before", "key_only", "op", "relation", "torn")
@@ -111,9 +111,9 @@ Event = Begin | Commit | Change | Truncate | LogicalMessage | Relation | None
 
 
 def decode(message: bytes, tables: "dict[int, Reading]") -> Event:
-    """One message. `tables`: by the relation's oid; a row of a relation that is not there raises `KeyError`.
+    """Decode one message. tables: by the relation's oid. Raises `KeyError` for a row of an unknown relation.
 
-    None for messages that say nothing about data (types, origins).
+    None for messages that are not about data (types, origins).
     """
     kind = message[0]
     if kind == 73:  # I(nsert)
@@ -158,14 +158,14 @@ def _update(message: bytes, tables: "dict[int, Reading]") -> Change:
         before, at, _ = read_row(message, at, readers)
         at += 1
     after, _, torn = read_row(message, at, readers)
-    if torn and mark == 79 and before is not None:  # the whole old row: it has what did not change
+    if torn and mark == 79 and before is not None:  # the complete old row contains the unchanged values
         after = [old if new is UNCHANGED else new for old, new in zip(before, after, strict=True)]
         torn = False
     return Change("u", oid, before, after, key_only=mark == 75, torn=torn)
 
 
 def read_row(message: bytes, at: int, readers: Sequence[Read]) -> tuple[Row, int, bool]:
-    """The values of the row that begins at `at` with its count of columns; where it ends; whether any is UNCHANGED."""
+    """Return the values of the row whose count of columns is at `at`, the row's end, and whether any is UNCHANGED."""
     at += 2
     values: Row = []
     add = values.append

@@ -1,6 +1,6 @@
-"""From the messages of the stream to batches of records: where source transactions begin and end, and what to skip.
+"""Turns the messages of the stream into batches of records: source transactions, what to skip, and offsets.
 
-It knows nothing of connections: it is told what arrives, and asks the catalog through `Describe`.
+It has no connection of its own: the caller passes the messages, and `Describe` queries the catalog.
 """
 
 import logging
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class TransactionReader:
-    """Collects records until `take` has enough; `records` are then handed over, and `boundary` says how they end."""
+    """Collects records until `take` returns True; then `hand_over` returns them."""
 
     def __init__(
         self,
@@ -42,8 +42,8 @@ class TransactionReader:
         signals: SignalTable | None = None,
         json: JsonRecords | None = None,
     ) -> None:
-        """contained: what rows of a snapshot have already. signals: whose rows are read as signals. json: makes the
-        records that it can make.
+        """contained: the changes that the snapshot's rows contain; signals: the signal table; json: makes records where
+        it can.
         """
         self._run = OpenRun(json, batch_size)
         self._contained = contained
@@ -51,7 +51,7 @@ class TransactionReader:
         self._signals = signals
         self._known = KnownTables(selection, describe)
         self.delivered: set[int] | None = None
-        """Transactions that were told of, where somebody wants to know."""
+        """Ids of the transactions that the stream has delivered; None if they are not recorded."""
         self._origin = origin
         self._maker = maker
         self._selection = selection
@@ -62,12 +62,12 @@ class TransactionReader:
         self._begins_at = start_at(start.lsn, origin)
         self._before = "null"
         self.torn = False
-        """Whether records of the transaction that has begun were handed over: its end must not go without one."""
+        """Whether records of an unfinished transaction were returned: then its end needs a record, too."""
         self.records: list[SourceRecord] = []
         self.whole = 0
-        """How many of the records belong to transactions that have ended."""
+        """How many of the records belong to finished transactions."""
         self.end = start.lsn
-        """Behind the last transaction that has ended, whether or not it had records."""
+        """The position after the last finished transaction, with or without records."""
 
     @property
     def inside(self) -> bool:
@@ -76,31 +76,31 @@ class TransactionReader:
 
     @property
     def leaves_out(self) -> bool:
-        """Whether it may still come to what the initial snapshot contains."""
+        """Whether the stream may still reach changes that the initial snapshot contains."""
         return self._contained is not None
 
     def has_passed(self, lsn: int) -> bool:
-        """Whether everything was read that was committed before this position."""
+        """Return whether everything committed before this position was read."""
         transaction = self._transaction
         return self.end >= lsn or (transaction is not None and transaction.begin.commit_lsn >= lsn)
 
     @property
     def xid(self) -> int:
-        """Of the transaction that has begun; 0 between two."""
+        """The id of the current transaction; 0 between two."""
         return 0 if self._transaction is None else self._transaction.begin.xid
 
     @property
     def changes(self) -> int:
-        """Of the transaction that has begun: how many of its messages were read."""
+        """How many messages of the current transaction were read."""
         return 0 if self._transaction is None else self._transaction.changes
 
     @property
     def newest_us(self) -> int:
-        """When the newest transaction that was read was committed; 0 where none was."""
+        """Commit time of the newest transaction that was read, microseconds since 1970; 0 if none was."""
         return self._last_time_us() if self._transaction is None else self._transaction.begin.time_us
 
     def take(self, message: bytes | memoryview) -> bool:
-        """Take one message of the stream, for `Stream.receive`."""
+        """Process one message for `Stream.receive`. Return whether there are enough records."""
         run = self._run
         if run.write(message):
             return len(run.values) >= run.room
@@ -113,7 +113,7 @@ class TransactionReader:
         return run.count(self.records) >= self._batch_size
 
     def hand_over(self) -> list[SourceRecord]:
-        """The records so far; the last one's offset says where to go on behind exactly these."""
+        """Return the records so far, and remove them; the last one's offset is the position after exactly these."""
         self._end_run()
         records, whole = self.records, self.whole
         self.records, self.whole = [], 0
@@ -125,31 +125,31 @@ class TransactionReader:
         return records
 
     def add(self, records: Sequence[SourceRecord]) -> None:
-        """Records of their own source partition, behind the last transaction. Not within one."""
+        """Add records of another source partition after the last transaction. Not within a transaction."""
         assert self._transaction is None
         self.records.extend(records)
         self.whole = len(self.records)
 
     def put_before(self, start: int, records: Sequence[SourceRecord], contained: Set[int]) -> None:
-        """Records of their own source partition, before those from `start` on, between two transactions. Of those that
-        they contain, by `id`, the offset remains."""
+        """Insert records of another source partition between two transactions, before index `start`. Records after it
+        whose `id` is in `contained` keep only their offset."""
         self.records[start:] = [*records, *leave_out(self.records[start:], contained)]
         self.whole += len(records)
 
     def open_window(self, window: Window | None) -> None:
-        """Have it note what comes of its table; None ends that."""
+        """Pass the changes of the window's table to the window; None closes it."""
         self._window = window
         if window is not None and (known := self._known.relations.get(window.oid)) is not None:
             window.relate(known)
 
     def pass_position(self, lsn: int) -> None:
-        """Everything was read that was committed before this position."""
+        """Note that everything committed before this position was read."""
         if self._contained is not None and lsn >= self._contained.until:
             self._contained = None
-            logger.info("The stream has passed what the snapshot contains, at %s", lsn_text(lsn))
+            logger.info("The stream has passed all changes that the snapshot contains, at %s", lsn_text(lsn))
 
     def restart(self) -> int:
-        """The stream begins again at the position that is returned; what was read of a transaction is skipped."""
+        """Return the position to restart the stream from; what was read of a transaction is skipped."""
         self._end_run()
         if self._transaction is not None:
             self._already_read.restart(self._transaction.begin.xid, self._transaction.changes)
@@ -168,7 +168,7 @@ class TransactionReader:
         self._end_run()
         out = self._out(transaction, lsn)
         if self._signals is not None and out is self.records and self._signals.has(oid, message):
-            # Behind the one that commits it comes one of the stream's: the last of a transaction tells where it ends.
+            # A stream's record follows it, since the last record of a transaction carries the position after it.
             out += [self._signals.add(message), OffsetRecord(self._partition, transaction.offset)]
         if table is not None:
             change = pgoutput.decode(message, self._known.decoders)
@@ -184,7 +184,7 @@ class TransactionReader:
                 self._window.note(change, message, transaction.begin.xid, out[before:])
 
     def _is_plain(self, oid: int, transaction: SourceTransaction) -> bool:
-        """Return whether each row of the table in this transaction becomes records, whatever is in it."""
+        """Return whether each row of the table in this transaction becomes records, independent of its values."""
         if not self._run.possible or self._contained is not None or self._window is not None:
             return False
         is_signals = self._signals is not None and self._signals.is_table(oid)
@@ -194,7 +194,7 @@ class TransactionReader:
         self._run.end(self.records, self._transaction)
 
     def _out(self, transaction: SourceTransaction, lsn: int) -> list[SourceRecord]:
-        """Count a change of the transaction. Where its records go: away, if they were handed over before."""
+        """Count a change, and return the list for its records: a discarded one if they were already delivered."""
         transaction.changes += 1
         again = self._already_read.skips(transaction.begin.xid, lsn, transaction.changes)
         return [] if again else self.records
@@ -215,7 +215,7 @@ class TransactionReader:
             case pgoutput.LogicalMessage():
                 self._message(event)
             case _:
-                raise ConnectorError(f"A {type(event).__name__} was not expected between two rows.")
+                raise ConnectorError(f"Unexpected message between two rows: {type(event).__name__}.")
 
     def _relation(self, relation: pgoutput.Relation) -> None:
         if self._signals is not None:
@@ -254,7 +254,7 @@ class TransactionReader:
             if wanted:
                 self._maker.message(out, message, transaction)
         elif wanted:
-            # It stands between two transactions, and is one by itself; the stream goes on behind its first byte.
+            # It is between two transactions, and one by itself; the stream continues after its first byte.
             begin = pgoutput.Begin(message.lsn, self._last_time_us(), 0)
             alone = SourceTransaction(begin, self._begins_at, self._before)
             self._maker.message(self.records, message, alone)
@@ -275,7 +275,7 @@ class TransactionReader:
         self._finish(commit.end_lsn, xid, commit.time_us)
 
     def _finish(self, lsn: int, xid: int, time_us: int) -> None:
-        """A transaction is over: the last of its records carries the position behind it."""
+        """End a transaction: its last record carries the position after it."""
         self.end = lsn
         self._begins_at = between(lsn, self._origin, xid, time_us)
         if len(self.records) > self.whole:
@@ -286,8 +286,8 @@ class TransactionReader:
         self.torn = False
 
     def heartbeat(self, lsn: int) -> SourceOffset:
-        """Nothing that is read has changed up to this position of the server. Not where `torn`; within a transaction,
-        not behind `end`."""
+        """Return the offset at a position of the server up to which no captured table has changed. Not if `torn`;
+        within a transaction, not after `end`."""
         if lsn > self.end:
             assert self._transaction is None
             self.end = lsn

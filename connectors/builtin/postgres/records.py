@@ -1,4 +1,4 @@
-"""Makes records of changes: Debezium's envelopes, keys, headers, tombstones, messages and transaction metadata."""
+"""Makes the records of changes: Debezium's envelopes, keys, headers, tombstones, messages and transaction metadata."""
 
 import time
 import uuid
@@ -32,8 +32,8 @@ Headers = Sequence[tuple[str, object]]
 class SourceTransaction:
     """The source transaction that is being read.
 
-    offset: what its records carry, where the stream goes on if nothing of it is committed; before: the end of the
-    transaction before it, as text for `sequence`; changes: how many messages of it were read; orders: events by table.
+    offset: the offset of its records, which is its start; before: the end of the previous transaction, as JSON for
+    `sequence`; changes: the number of its messages that were read; orders: the number of events by table.
     """
 
     begin: Begin
@@ -51,7 +51,7 @@ class SourceTransaction:
 
 @dataclass(frozen=True, slots=True)
 class RecordSettings:
-    """What the connector's configuration says about records."""
+    """The connector's settings of records."""
 
     prefix: str
     database: str
@@ -87,27 +87,27 @@ class RecordMaker:
 
     @property
     def headers(self) -> Headers:
-        """Of each change."""
+        """The headers of each change's records."""
         return self._headers
 
     @property
     def tombstones(self) -> bool:
-        """Whether a delete is followed by one."""
+        """Whether a tombstone follows each delete."""
         return self._settings.tombstones
 
     @property
     def counts(self) -> bool:
-        """Whether the changes of a transaction are counted in their records."""
+        """Whether records contain their number in the transaction (`provide.transaction.metadata`)."""
         return self._settings.metadata
 
     def skips(self, op: str) -> bool:
-        """Whether an operation has no records."""
+        """Return whether an operation has no records."""
         return op in self._settings.skipped
 
     def change(
         self, out: list[SourceRecord], table: Table, change: Change, lsn: int, transaction: SourceTransaction
     ) -> None:
-        """Append the records of one change: one; with a tombstone two; where the key has changed three."""
+        """Append the records of one change: one, with a tombstone two, and up to three if the key has changed."""
         op = change.op
         if op in self._settings.skipped:
             return
@@ -121,7 +121,7 @@ class RecordMaker:
                 self._move(out, table, (before, after), (old_key, new_key), lsn, transaction)
                 return
             if change.key_only:
-                before = None  # an index that is not the key: nothing of the old row is known
+                before = None  # the replica identity is an index other than the key: the old row is unknown
         row = after if after is not None else before
         key = None if row is None else table.key(row)
         self._envelope(out, table, op, before, after, key, lsn, transaction, self._headers)
@@ -137,7 +137,7 @@ class RecordMaker:
         lsn: int,
         transaction: SourceTransaction,
     ) -> None:
-        """A row whose key has changed is deleted under the old key, and created under the new one."""
+        """Append a delete under the old key and a create under the new key, for a row whose key has changed."""
         (before, after), (old_key, new_key) = rows, keys
         to_new = [("__debezium.newkey", SchemaAndValue(table.key_schema, new_key)), *self._headers]
         to_old = [("__debezium.oldkey", SchemaAndValue(table.key_schema, old_key)), *self._headers]
@@ -152,7 +152,7 @@ class RecordMaker:
             self._envelope(out, table, "r", None, row, table.key(row), lsn, at, self._headers)
 
     def truncate(self, out: list[SourceRecord], table: Table, lsn: int, transaction: SourceTransaction) -> None:
-        """Append the record of a table that a TRUNCATE has emptied."""
+        """Append the record of a TRUNCATE of a table."""
         if "t" not in self._settings.skipped:
             self._envelope(out, table, "t", None, None, None, lsn, transaction, self._headers)
 
@@ -175,7 +175,7 @@ class RecordMaker:
         self._add(out, table.topic, Struct.of(table.envelope, values), table.envelope, key, transaction, headers)
 
     def source(self, schema: str, table: str, lsn: int, transaction: SourceTransaction) -> Struct:
-        """Where a change comes from."""
+        """Return the source block of a change."""
         settings, begin = self._settings, transaction.begin
         us = begin.time_us
         sequence = f'[{transaction.before},"{lsn}"]'
@@ -202,7 +202,7 @@ class RecordMaker:
         transaction: SourceTransaction,
         headers: Headers,
     ) -> None:
-        # By position: keywords cost a fifth more.
+        # Positional arguments: keywords take a fifth longer.
         key_schema = None if key is None else key.schema
         offset = transaction.offset
         out.append(SourceRecord(self._partition, offset, topic, value, key, headers, None, None, key_schema, schema))
@@ -244,7 +244,7 @@ class RecordMaker:
         self._add(out, topic, Struct.of(TRANSACTION, values), TRANSACTION, key, transaction, ())
 
     def end(self, out: list[SourceRecord], transaction: SourceTransaction) -> None:
-        """Append what follows the last change of a transaction (`provide.transaction.metadata`)."""
+        """Append the END record of a transaction (`provide.transaction.metadata`)."""
         if not transaction.events:
             return
         counts = [Struct.of(COLLECTION, [name, count]) for name, count in transaction.orders.items()]
@@ -252,7 +252,7 @@ class RecordMaker:
         self._metadata(out, values, transaction)
 
     def heartbeat(self, offset: SourceOffset) -> SourceRecord:
-        """A record that carries an offset where no change does."""
+        """Return a heartbeat record, which carries an offset while there are no changes."""
         settings = self._settings
         key = Struct.of(HEARTBEAT_KEY, [settings.prefix])
         value = Struct.of(HEARTBEAT, [time.time_ns() // 1_000_000])

@@ -1,7 +1,7 @@
-"""Functions that turn the rows of one table from pgoutput's text into JSON, written for that table.
+"""Generates functions that turn rows from pgoutput's text into JSON, one function for each table.
 
-A loop over the columns costs more than the JSON itself (`connectors.converters.struct_functions`). The functions' text
-has places of columns only; names and values reach it as objects.
+A loop over the columns takes longer than the JSON itself (`connectors.converters.struct_functions`). The generated code
+contains only numbers of columns; names and values are passed as objects.
 """
 
 import struct
@@ -11,28 +11,28 @@ from typing import Any, Final, NamedTuple
 
 Write = Callable[[bytes], bytes | None]
 RowFunction = Callable[[bytes, int], tuple[bytes, bytes | None, int] | None]
-"""`(message, start) -> (row, key, end)`: JSON of the row whose columns begin at `start`, of its key (None for a table
-that has none), and where it ends. None for a row that has no such JSON: a value is missing, or must not be null."""
+"""`(message, start) -> (row, key, end)`: JSON of the row whose columns begin at `start`, JSON of its key (None for a
+table without one), and the row's end. None if a value is missing, or null in a required column."""
 ValuesFunction = Callable[[Sequence[bytes | None]], tuple[bytes, bytes | None] | None]
-"""`values -> (row, key)`: the same of the values of a row, as text; None is null."""
+"""`values -> (row, key)`: the same for the values of a row, as text; None is null."""
 _LENGTH: Final = struct.Struct(">i").unpack_from
 
 
 class Form(Enum):
-    """What the values of a column are, if most of them become JSON by less than a call (`message_functions`)."""
+    """Kinds of columns for which `message_functions` avoids a call for most values."""
 
     OTHER = "other"
     TEXT = "text"
     FLOAT64 = "float64"
     MOMENT = "moment"
-    """With time zone, in UTC."""
+    """A timestamp with time zone, in UTC."""
 
 
 class WrittenColumn(NamedTuple):
     """One column of a relation.
 
-    name: as JSON, None for a column that records do not have; write: JSON of a value's text, None where the text is
-    JSON already; null: JSON for null, None where there must be none; form: what `write` writes.
+    name: as JSON, None for a column that is not in records; write: converts a value's text to JSON, None if the text
+    already is JSON; null: JSON for null, None if null is not allowed; form: of the values.
     """
 
     name: bytes | None
@@ -42,7 +42,7 @@ class WrittenColumn(NamedTuple):
 
 
 def row_function(columns: Sequence[WrittenColumn], key: Sequence[int]) -> RowFunction:
-    """key: the places of the key's columns, in its order."""
+    """Return the function for a table. key: the places of the key's columns, in the key's order."""
     known: dict[str, Any] = {"length": _LENGTH}
     lines = ["def row(message, at):"]
     for place, column in enumerate(columns):
@@ -59,7 +59,7 @@ def row_function(columns: Sequence[WrittenColumn], key: Sequence[int]) -> RowFun
 
 
 def values_function(columns: Sequence[WrittenColumn], key: Sequence[int]) -> ValuesFunction:
-    """The same of a row that COPY gives."""
+    """Return the function for rows from COPY. key: as in `row_function`."""
     known: dict[str, Any] = {}
     lines = ["def row(values):"]
     for place, column in enumerate(columns):
@@ -76,7 +76,7 @@ def values_function(columns: Sequence[WrittenColumn], key: Sequence[int]) -> Val
 
 
 def _value(place: int, column: WrittenColumn, text: str, known: dict[str, Any]) -> list[str]:
-    """Lines that put JSON of a value into its variable."""
+    """Return the lines that assign a value's JSON to its variable."""
     if column.name is None:
         return []
     known[f"null{place}"] = column.null
@@ -87,7 +87,7 @@ def _value(place: int, column: WrittenColumn, text: str, known: dict[str, Any]) 
 
 
 def _result(columns: Sequence[WrittenColumn], key: Sequence[int], known: dict[str, Any]) -> str:
-    """The expression of row and key."""
+    """Return the expression for row and key."""
     taken = [place for place, column in enumerate(columns) if column.name is not None]
     known["all"] = row_format(columns, taken)
     values = "".join(f"v{place}, " for place in taken)
@@ -98,8 +98,8 @@ def _result(columns: Sequence[WrittenColumn], key: Sequence[int], known: dict[st
 
 
 def define(text: str, known: dict[str, Any]) -> Any:
-    """Return the function `row` that the text defines. known: the objects that it names."""
-    exec(text, known)  # noqa: S102 - places of columns only
+    """Return the function `row` that the code defines. known: the objects that the code refers to."""
+    exec(text, known)  # noqa: S102 - contains only numbers of columns
     return known["row"]
 
 

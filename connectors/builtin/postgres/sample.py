@@ -1,4 +1,4 @@
-"""Some rows of the tables, for a preview: read as they are, with nothing created or changed at the server."""
+"""Reads a few rows of the tables for a preview, without creating or changing anything at the server."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -23,7 +23,7 @@ def read_sample(
     maker: RecordMaker,
     offset: SourceOffset,
 ) -> list[SourceRecord]:
-    """A few rows of each table, as a snapshot would read them (`op` is "r")."""
+    """Return records of a few rows of each table, as in a snapshot (`op` is "r")."""
     records: list[SourceRecord] = []
     ((lsn, now),) = session.query(
         "SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END - '0/0')"

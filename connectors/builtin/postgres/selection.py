@@ -1,4 +1,4 @@
-"""Which schemas, tables, columns and messages are read: lists of regular expressions, as Debezium has them."""
+"""Selects schemas, tables, columns and messages by lists of regular expressions, as Debezium does."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ _SYSTEM: Final = frozenset({"pg_catalog", "information_schema", "pg_toast"})
 
 
 def check_patterns(name: str, value: object) -> None:
-    """A validator: each item of the list is a regular expression."""
+    """Validate that each item of the list is a regular expression."""
     for item in value if isinstance(value, list) else ():
         try:
             re.compile(str(item))
@@ -20,7 +20,7 @@ def check_patterns(name: str, value: object) -> None:
 
 
 class Patterns:
-    """A name must match one of them as a whole, without regard to capitals."""
+    """Regular expressions. A name is in them if it matches one completely, ignoring case."""
 
     def __init__(self, items: Iterable[object]) -> None:
         self._compiled = [re.compile(str(item), re.IGNORECASE) for item in items]
@@ -34,7 +34,7 @@ class Patterns:
 
 @dataclass(frozen=True)
 class Rule:
-    """An include list, where an empty one includes everything, and an exclude list."""
+    """An include list and an exclude list. An empty include list includes everything."""
 
     include: Patterns
     exclude: Patterns
@@ -44,7 +44,7 @@ class Rule:
 
 
 def rule(parsed: ParsedConfig, include: str, exclude: str) -> Rule:
-    """Of two settings."""
+    """Return the rule of two settings."""
     return Rule(Patterns(_items(parsed, include)), Patterns(_items(parsed, exclude)))
 
 
@@ -55,7 +55,7 @@ def _items(parsed: ParsedConfig, name: str) -> Sequence[object]:
 
 
 class Selection:
-    """What a configuration reads."""
+    """The schemas, tables, columns and messages to read."""
 
     def __init__(self, schemas: Rule, tables: Rule, columns: Rule, messages: Rule, keys: str | None) -> None:
         self._schemas = schemas
@@ -81,5 +81,5 @@ class Selection:
         return f"{schema}.{table}.{column}" in self._columns
 
     def key_columns(self, schema: str, table: str) -> Sequence[str] | None:
-        """Those of `message.key.columns`; None where it does not name the table."""
+        """Return a table's columns in `message.key.columns`, or None if it does not contain the table."""
         return next((columns for name, columns in self._keys if name.fullmatch(f"{schema}.{table}")), None)

@@ -1,4 +1,4 @@
-"""Connections to the database, as a configuration describes them."""
+"""Connections to the database of a configuration."""
 
 import os
 import re
@@ -15,18 +15,18 @@ from ringfence.connectors.pinned_files import pin
 
 CONNECT_SECONDS: Final = 10
 _NO_FILE: Final = os.devnull + "/none"
-"""In place of the files in the worker user's home folder, which are not a tenant's to use."""
+"""Replaces libpq's default files in the worker user's home folder, which tenants must not use."""
 _HOST: Final = re.compile(r"[A-Za-z0-9_.:%-]+")
 _SESSION: Final = "-c datestyle=ISO -c intervalstyle=postgres -c timezone=UTC -c extra_float_digits=1 -c lc_monetary=C"
 
 
 def application_name(connector: str) -> str:
-    """Under which the server lists the connections of a connector; at most 63 bytes."""
+    """Return the application_name of a connector's connections, at most 63 bytes."""
     return f"ringfence {connector}".encode()[:63].decode(errors="ignore")
 
 
 class Server:
-    """Where to connect to, and as whom. Raises `ConnectorError` for an address that the worker does not allow."""
+    """The database server and the user. `connect` raises `ConnectorError` if the worker does not allow the address."""
 
     def __init__(self, parsed: ParsedConfig, connector: str) -> None:
         self.host = parsed.string(names.HOST).strip()
@@ -39,7 +39,7 @@ class Server:
         self._root = parsed.get(names.SSL_ROOT)
 
     def connect(self, *, replication: bool = False) -> "psycopg.Connection[tuple[Any, ...]]":
-        """A new connection, in autocommit mode. Raises `ConnectorError`; `psycopg.OperationalError` is in its cause."""
+        """Open a connection in autocommit mode. Raises `ConnectorError`, whose cause may be an `OperationalError`."""
         options: dict[str, object] = {
             "host": self.host,
             "hostaddr": self._address(),
@@ -65,7 +65,7 @@ class Server:
             return psycopg.connect(autocommit=True, **options)  # type: ignore[arg-type] # texts and numbers
         except psycopg.OperationalError as error:
             raise ConnectorError(
-                f"The database server at {self.host}:{self.port} cannot be used: {one_line(error)}. Check "
+                f"Cannot connect to the database server at {self.host}:{self.port}: {one_line(error)}. Check "
                 f"{names.HOST}, {names.PORT}, {names.DATABASE}, {names.USER}, {names.PASSWORD} and {names.SSL_MODE}, "
                 "and the server's pg_hba.conf."
             ) from error
@@ -78,7 +78,7 @@ class Server:
         except egress.Refused as refused:
             raise ConnectorError(f"{refused}.") from refused
         except (OSError, UnicodeError) as error:
-            raise ConnectorError(f"The name {self.host} leads to no address. Check {names.HOST}.") from error
+            raise ConnectorError(f"The name {self.host} cannot be resolved. Check {names.HOST}.") from error
 
     def _root_file(self) -> str:
         if self._root is None:
@@ -87,17 +87,17 @@ class Server:
             return pin(str(self._root))
         except (OSError, ValueError) as error:
             raise ConnectorError(
-                f"File {self._root} cannot be read: {one_line(error)}. Check {names.SSL_ROOT}."
+                f"The file {self._root} cannot be read: {one_line(error)}. Check {names.SSL_ROOT}."
             ) from error
 
 
 def one_line(error: Exception) -> str:
-    """The server's words without line breaks."""
+    """Return the message of an error in one line, without a period."""
     return " ".join(str(error).split()).rstrip(".")
 
 
 class Session:
-    """An ordinary connection for questions to the catalog. It connects when it is needed, and again after a loss."""
+    """A connection for catalog queries. It connects on first use, and again after the connection was lost."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -110,7 +110,7 @@ class Session:
         return self._connection
 
     def query(self, statement: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """All rows of one statement. Asks once more on a new connection if the server has closed the old one."""
+        """Return all rows of one statement. Retries once on a new connection if the server has closed the old one."""
         for last in (False, True):
             try:
                 cursor = self.connection.execute(statement.encode(), parameters or None)
@@ -118,10 +118,10 @@ class Session:
             except (psycopg.OperationalError, psycopg.InterfaceError):
                 if last or (self._connection is not None and not self._connection.closed):
                     raise
-        raise AssertionError("the second try returns or raises")
+        raise AssertionError("the second attempt returns or raises")
 
     def execute(self, statement: sql.Composed) -> None:
-        """A statement with names in it."""
+        """Execute a statement that contains identifiers."""
         self.connection.execute(statement)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Validators of settings that have a form of their own."""
+"""Validators of settings with a syntax of their own."""
 
 from ringfence.connectors.api import ConfigException
 
@@ -6,7 +6,7 @@ from ringfence.connectors.api import ConfigException
 def check_slot_name(name: str, value: object) -> None:
     text = str(value)
     if not text or len(text) > 63 or not all(char in "abcdefghijklmnopqrstuvwxyz0123456789_" for char in text):
-        raise ConfigException.invalid(name, value, "Use 1 to 63 lower case letters, digits and underscores")
+        raise ConfigException.invalid(name, value, "Use 1 to 63 lowercase letters, digits and underscores")
 
 
 def check_topic_prefix(name: str, value: object) -> None:

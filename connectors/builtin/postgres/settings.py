@@ -1,4 +1,4 @@
-"""The settings of PostgresSource. Names and defaults are Debezium's, where it has the setting."""
+"""The settings of PostgresSource. Names and defaults are Debezium's if it has the setting."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -70,9 +70,9 @@ TRANSACTIONS: Final = "source.transactions"
 TRANSACTION_ROWS: Final = "source.transaction.max.rows"
 
 TRIAL: Final = "postgres.trial"
-"""In the configuration of a task: it is for a preview, and changes nothing."""
+"""In a task's configuration: the task is for a preview, and changes nothing."""
 _SHARE: Final = "postgres.snapshot.share"
-"""In the configuration of a task: its number and how many there are, `0/4`."""
+"""In a task's configuration: its number and the number of tasks, `0/4`."""
 
 WHOLE: Final = "whole"
 SPLIT: Final = "split"
@@ -92,7 +92,7 @@ _STREAM: Final = "Replication"
 
 
 _CHOSEN: Final = (SCHEMAS, SCHEMAS_EXCLUDE, TABLES, TABLES_EXCLUDE)
-"""What there is to choose from depends on the server."""
+"""Settings whose choices depend on the server."""
 
 
 def _definition() -> ConfigDef:
@@ -148,7 +148,7 @@ def _definition() -> ConfigDef:
         validator=NonEmpty(),
         importance=Importance.HIGH,
         group=_CONNECTION,
-        documentation="User with the REPLICATION attribute, who may read the tables.",
+        documentation="User with the REPLICATION attribute, and SELECT on the tables.",
         display_name="User",
         dependents=_CHOSEN,
     )
@@ -175,44 +175,44 @@ def _definition() -> ConfigDef:
     choice(
         SSL_MODE,
         _CONNECTION,
-        "Whether the connection is encrypted, and the server's certificate verified.",
+        "Whether to encrypt the connection, and to verify the server's certificate.",
         *("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
         default="prefer",
     )
-    text(SSL_ROOT, _CONNECTION, "File with the certificates that the server's is verified with.")
+    text(SSL_ROOT, _CONNECTION, "File with the CA certificates that verify the server's certificate.")
     definition.define(
         PREFIX,
         ConfigType.STRING,
         validator=check_topic_prefix,
         importance=Importance.HIGH,
         group=_TABLES,
-        documentation="First part of the names of topics: prefix.schema.table. Do not change it later.",
+        documentation="Prefix of topic names: prefix.schema.table. Do not change it later.",
         display_name="Topic prefix",
     )
     patterns(SCHEMAS, _TABLES, "Schemas to read, as regular expressions. Default: all but PostgreSQL's own.")
-    patterns(SCHEMAS_EXCLUDE, _TABLES, "Schemas not to read, as regular expressions.")
+    patterns(SCHEMAS_EXCLUDE, _TABLES, "Schemas to exclude, as regular expressions.")
     patterns(TABLES, _TABLES, "Tables to read, as regular expressions for schema.table. Default: all.")
-    patterns(TABLES_EXCLUDE, _TABLES, "Tables not to read, as regular expressions for schema.table.")
+    patterns(TABLES_EXCLUDE, _TABLES, "Tables to exclude, as regular expressions for schema.table.")
     patterns(COLUMNS, _TABLES, "Columns to read, as regular expressions for schema.table.column. Default: all.")
-    patterns(COLUMNS_EXCLUDE, _TABLES, "Columns not to read, as regular expressions for schema.table.column.")
+    patterns(COLUMNS_EXCLUDE, _TABLES, "Columns to exclude, as regular expressions for schema.table.column.")
     text(
         KEY_COLUMNS,
         _TABLES,
-        "Other record keys than primary keys: schema.table:column,column;… The table is a regular expression.",
+        "Record keys in place of primary keys: schema.table:column,column;… The table is a regular expression.",
         validator=check_key_columns,
         importance=Importance.LOW,
     )
     text(
         SLOT,
         _STREAM,
-        "Name of the replication slot. It is created where it is missing.",
+        "Name of the replication slot. It is created if it is missing.",
         "debezium",
         validator=check_slot_name,
     )
     flag(
         SLOT_FAILOVER,
         _STREAM,
-        "Create the slot so that it is synchronized to standbys (PostgreSQL 17 or newer).",
+        "Synchronize the slot to standbys (PostgreSQL 17 or newer).",
         False,
     )
     definition.define(
@@ -222,14 +222,14 @@ def _definition() -> ConfigDef:
         group=_STREAM,
         validator=Range(0),
         importance=Importance.LOW,
-        documentation="The connector's page and an alert say so where the server keeps more bytes of log for the slot; "
-        "0: never. Where max_slot_wal_keep_size is smaller, 80 % of it.",
+        documentation="If the server retains more bytes of write-ahead log for the slot, the connector's page and an "
+        "alert report it; 0: never. At most 80 % of max_slot_wal_keep_size.",
     )
     text(PUBLICATION, _STREAM, "Name of the publication.", "dbz_publication", validator=NonEmpty())
     choice(
         AUTOCREATE,
         _STREAM,
-        "How a missing publication is created: for all tables, for the tables that are read, for none, or not at all.",
+        "How a missing publication is created: for all tables, for the captured tables, for none, or not at all.",
         *(ALL_TABLES, FILTERED, NO_TABLES, DISABLED),
         default=ALL_TABLES,
     )
@@ -238,61 +238,60 @@ def _definition() -> ConfigDef:
     choice(
         SNAPSHOT,
         _STREAM,
-        "initial: where nothing was committed yet, read the rows that are there, then what is changed; "
-        "initial_only: the rows and nothing else; no_data: what is changed from now on; when_needed: as initial, and "
-        "the rows again where changes were lost, because the slot was dropped, for example.",
+        "initial: if nothing is committed yet, read the existing rows, then changes; initial_only: the rows, but no "
+        "changes; no_data: changes from now on; when_needed: as initial, and read the rows again if changes were lost, "
+        "for example because the slot was dropped.",
         *(INITIAL, INITIAL_ONLY, NO_DATA, WHEN_NEEDED),
         default=INITIAL,
     )
     number(
         RANGE_ROWS,
         _STREAM,
-        "About how many rows a range of the snapshot has. Ranges are dealt to as many tasks as tasks.max allows.",
+        "Approximate rows in a range of the snapshot. The ranges are distributed to up to tasks.max tasks.",
         100_000,
         1,
     )
     text(
         SIGNALS,
         _STREAM,
-        "A table, schema.table, whose rows are read as signals: columns id, type and data, as Debezium has it. It must "
-        "be in the publication.",
+        "Debezium's signal table, schema.table, with the columns id, type and data. It must be in the publication.",
         importance=Importance.LOW,
     )
-    number(CHUNK_SIZE, _STREAM, "Rows of an incremental snapshot that are read at a time.", 1024, 1, 100_000)
+    number(CHUNK_SIZE, _STREAM, "Rows in a chunk of an incremental snapshot.", 1024, 1, 100_000)
     choice(
         TRANSACTIONS,
         _STREAM,
         "whole: a transaction of the database is never visible in parts (with transaction.boundary=connector); split: "
-        "transactions end where transaction.boundary says.",
+        "transaction.boundary alone determines where transactions end.",
         *(WHOLE, SPLIT),
         default=WHOLE,
     )
     number(
         TRANSACTION_ROWS,
         _STREAM,
-        "A transaction of the database with more changes becomes visible in several parts, with a warning.",
+        "A transaction of the database with more changes becomes visible in parts, with a warning.",
         500_000,
         1,
     )
     number(
         HEARTBEAT,
         _STREAM,
-        "Milliseconds after which the position is committed although nothing that is read has changed; 0: a minute, "
-        "without records in the heartbeat topic.",
+        "Milliseconds after which the position is committed if no captured table has changed; 0: a minute, without "
+        "records in the heartbeat topic.",
         0,
         0,
     )
-    text(HEARTBEAT_PREFIX, _STREAM, "First part of the heartbeat topic's name.", "__debezium-heartbeat")
-    text(HEARTBEAT_QUERY, _STREAM, "SQL that runs with each heartbeat.")
-    # About what one request holds. While more than that waits for a request that is under way, librdkafka's thread
-    # polls its connection without a pause (`rd_kafka_toppar_producer_serve` in 2.16), and slows the broker beside it.
-    number(BATCH_SIZE, _STREAM, "Records that are handed over at a time.", 2048, 1)
+    text(HEARTBEAT_PREFIX, _STREAM, "Prefix of the heartbeat topic's name.", "__debezium-heartbeat")
+    text(HEARTBEAT_QUERY, _STREAM, "SQL to run with each heartbeat.")
+    # About one produce request. If more records wait while a request is in flight, librdkafka's thread polls its
+    # connection without a pause (`rd_kafka_toppar_producer_serve` in 2.16), and slows down a broker on this machine.
+    number(BATCH_SIZE, _STREAM, "Maximum number of records in a batch.", 2048, 1)
     choice(
         FIELD_NAMES,
         _RECORDS,
-        "What fields are called whose columns have names that Avro does not take. none: as the columns, but as with "
-        "avro where the connector's own converter is an AvroConverter; avro: with underscores; avro_unicode: with the "
-        "numbers of characters, also of underscores, such as _u005f.",
+        "How to name fields of columns whose names Avro does not allow. none: as the columns, or as with avro if the "
+        "connector has an AvroConverter of its own; avro: with underscores; avro_unicode: with the codes of "
+        "characters, such as _u005f, also for underscores.",
         *(field_names.NONE, field_names.AVRO, field_names.AVRO_UNICODE),
         default=field_names.NONE,
     )
@@ -300,7 +299,7 @@ def _definition() -> ConfigDef:
     choice(
         TIMES,
         _RECORDS,
-        "How dates and times are written: as precise as the column, in microseconds, or as Kafka Connect's own types.",
+        "How dates and times are written: with the column's precision, in microseconds, or as Kafka Connect's types.",
         *("adaptive", "adaptive_time_microseconds", "connect"),
         default="adaptive",
     )
@@ -320,12 +319,12 @@ def _definition() -> ConfigDef:
         default="bytes",
     )
     choice(HSTORE, _RECORDS, "How hstore is written.", "json", "map", default="json")
-    number(MONEY_DIGITS, _RECORDS, "Digits after the point of money.", 2, 0, 9)
-    flag(UNKNOWN_TYPES, _RECORDS, "Write columns of types that have no form in records as bytes of their text.", False)
+    number(MONEY_DIGITS, _RECORDS, "Decimal places of money.", 2, 0, 9)
+    flag(UNKNOWN_TYPES, _RECORDS, "Write columns of unsupported types as the bytes of their text.", False)
     text(
         PLACEHOLDER,
         _RECORDS,
-        "Stands for a large value that an update did not touch: the server does not send it.",
+        "Replaces a large value that an update did not change: the server does not send it.",
         "__debezium_unavailable_value",
     )
     flag(TOMBSTONES, _RECORDS, "Write a tombstone after each delete, so that compaction removes the key.", True)
@@ -341,12 +340,12 @@ def _definition() -> ConfigDef:
     flag(
         METADATA,
         _RECORDS,
-        "Write the begin and end of transactions to prefix.transaction, and number their records.",
+        "Write the beginning and end of transactions to the topic prefix.transaction, and number their records.",
         False,
     )
-    flag(CONTEXT_HEADERS, _RECORDS, "Write headers with the names of connector and task.", True)
+    flag(CONTEXT_HEADERS, _RECORDS, "Write headers with the connector's name and the task's id.", True)
     patterns(MESSAGES, _RECORDS, "Prefixes of logical decoding messages to read, as regular expressions. Default: all.")
-    patterns(MESSAGES_EXCLUDE, _RECORDS, "Prefixes of logical decoding messages not to read.")
+    patterns(MESSAGES_EXCLUDE, _RECORDS, "Prefixes of logical decoding messages to exclude, as regular expressions.")
     return definition
 
 
@@ -354,11 +353,11 @@ CONFIG_DEF: Final = _definition()
 
 
 def share_config(number: int, tasks: int) -> dict[str, str]:
-    """What tells a task which share of the snapshot is its own."""
+    """Return the setting with a task's share of the snapshot."""
     return {_SHARE: f"{number}/{tasks}"}
 
 
 def share_of(config: Mapping[str, str]) -> tuple[int, int]:
-    """The task's number, and how many there are."""
+    """Return the task's number and the number of tasks."""
     number, tasks = config.get(_SHARE, "0/1").split("/")
     return int(number), int(tasks)

@@ -1,4 +1,4 @@
-"""A task's configuration, with what is made of it: the connection, the tables, and how their records are made."""
+"""A task's configuration, and the objects that it determines: session, selection, record settings."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -15,7 +15,7 @@ _DEFAULT_TIMEOUT_MS = 60_000
 
 
 class Setup:
-    """`session`: for questions to the catalog; the task closes it."""
+    """A task's parsed configuration. session: for catalog queries; the task closes it."""
 
     def __init__(self, config: Mapping[str, str]) -> None:
         parsed: ParsedConfig = names.CONFIG_DEF.parse(config)
@@ -31,11 +31,11 @@ class Setup:
         self.batch_size = parsed.integer(names.BATCH_SIZE)
         timeout_ms = int(config.get("producer.override.transaction.timeout.ms", _DEFAULT_TIMEOUT_MS))
         self.longest_seconds = timeout_ms / 2000
-        """Longer a Kafka transaction shall not be open."""
+        """The longest time for which a Kafka transaction should be open: half of its timeout."""
 
     @property
     def silent_operations(self) -> frozenset[str]:
-        """Those without records."""
+        """Operations without records (`skipped.operations`)."""
         given = self.parsed[names.SKIPPED]
         assert isinstance(given, list)
         return frozenset(map(str, given))

@@ -1,6 +1,6 @@
-"""How far a task is behind the server, and what its slot makes the server keep: measured beside the stream.
+"""Measures a task's lag, and the write-ahead log that the server retains for its slot.
 
-It has a thread and a connection of its own, so that a task that waits for Kafka, or is paused, is measured, too.
+It has its own thread and connection, so it also measures while the task waits for Kafka, or is paused.
 """
 
 import logging
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 EVERY_SECONDS: Final = 10.0
 _LOOKED_SECONDS: Final = 15.0
-"""A stream that was dry so lately has nothing more."""
+"""If the stream was empty at most this long ago, the task is considered up to date."""
 
 _SERVER: Final = """
 SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_receive_lsn() ELSE pg_current_wal_lsn() END - '0/0',
@@ -32,19 +32,22 @@ FROM pg_replication_slots WHERE restart_lsn IS NOT NULL
 
 
 class Progress:
-    """How far the task has read, as its thread says it and the watch's thread reads it."""
+    """How far the task has read. The task's thread writes it, the watch's thread reads it."""
 
     def __init__(self) -> None:
         self._newest_us = 0
         self._dry_at: float | None = None
 
     def read(self, newest_us: int, *, dry: bool) -> None:
-        """newest_us: when the newest transaction that was read was committed, microseconds since 1970, 0 for none."""
+        """Record the newest transaction that was read, and whether the stream is dry (has no more messages).
+
+        newest_us: its commit time, microseconds since 1970; 0 if none was read.
+        """
         self._newest_us = newest_us
         self._dry_at = time.monotonic() if dry else None
 
     def seconds_behind(self, server_now: float) -> float:
-        """Since when there may be something that was not read."""
+        """Return for how long there may have been unread changes. server_now: seconds since 1970."""
         dry_at = self._dry_at
         if dry_at is not None:
             since = time.monotonic() - dry_at
@@ -53,17 +56,17 @@ class Progress:
 
 
 class SlotWatch:
-    """Measures until `close`."""
+    """Measures every `EVERY_SECONDS` until `close`."""
 
     def __init__(self, server: Server, slot: str, metrics: SourceMetrics, progress: Progress, warn_bytes: int) -> None:
-        """warn_bytes: above that, retained log is a problem."""
+        """warn_bytes: the limit of the retained log, above which an alert is raised; 0 for none."""
         self._session = Session(server)
         self._slot = slot
         self._metrics = metrics
         self._progress = progress
         self._warn = warn_bytes
-        self._lag = metrics.gauge("lag", "Log of the server that is not in Kafka yet", unit="bytes")
-        self._behind = metrics.gauge("behind", "How far the task is behind the server", unit="seconds")
+        self._lag = metrics.gauge("lag", "Write-ahead log that is not in Kafka yet", unit="bytes")
+        self._behind = metrics.gauge("behind", "Time by which the task is behind the server", unit="seconds")
         self._forgotten: Gauge | None = None
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="slot watch", daemon=True)
@@ -82,7 +85,7 @@ class SlotWatch:
                 return
 
     def measure(self) -> None:
-        """Once."""
+        """Measure once."""
         slots = {name: each for name, *each in self._session.query(_SLOTS)}
         ((end, now, bound),) = self._session.query(_SERVER)
         _, confirmed, kept_from = slots.pop(self._slot, (False, None, None))
@@ -94,26 +97,28 @@ class SlotWatch:
         unread = [(kept_from, name) for name, (active, _, kept_from) in slots.items() if not active]
         if unread:
             kept_from, name = min(unread)
-            drop = f"Drop it if nobody needs it: SELECT pg_drop_replication_slot('{name}');"
+            drop = f"Drop it if it is not needed: SELECT pg_drop_replication_slot('{name}');"
             self._forgotten = self._metrics.gauge(
                 "unread_slot_retained_wal",
-                "Log that the server keeps for a slot that nobody reads, the largest of such slots",
+                "Write-ahead log that the server retains for an inactive slot, the largest amount of all such slots",
                 unit="bytes",
                 limit=self._warn or None,
-                remedy=f"It fills the server's disk, for the slot {name}. {drop}",
+                remedy=f"The slot {name} fills the server's disk. {drop}",
             )
             self._forgotten.set(max(0, int(end) - kept_from))
 
     def _describe_retained(self, bound: int) -> Gauge:
-        """bound: what max_slot_wal_keep_size allows, negative for anything. A slot beyond it is lost."""
+        """Return the gauge of the retained log. bound: max_slot_wal_keep_size in bytes, negative for no limit. The
+        server invalidates a slot that exceeds it.
+        """
         limit = min(self._warn, bound * 4 // 5) if bound >= 0 else self._warn
         return self._metrics.gauge(
             "retained_wal",
-            "Log that the server keeps for the replication slot",
+            "Write-ahead log that the server retains for the replication slot",
             unit="bytes",
             limit=limit or None,
-            remedy=f"The server's disk fills{'' if bound < 0 else ', or the slot is invalidated'}. See whether the "
-            f"task keeps up, and what it waits for. Change the limit with {names.RETAINED_WARN}.",
+            remedy=f"The server's disk fills up{'' if bound < 0 else ', or the slot is invalidated'}. Check whether "
+            f"the task keeps up, and what it waits for. Change the limit with {names.RETAINED_WARN}.",
         )
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
-"""The publication and the replication slot: created where they are missing, and checked against the offset.
+"""Creates the publication and the replication slot if they are missing, and checks the slot against the offset.
 
-A slot that is not what the offset was read from means that changes are lost. The task never goes on over such a gap by
-itself: it fails, and says what to do.
+If the slot does not match the offset, changes are lost. The task never skips such a gap by itself: it fails with an
+error that contains the remedy.
 """
 
 import logging
@@ -27,17 +27,17 @@ FROM pg_replication_slots s LEFT JOIN pg_stat_activity a ON a.pid = s.active_pid
 WHERE s.slot_name = %s
 """
 RESET: Final = (
-    "To go on from now on without them, stop the connector, reset its offsets and resume it; read the tables again to "
-    "have their rows complete."
+    "To continue from now without them, stop the connector, reset its offsets and resume it; to get complete rows, "
+    "read the tables again."
 )
 
 
 class LostPosition(ConnectorError):
-    """The changes behind the committed offset cannot be had any more."""
+    """The changes after the committed offset are lost."""
 
 
 class Slot(NamedTuple):
-    """`confirmed`: the position up to which the server has been told that nothing is needed; None before the first."""
+    """A replication slot. confirmed: the confirmed position (confirmed_flush_lsn); None before the first one."""
 
     plugin: str | None
     kind: str
@@ -54,10 +54,10 @@ def find_slot(session: Session, name: str) -> Slot | None:
 
 
 def create_slot(session: Session, name: str, *, failover: bool) -> None:
-    """Raises `ConnectorError`."""
+    """Create a logical slot. failover: synchronize it to standbys. Raises `ConnectorError`."""
     if failover and session.connection.info.server_version < 170000:
         raise ConnectorError(
-            f"{names.SLOT_FAILOVER} needs PostgreSQL 17 or newer. Remove it: after a failover there is no slot."
+            f"{names.SLOT_FAILOVER} needs PostgreSQL 17 or newer. Remove it; the slot does not survive a failover."
         )
     more = ", false, false, true" if failover else ""
     try:
@@ -67,34 +67,37 @@ def create_slot(session: Session, name: str, *, failover: bool) -> None:
 
 
 def check_slot(name: str, slot: Slot | None, database: str, offset: int | None) -> None:
-    """Refuse a slot that cannot go on where the offset says. `offset`: None where nothing was committed yet."""
+    """Refuse a slot that cannot continue from the offset. offset: None if nothing is committed.
+
+    Raises `LostPosition` if changes are lost, and `ConnectorError` for a slot of another kind or database.
+    """
     if slot is None:
         raise LostPosition(
-            f"The replication slot {name} is gone, so what was changed after {lsn_text(offset or 0)} is lost to this "
-            f"connector. It was dropped, or the server is another one after a failover. {RESET}"
+            f"The replication slot {name} no longer exists, so this connector has lost the changes after "
+            f"{lsn_text(offset or 0)}. It was dropped, or the server is another one after a failover. {RESET}"
         )
     if slot.kind != "logical" or slot.plugin != "pgoutput" or slot.database != database:
         raise ConnectorError(
-            f"The replication slot {name} is a {slot.kind} one of {slot.database or 'no database'} with the plugin "
-            f"{slot.plugin or 'none'}, and a logical one of {database} with pgoutput is needed. Give another name as "
+            f"The replication slot {name} is a {slot.kind} slot of {slot.database or 'no database'} with the plugin "
+            f"{slot.plugin or 'none'}. A logical slot of {database} with pgoutput is needed. Set another name as "
             f"{names.SLOT}, or drop the slot: SELECT pg_drop_replication_slot('{name}')."
         )
     if slot.wal_status == "lost":
         raise LostPosition(
-            f"The server has invalidated the replication slot {name}, because it held more write-ahead log than "
-            "max_slot_wal_keep_size allows: changes are lost to this connector. Raise that limit, and drop the slot: "
+            f"The server has invalidated the replication slot {name}, because it retained more write-ahead log than "
+            "max_slot_wal_keep_size allows: this connector has lost changes. Raise that limit, and drop the slot: "
             f"SELECT pg_drop_replication_slot('{name}'). {RESET}"
         )
     if offset is not None and slot.confirmed is not None and slot.confirmed > offset:
         raise LostPosition(
-            f"The replication slot {name} stands at {lsn_text(slot.confirmed)}, which is ahead of this connector's "
-            f"offset {lsn_text(offset)}: something else has read from the slot, or advanced it, and the changes in "
-            f"between are lost to this connector. Give each connector a slot of its own. {RESET}"
+            f"The replication slot {name} is at {lsn_text(slot.confirmed)}, which is ahead of this connector's offset "
+            f"{lsn_text(offset)}: another program has read from the slot, or advanced it, and this connector has lost "
+            f"the changes in between. Use a separate slot for each connector. {RESET}"
         )
 
 
 def check_position(session: Session, offset: int) -> None:
-    """Refuse a server that has not written as far as the offset."""
+    """Raise `LostPosition` if the server's log ends before the offset."""
     ((end,),) = session.query(
         "SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_receive_lsn() ELSE pg_current_wal_flush_lsn() END"
         " - '0/0')::int8"
@@ -108,7 +111,11 @@ def check_position(session: Session, offset: int) -> None:
 
 
 def free_slot(session: Session, name: str, application: str, wait: Callable[[float], bool]) -> None:
-    """End what an earlier attempt of this connector has left on the slot. Anybody else's use of it is an error."""
+    """End the connection of an earlier attempt that still uses the slot.
+
+    application: the name of this connector's connections; wait: waits for seconds, true if the task is to stop. Raises
+    `ConnectorError` if another program uses the slot, and `RetriableError` if it does not become free.
+    """
     for _ in range(60):
         slot = find_slot(session, name)
         if slot is None or slot.active_pid is None:
@@ -116,10 +123,10 @@ def free_slot(session: Session, name: str, application: str, wait: Callable[[flo
         if slot.application != application:
             raise ConnectorError(
                 f"The replication slot {name} is in use by {slot.application or 'another program'} (process "
-                f"{slot.active_pid} of the server). Give this connector another {names.SLOT}, or stop the other."
+                f"{slot.active_pid} of the server). Set another {names.SLOT} for this connector, or stop that program."
             )
-        logger.info("Ending the server's process %d, which still serves an earlier attempt", slot.active_pid)
-        # Where that is not allowed, the server notices by itself after wal_sender_timeout.
+        logger.info("Terminating the server's process %d, which still serves an earlier attempt", slot.active_pid)
+        # If that is not permitted, the server ends it after wal_sender_timeout.
         with suppress(psycopg.errors.InsufficientPrivilege):
             session.query("SELECT pg_terminate_backend(%s)", [slot.active_pid])
         if wait(0.2):
@@ -130,7 +137,10 @@ def free_slot(session: Session, name: str, application: str, wait: Callable[[flo
 def prepare_publication(
     session: Session, name: str, mode: str, tables: Callable[[], Sequence[tuple[str, str]]], *, via_root: bool
 ) -> None:
-    """Create the publication where it is missing, as the mode says. tables: those that are read."""
+    """Create or change the publication as `publication.autocreate.mode` requires. tables: returns the captured tables.
+
+    Raises `ConnectorError`.
+    """
     known = session.query("SELECT puballtables FROM pg_publication WHERE pubname = %s", [name])
     here = sql.Identifier(name)
     if known and (mode != names.FILTERED or known[0][0]):
@@ -138,7 +148,7 @@ def prepare_publication(
     if mode == names.DISABLED:
         raise ConnectorError(
             f"There is no publication {name}, and {names.AUTOCREATE}={mode}. Create it: "
-            f"CREATE PUBLICATION {name} FOR ALL TABLES; or for the tables that are read."
+            f"CREATE PUBLICATION {name} FOR ALL TABLES; or for the captured tables only."
         )
     named = sql.SQL(", ").join(sql.Identifier(*table) for table in tables()) if mode == names.FILTERED else None
     root = sql.SQL(" WITH (publish_via_partition_root = true)") if via_root else sql.SQL("")
@@ -153,13 +163,13 @@ def prepare_publication(
             session.execute(sql.SQL("CREATE PUBLICATION {}{}").format(here, root))
     except psycopg.Error as error:
         raise ConnectorError(
-            f"The publication {name} cannot be created or changed: {one_line(error)}. Have a superuser, or the owner "
-            f"of the tables, do it, and set {names.AUTOCREATE}={names.DISABLED}."
+            f"The publication {name} cannot be created or changed: {one_line(error)}. Let a superuser, or the tables' "
+            f"owner, create it, and set {names.AUTOCREATE}={names.DISABLED}."
         ) from error
 
 
 def drop_slot(session: Session, name: str) -> None:
-    """Wait for the stream's end, and drop the slot."""
+    """Drop the slot. Waits up to ten seconds until its stream has ended; raises psycopg's errors."""
     deadline = time.monotonic() + 10
     while True:
         try:

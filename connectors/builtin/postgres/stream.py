@@ -1,4 +1,4 @@
-"""The replication stream: logical decoding by COPY_BOTH, with the position that is confirmed to the server."""
+"""The replication stream: logical decoding over COPY_BOTH, and the position that is confirmed to the server."""
 
 import select
 import struct
@@ -18,38 +18,40 @@ _STATUS: Final = struct.Struct(">cQQQqB").pack
 _EPOCH_S: Final = 946_684_800
 _STATUS_SECONDS: Final = 5.0
 _LONGEST_SECONDS: Final = 0.5
-"""That `receive` takes messages for, where none of them leads to a record."""
+"""The longest time that `receive` processes messages while none of them leads to a record."""
 _DATA: Final = 119  # w
 _KEEPALIVE: Final = 107  # k
 HEADER: Final = 25
-"""Of an XLogData message, in bytes: its kind, the position of what it is about, the server's end, a time."""
+"""Bytes of an XLogData message's header: kind, the content's position, the end of the server's log, time."""
 
 Take = Callable[[bytes | memoryview], bool]
-"""`take(message)`: takes one XLogData message with its header; true when that is enough for now."""
+"""`take(message)`: processes one XLogData message with its header; returns True if that is enough for now."""
 
 
 def position_of(message: bytes | memoryview) -> int:
-    """Return the position of what an XLogData message is about."""
+    """Return the position of an XLogData message's content."""
     return int.from_bytes(message[1:9], "big")
 
 
 class Stream:
-    """One stream. It is read on the task's thread; another one tells the server regularly that we are here.
+    """One stream. The task's thread reads it; another thread sends the server regular status messages.
 
-    The server ends a connection that is silent for `wal_sender_timeout`, and the task may be held up by Kafka for
-    longer. What is confirmed changes only by `confirm`.
+    The server ends a connection without messages after `wal_sender_timeout`, and the task may wait for Kafka for
+    longer. Only `confirm` changes the confirmed position.
     """
 
     def __init__(self, server: Server, slot: str, publication: str, start: int, *, messages: bool) -> None:
-        """start: the position from which on transactions are sent. Raises `ConnectorError`."""
+        """start: the position from which transactions are sent; messages: send logical messages. Raises
+        `ConnectorError`.
+        """
         self._connection = server.connect(replication=True)
         self._pg = self._connection.pgconn
         self._confirmed = start
         self._lock = threading.Lock()
         self.server_end = start
-        """How far the server has written, as its newest message says."""
+        """The end of the server's log in its newest keepalive message."""
         self.asked = False
-        """Whether the server has asked how far we are. One that shuts down waits until that is `server_end`."""
+        """Whether the server has requested a status. When it shuts down, it waits until `server_end` is confirmed."""
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         name = '"' + publication.replace('"', '""') + '"'
@@ -63,17 +65,15 @@ class Stream:
         if result.status != pq.ExecStatus.COPY_BOTH:
             error = result.get_error_message()
             self._connection.close()
-            raise ConnectorError(
-                f"The server does not start replication from the slot {slot}: {' '.join(error.split())}."
-            )
+            raise ConnectorError(f"Replication from the slot {slot} cannot be started: {' '.join(error.split())}.")
         self._thread = threading.Thread(target=self._stay, name="replication status", daemon=True)
         self._thread.start()
 
     def receive(self, take: Take, seconds: float) -> bool:
-        """Hand over what has arrived until `take` has enough, or for half a second; waits for at most `seconds` where
-        there is nothing.
+        """Pass messages to `take` until it returns True, or for half a second; wait at most `seconds` if there are
+        none.
 
-        True where the stream is dry. Raises `RetriableError` where the server has ended the stream.
+        Returns whether the stream is dry (has no more messages). Raises `RetriableError` if the stream has ended.
         """
         until = time.monotonic() + seconds
         while True:
@@ -85,7 +85,7 @@ class Stream:
                 return True
 
     def _drain(self, take: Take) -> tuple[bool, bool]:
-        """Whether nothing is left, and whether there was a message."""
+        """Return whether the stream is dry, and whether there was a message."""
         pg = self._pg
         taken = False
         until = time.monotonic() + _LONGEST_SECONDS
@@ -98,7 +98,7 @@ class Stream:
                     if size == 0:
                         if not select.select([pg.socket], [], [], 0)[0]:
                             return True, taken
-                        pg.consume_input()  # a part of what has arrived
+                        pg.consume_input()  # it may read only a part of what has arrived
                         if time.monotonic() > until:
                             return False, taken
                     elif data[0] == _DATA:
@@ -122,13 +122,13 @@ class Stream:
         return RetriableError(f"The replication stream has ended: {words}.")
 
     def confirm(self, lsn: int) -> None:
-        """Tell the server that everything before this position is in Kafka: it may remove its write-ahead log."""
+        """Confirm that everything before this position is in Kafka: the server may remove its write-ahead log."""
         with self._lock:
             self._confirmed = max(self._confirmed, lsn)
             self._send()
 
     def request_position(self) -> None:
-        """Have the server say how far it has read its log: `server_end`, once `receive` has met the answer."""
+        """Request the server's position. `receive` sets `server_end` when the answer arrives."""
         with self._lock:
             try:
                 self._send(answer=True)
@@ -149,7 +149,7 @@ class Stream:
                 try:
                     self._send()
                 except psycopg.Error:
-                    return  # the task's thread meets it, too, and says what happened
+                    return  # the task's thread gets the same error, and reports it
 
     def close(self) -> None:
         self._closing.set()

@@ -1,4 +1,4 @@
-"""Streams the changes of a database from a position on, whole source transactions at a time."""
+"""Streams the changes of a database from a position, in complete source transactions."""
 
 import logging
 import time
@@ -34,20 +34,20 @@ logger = logging.getLogger(__name__)
 
 _WAIT_SECONDS: Final = 0.25
 _GROUP_SECONDS: Final = 0.25
-"""Source transactions share a Kafka transaction for at most so long while more of them arrive."""
+"""While source transactions keep arriving, they share a Kafka transaction for at most this long."""
 _PAUSE_SECONDS: Final = 0.03
-"""Between two commits. Each one costs the broker as much as hundreds of rows."""
+"""The time between two commits. A commit costs the broker as much as hundreds of rows."""
 _QUIET_SECONDS: Final = 60.0
-"""Between commits of the position where `heartbeat.interval.ms` is 0."""
+"""The time between commits of the position if `heartbeat.interval.ms` is 0."""
 _ANSWER_SECONDS: Final = 5.0
-"""Between commits of the position because the server asks for it: one that shuts down waits for the answer."""
+"""The time between commits of the position at the server's request: it waits for them when it shuts down."""
 
 
 class Streaming:
     """The stream of one task.
 
-    With `transaction.boundary=connector` a source transaction is never visible in parts. The server is told that it may
-    forget changes only when Kafka has them (`commit`).
+    With `transaction.boundary=connector`, a source transaction is never visible in parts. Changes are confirmed to the
+    server only when they are in Kafka (`commit`).
     """
 
     _stream: Stream | None = None
@@ -60,7 +60,7 @@ class Streaming:
         progress: Progress,
         contained: Contained | None = None,
     ) -> None:
-        """contained: what rows of a snapshot have already. Raises `ConnectorError`, and psycopg's errors."""
+        """contained: the changes that a snapshot's rows contain. Raises `ConnectorError`, and psycopg's errors."""
         self._setup = setup
         self._context = context
         self._partition = setup.partition
@@ -78,11 +78,11 @@ class Streaming:
         self._asked_for_position = False
         self._answered_at = 0.0
         self._commit_from = 0.0
-        """Before then what came waits for more of it."""
+        """Until then, records wait for more records."""
         self._opened_at: float | None = None
-        """Since when records are handed over that no commit was asked for."""
+        """When the first of the records was returned for which no commit was requested yet."""
         self._torn = False
-        """Whether the last of them stands within a source transaction."""
+        """Whether the last of them is within a source transaction."""
         self._split_xid = 0
         self._delivered: SourceOffset | None = None
         self._confirmable = 0
@@ -103,7 +103,7 @@ class Streaming:
         )
         self._incremental = IncrementalSnapshots(setup, context, self._reader, signals)
         self._stream = self._new_stream(opened.start.lsn)
-        logger.info("Streaming from %s on, with the slot %s", lsn_text(opened.start.lsn), setup.slot)
+        logger.info("Streaming from %s, with the slot %s", lsn_text(opened.start.lsn), setup.slot)
 
     def _new_stream(self, start: int) -> Stream:
         setup = self._setup
@@ -111,7 +111,7 @@ class Streaming:
         return Stream(setup.server, setup.slot, setup.publication, start, messages=messages)
 
     def poll(self) -> Sequence[SourceRecord] | None:
-        """What has arrived."""
+        """Return the records that have arrived."""
         reader = self._reader
         try:
             stream = self._stream or self._reconnect(reader)
@@ -131,27 +131,28 @@ class Streaming:
         return self._batch(reader, stream, dry=dry)
 
     def _wait_seconds(self) -> float:
-        """How long to wait for changes: no longer than until those that came must be committed."""
+        """Return how long to wait for changes: at most until earlier ones must be committed."""
         if self._opened_at is None or self._torn:
             return _WAIT_SECONDS
         return max(0.0, min(_WAIT_SECONDS, self._commit_from - time.monotonic()))
 
     def _reconnect(self, reader: TransactionReader) -> Stream:
-        """After a lost connection: the stream goes on behind what was read.
+        """Restart the stream after what was read, when the connection was lost.
 
-        A superseded attempt may come here, too. So nobody else's use of the slot is ended: whoever started last has it.
+        A superseded attempt may do this, too. So it does not end another connection to the slot: the attempt that
+        started last keeps the slot.
         """
         session = self._setup.session
         try:
             slot = slots.find_slot(session, self._slot)
         except ConnectorError as error:
-            raise RetriableError(str(error)) from error  # a server that restarts
+            raise RetriableError(str(error)) from error  # the server may be restarting
         slots.check_slot(self._slot, slot, self._setup.server.database, None)
         if slot is not None and slot.active_pid is not None:
             raise RetriableError(f"The replication slot {self._slot} is in use.")
         slots.check_position(session, reader.end)
         stream = self._stream = self._new_stream(reader.restart())
-        logger.info("Streaming again from %s on", lsn_text(reader.end))
+        logger.info("Streaming again from %s", lsn_text(reader.end))
         return stream
 
     def _batch(self, reader: TransactionReader, stream: Stream, *, dry: bool) -> Sequence[SourceRecord] | None:
@@ -185,7 +186,7 @@ class Streaming:
         return records
 
     def _too_large(self, reader: TransactionReader, now: float) -> bool:
-        """Whether the source transaction that is read has to become visible in several parts."""
+        """Return whether the current source transaction must become visible in several parts."""
         assert self._opened_at is not None
         if reader.changes < self._most_changes and now - self._opened_at < self._longest_seconds:
             return False
@@ -193,7 +194,7 @@ class Streaming:
             self._split_xid = reader.xid
             logger.warning(
                 "The source transaction %d is too large for one Kafka transaction, and becomes visible in parts: %d "
-                "changes after %.0f s. Raise %s and producer.override.transaction.timeout.ms to keep such ones whole",
+                "changes after %.0f s. Raise %s and producer.override.transaction.timeout.ms to avoid that",
                 *(reader.xid, reader.changes, now - self._opened_at, names.TRANSACTION_ROWS),
             )
         return True
@@ -207,7 +208,7 @@ class Streaming:
     def _heartbeat(
         self, reader: TransactionReader, stream: Stream, now: float, *, dry: bool
     ) -> Sequence[SourceRecord] | None:
-        """Commit the position where nothing that is read has changed: the server holds its log back until then."""
+        """Commit the position if no captured table has changed, so that the server can remove its log."""
         if self._opened_at is not None or reader.torn:
             return None
         end = reader.end if reader.inside else max(reader.end, stream.server_end)
@@ -217,7 +218,7 @@ class Streaming:
         if now < self._beat_at:
             return None
         if dry and not self._asked_for_position:
-            # By itself the server says it every half minute. Its answer comes before the next poll returns.
+            # Without a request, the server sends it every half minute. The answer arrives before the next poll returns.
             stream.request_position()
             self._asked_for_position = True
             return None
@@ -239,10 +240,10 @@ class Streaming:
             self._delivered = record.source_offset
 
     def commit(self) -> None:
-        """Only now may the server forget changes.
+        """Confirm the delivered changes to the server, which may now remove them.
 
-        Where the worker is not exactly once, a record may be delivered before its offset is written, so what is
-        confirmed is what was delivered one commit earlier.
+        If the worker is not exactly once, a record may be delivered before its offset is written. Then this confirms
+        what the previous commit has delivered.
         """
         lsn = None if self._delivered is None else self._delivered.get(LSN)
         if self._context.transaction_context is not None and isinstance(lsn, int):
@@ -251,12 +252,12 @@ class Streaming:
             try:
                 self._stream.confirm(self._confirmable)
             except psycopg.OperationalError:
-                logger.info("The position cannot be confirmed now; the next commit does it")
+                logger.info("The position cannot be confirmed now; the next commit will confirm it")
         if isinstance(lsn, int):
             self._confirmable = lsn
 
     def close(self) -> None:
-        """End the stream. `poll` begins it again."""
+        """End the stream. `poll` starts it again."""
         self._incremental.close()
         if self._stream is not None:
             self._stream.close()

@@ -1,4 +1,4 @@
-"""The shape of a captured table's records: its key, its row, its envelope, and how a decoded row becomes a struct."""
+"""The schemas of a captured table's key, row and envelope, and the conversion of decoded rows to structs."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ _ILLEGAL: Final = re.compile(r"[^a-zA-Z0-9._-]")
 
 
 def topic_name(*parts: str) -> str:
-    """What a topic cannot be called by becomes an underscore."""
+    """Return the topic's name. Characters that Kafka does not allow become underscores."""
     return _ILLEGAL.sub("_", ".".join(parts))
 
 
@@ -27,7 +27,7 @@ def _drop(raw: bytes) -> object:
 
 
 class Table:
-    """One relation as the stream describes it. `readers`: for the decoder, one a column of the relation."""
+    """One relation as the stream describes it. readers: for the decoder, one for each column of the relation."""
 
     def __init__(
         self,
@@ -41,25 +41,25 @@ class Table:
         key_columns: Sequence[str] | None,
         placeholder: str,
     ) -> None:
-        """rename: of columns to fields; captured(column): whether the column goes into records; key_columns: of
-        `message.key.columns`."""
+        """rename: converts a column's name to its field's; captured(column): whether records contain the column;
+        key_columns: from `message.key.columns`."""
         self.oid, self.schema_name, self.name = relation.oid, relation.schema, relation.name
         self.topic = topic_name(prefix, relation.schema, relation.name)
         known = {column.name: column for column in catalog.columns}
         self.readers: list[Read] = []
         self.json: object = None
-        """What `JsonRecords` keeps of it. Here, since the server describes a table again whenever it was analysed."""
+        """A cache of `JsonRecords`. It belongs to this description: the server sends a new one after each ANALYZE."""
         self.kept: list[int] | None = []
-        """Places in the relation of the columns that records have; None for all."""
+        """Places in the relation of the columns that records contain; None for all."""
         self.left_out: list[str] = []
         fields: dict[str, Schema] = {}
         self.zeros: list[object] = []
-        """By field of a row: what stands for a value that is not known."""
+        """For each field of a row, the value that replaces an unknown value."""
         self._unavailable: list[object] = []
         for place, (name, _, oid, typmod) in enumerate(relation.columns):
             here = known.get(name)
             if here is not None and here.oid != oid:
-                here = None  # another type by now: its default is none of this one's
+                here = None  # the type was changed since: the catalog's default is for the new type
             made = types.column(oid, typmod, here.dimensions if here else 1) if captured(name) else None
             if made is None:
                 if captured(name):
@@ -94,15 +94,15 @@ class Table:
         if key_columns is not None:
             if missing := [name for name in key_columns if name not in self._fields]:
                 raise ConnectorError(
-                    f"message.key.columns names {missing[0]} of {self.schema_name}.{self.name}, which records of this "
-                    f"table do not have. They have {', '.join(self._fields)}."
+                    f"message.key.columns contains {missing[0]} of {self.schema_name}.{self.name}, but this table's "
+                    f"records do not. Use {', '.join(self._fields)}."
                 )
             return key_columns
         wanted: Sequence[str] = catalog.key
         if not here.issuperset(wanted) or (
             relation.identity in "di" and in_identity and not set(in_identity).issuperset(wanted)
         ):
-            wanted = ()  # deletes would not carry it
+            wanted = ()  # deletes would not contain it
         if not wanted and relation.identity in "di":
             wanted = in_identity
         return [name for name in wanted if name in self._fields]
@@ -123,13 +123,13 @@ class Table:
             if other != column:
                 raise ConnectorError(
                     f"The columns {other} and {column} of {self.schema_name}.{self.name} would both become the field "
-                    f"{self._rename(column)}. Set field.name.adjustment.mode=avro_unicode, or leave out one of them "
-                    "with column.exclude.list."
+                    f"{self._rename(column)}. Set field.name.adjustment.mode=avro_unicode, or exclude one of them with "
+                    "column.exclude.list."
                 )
         return {self._rename(column): schema for column, schema in fields.items()}
 
     def row(self, values: Row, *, torn: bool = False) -> Struct:
-        """The struct of a decoded row. torn: it has `UNCHANGED` values, for which the placeholder stands."""
+        """Return the struct of a decoded row. torn: it contains `UNCHANGED`, which the placeholder replaces."""
         if self.kept is not None:
             values = [values[place] for place in self.kept]
         if torn:
@@ -139,7 +139,7 @@ class Table:
         return Struct.of(self.row_schema, values)
 
     def key_row(self, values: Row) -> Struct:
-        """The struct of a row of which only the replica identity is known: required columns get their type's zero."""
+        """Return the struct of a replica identity: the other columns are null, or their type's zero if required."""
         if self.kept is not None:
             values = [values[place] for place in self.kept]
         known = list(self._fields.values())
@@ -150,14 +150,14 @@ class Table:
         return Struct.of(self.row_schema, full)
 
     def key(self, row: Struct) -> Struct | None:
-        """The key of a row; None for a table that has none."""
+        """Return the key of a row; None for a table without a key."""
         if self.key_schema is None:
             return None
         values = row._values
         return Struct.of(self.key_schema, [values[place] for place in self.key_places])
 
     def _allow_nulls(self, values: Row) -> None:
-        """A row older than a NOT NULL of its column, or a number that is none: its column is optional from here on."""
+        """Make required columns that contain null optional: the row is older than NOT NULL, or the number is NaN."""
         nulls = [place for place in self._required if values[place] is None]
         if nulls:
             names = list(self._fields)

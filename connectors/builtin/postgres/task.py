@@ -1,4 +1,4 @@
-"""Reads a database: the rows that are there, and then the stream of its changes."""
+"""The task: reads the rows of a database, and then the stream of its changes."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -24,15 +24,15 @@ from ringfence.connectors.builtin.postgres.streaming import Streaming
 logger = logging.getLogger(__name__)
 
 _SAMPLED_TABLES: Final = 20
-"""Of which a preview shows rows."""
+"""The maximum number of tables in a preview."""
 _IDLE_SECONDS: Final = 1.0
 
 
 class PostgresSourceTask(SourceTask):
-    """One task streams, since the changes of a database have one order. Before, all tasks share the snapshot.
+    """Reads a share of the snapshot; then the first task streams the changes, whose order is total.
 
-    With `transaction.boundary=connector` a source transaction is never visible in parts. The server is told that it may
-    forget changes only when Kafka has them (`commit`).
+    With `transaction.boundary=connector`, a source transaction is never visible in parts. Changes are confirmed to the
+    server only when they are in Kafka (`commit`).
     """
 
     version: ClassVar[str | None] = VERSION
@@ -47,7 +47,7 @@ class PostgresSourceTask(SourceTask):
         setup = self._setup = Setup(config)
         self._number, self._tasks = names.share_of(config)
         self._first: list[SourceRecord] = []
-        """To be handed over before anything else."""
+        """The records that the first `poll` returns."""
         trial = names.TRIAL in config
         try:
             if trial:
@@ -56,7 +56,7 @@ class PostgresSourceTask(SourceTask):
             else:
                 self._open(setup)
         except psycopg.Error as error:
-            words = "The tables cannot be read" if trial else "The database server refuses what the connector asks for"
+            words = "The tables cannot be read" if trial else "The database server refused a query of the connector"
             raise ConnectorError(f"{words}: {one_line(error)}.") from error
 
     def _open(self, setup: Setup) -> None:
@@ -77,20 +77,20 @@ class PostgresSourceTask(SourceTask):
             self._stream(state.new_contained(setup.session.query, self._opened.start.lsn))
 
     def _open_slot(self, setup: Setup, mode: str, state: SnapshotState) -> tuple[Opened, SnapshotState]:
-        """With the state that follows: rows are to be read again where changes were lost and the mode says so.
+        """Open the slot. If changes were lost and the mode is `when_needed`, begin a new snapshot.
 
-        Not while several tasks share a snapshot: the others would go on with its plan.
+        Not while several tasks share a snapshot: the others would continue with its plan. Returns the new state, too.
         """
         try:
             return open_slot(setup, state.committed), state
         except LostPosition as error:
             if mode != names.WHEN_NEEDED or self._tasks > 1:
                 raise
-            logger.warning("Changes were lost, and %s=%s: all tables are read again. %s", names.SNAPSHOT, mode, error)
+            logger.warning("Changes were lost. With %s=%s, all tables are read again. %s", names.SNAPSHOT, mode, error)
             return renew_slot(setup), SnapshotState(setup.prefix, None, None, wanted=True)
 
     def _begin_watch(self, setup: Setup) -> None:
-        """From here on the server keeps its log, also while the snapshot is read."""
+        """Start to measure now: the server already retains its log while the snapshot is read."""
         self._progress = Progress()
         warn = setup.parsed.integer(names.RETAINED_WARN)
         self._watch = SlotWatch(setup.server, setup.slot, self.context.metrics, self._progress, warn)
@@ -115,7 +115,7 @@ class PostgresSourceTask(SourceTask):
                 try:
                     self._stream(self._snapshot.state.new_contained(self._setup.session.query, self._opened.start.lsn))
                 except psycopg.Error as error:
-                    raise RetriableError(f"The stream cannot begin now: {one_line(error)}.") from error
+                    raise RetriableError(f"The stream cannot be started now: {one_line(error)}.") from error
                 self._snapshot = None
             return records
         self.context.wait(_IDLE_SECONDS)

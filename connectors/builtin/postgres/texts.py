@@ -1,7 +1,7 @@
-"""From the texts in which PostgreSQL sends dates, times, intervals, bits and arrays to the values that records carry.
+"""Parses PostgreSQL's text of dates, times, intervals, bits and arrays.
 
-The server is asked for ISO dates, the UTC time zone, and intervals in the `postgres` style (`stream.py`), so each kind
-has one form. Years beyond Python's are calculated, as PostgreSQL's own range is wider.
+The session uses ISO dates, the UTC time zone, and intervals in the `postgres` style (`session.py`), so each type has
+one format. PostgreSQL's range of years is wider than Python's: years outside the latter are calculated.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import Final
 _DAY_US: Final = 86_400_000_000
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 _MONTH_US: Final = 30.4375 * _DAY_US
-"""A month of an interval, as Debezium counts it: a twelfth of 365.25 days."""
+"""A month of an interval, as in Debezium: a twelfth of 365.25 days."""
 _INTERVAL: Final = re.compile(r"(?:(-?\+?\d+) (year|mon|day)s?)|(?:([+-])?(\d+):(\d\d):(\d\d)(?:\.(\d+))?)")
 _CYCLE_YEARS: Final = 400
 _CYCLE_DAYS: Final = 146_097
@@ -21,11 +21,11 @@ _CYCLE_DAYS: Final = 146_097
 INFINITE_DAYS: Final = {b"infinity": 2_146_033_979, b"-infinity": -2_147_472_691}
 INFINITE_US: Final = {b"infinity": (1 << 63) - 1, b"-infinity": -(1 << 63)}
 INFINITE_MS: Final = {b"infinity": 9_223_372_036_825_200, b"-infinity": -9_223_372_036_832_400}
-"""What Debezium writes for dates and timestamps that have no end."""
+"""Debezium's values for infinite dates and timestamps."""
 
 
 def day_of(raw: bytes) -> int:
-    """Days since 1970."""
+    """Return days since 1970."""
     found = INFINITE_DAYS.get(raw)
     return _day(raw.decode()) if found is None else found
 
@@ -41,13 +41,13 @@ def _day(text: str) -> int:
 
 
 def micros_of_day(text: str) -> int:
-    """Of `12:34:56.789`."""
+    """Return the microseconds since midnight of `12:34:56.789`."""
     whole = int(text[:2]) * 3600 + int(text[3:5]) * 60 + int(text[6:8])
     return whole * 1_000_000 + (int(text[9:].ljust(6, "0")) if len(text) > 8 else 0)
 
 
 def micros_of(raw: bytes) -> int:
-    """Microseconds since 1970 of a timestamp without time zone."""
+    """Return the microseconds since 1970 of a timestamp without time zone."""
     found = INFINITE_US.get(raw)
     return _micros(raw.decode()) if found is None else found
 
@@ -60,7 +60,7 @@ def _micros(text: str) -> int:
 
 
 def millis_of(raw: bytes) -> int:
-    """Milliseconds since 1970 of a timestamp without time zone."""
+    """Return the milliseconds since 1970 of a timestamp without time zone."""
     found = INFINITE_MS.get(raw)
     return _micros(raw.decode()) // 1000 if found is None else found
 
@@ -74,7 +74,10 @@ def time_micros(raw: bytes) -> int:
 
 
 def zoned_timestamp(digits: int) -> Callable[[bytes], str]:
-    """Reads a timestamp with time zone, in UTC: ISO 8601 with that many digits of a second at least."""
+    """Return a function that converts a timestamp with time zone, in UTC, to ISO 8601.
+
+    digits: the minimum number of digits of a fraction of a second.
+    """
 
     def read(raw: bytes) -> str:
         if raw in INFINITE_US:
@@ -97,7 +100,7 @@ def zoned_timestamp(digits: int) -> Callable[[bytes], str]:
 
 
 def zoned_time(raw: bytes) -> str:
-    """A time with time zone, moved to UTC."""
+    """Convert a time with time zone to UTC."""
     text = raw.decode()
     cut = max(text.rfind("+"), text.rfind("-"))
     zone = [int(part) for part in text[cut + 1 :].split(":")]
@@ -109,7 +112,7 @@ def zoned_time(raw: bytes) -> str:
 
 
 def _interval_parts(text: str) -> tuple[int, int, int]:
-    """Months, days, microseconds."""
+    """Return months, days and microseconds."""
     months = days = micros = 0
     for number, unit, sign, hours, minutes, seconds, fraction in _INTERVAL.findall(text):
         if unit:
@@ -123,13 +126,13 @@ def _interval_parts(text: str) -> tuple[int, int, int]:
 
 
 def interval_micros(raw: bytes) -> int:
-    """An interval's length; a month is 30.4375 days."""
+    """Return an interval in microseconds; a month has 30.4375 days."""
     months, days, micros = _interval_parts(raw.decode())
     return round(months * _MONTH_US) + days * _DAY_US + micros
 
 
 def interval_iso(raw: bytes) -> str:
-    """As ISO 8601 with all its parts: `P1Y2M3DT4H5M6.789S`."""
+    """Return an interval in ISO 8601, with all parts: `P1Y2M3DT4H5M6.789S`."""
     months, days, micros = _interval_parts(raw.decode())
     years, months = (abs(months) // 12, abs(months) % 12) if months >= 0 else (-(-months // 12), -(-months % 12))
     sign = -1 if micros < 0 else 1
@@ -140,15 +143,15 @@ def interval_iso(raw: bytes) -> str:
 
 
 def bits_of(raw: bytes) -> bytes:
-    """A bit string as a number in little-endian bytes, as few as hold it."""
+    """Return a bit string as a little-endian number with as few bytes as possible."""
     number = int(raw or b"0", 2)
     return number.to_bytes((number.bit_length() + 7) // 8, "little")
 
 
 def unescape_array(text: str) -> list[object]:
-    """The elements of an array's text as strings, None for NULL; an array in an array is a list.
+    """Return an array's elements as strings, None for NULL, and a list for a nested array.
 
-    Lower bounds (`[0:1]={1,2}`) are left out, as JSON and Connect have none.
+    Lower bounds (`[0:1]={1,2}`) are ignored: JSON and Kafka Connect do not have them.
     """
     at = text.index("{") + 1
     stack: list[list[object]] = [[]]
@@ -180,7 +183,7 @@ _PLAIN: Final = re.compile(r'[^"\\]*')
 
 
 def _read_quoted(text: str, at: int) -> tuple[str, int]:
-    """A quoted element that begins behind its quote, and the position behind the closing one."""
+    """Return the quoted element that starts at `at`, after its quote, and the position after the closing quote."""
     parts: list[str] = []
     while True:
         found = _PLAIN.match(text, at)
@@ -198,7 +201,7 @@ _ESCAPED: Final = re.compile(r"\\(.)")
 
 
 def hstore_pairs(text: str) -> dict[str, str | None]:
-    """The keys and values of an hstore."""
+    """Return the keys and values of an hstore."""
     return {
         _ESCAPED.sub(r"\1", found[1]): None if found[2] is None else _ESCAPED.sub(r"\1", found[2])
         for found in _PAIR.finditer(text)

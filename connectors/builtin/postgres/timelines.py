@@ -1,8 +1,8 @@
-"""Whether the server's write-ahead log still contains the committed position.
+"""Checks whether the committed position is in the history of the server's write-ahead log.
 
-A standby that is promoted, and a backup that is restored, begin a new timeline: from there on, the same positions mean
-other changes. So an offset names its timeline, and one that lies behind the place where the server has left it is
-refused, however far the server has written since.
+A promoted standby and a restored backup start a new timeline: from there, the same positions mean other changes. So an
+offset contains its timeline, and is refused if the server has left that timeline before the offset's position, no
+matter how much the server has written since.
 """
 
 from typing import Final
@@ -19,13 +19,13 @@ _TIMELINE: Final = """
 SELECT CASE WHEN NOT pg_is_in_recovery()
        THEN ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int END
 """
-"""The names of the log's files begin with it."""
+"""The names of the log's files start with the timeline."""
 
 
 def find_timeline(session: Session, server: Server, position: Position | None) -> int | None:
-    """The server's. None for a standby: one that is promoted goes on with the stream and changes its timeline.
+    """Return the server's timeline; None for a standby, whose timeline changes when it is promoted during the stream.
 
-    Raises `LostPosition` where the position is not on the way to it, and `ConnectorError`.
+    Raises `LostPosition` if the position is not in that timeline's history, and `ConnectorError`.
     """
     ((timeline,),) = session.query(_TIMELINE)
     if timeline is not None and position is not None and position.timeline not in (None, timeline):
@@ -34,20 +34,20 @@ def find_timeline(session: Session, server: Server, position: Position | None) -
 
 
 def _query_history(server: Server, timeline: int) -> str:
-    """The content of the timeline's file. Raises `ConnectorError`."""
+    """Return the content of the timeline's history file. Raises `ConnectorError`."""
     connection = server.connect(replication=True)
     try:
         result = connection.pgconn.exec_(f"TIMELINE_HISTORY {timeline}".encode())
         if result.status != pq.ExecStatus.TUPLES_OK:
             said = " ".join(result.get_error_message().split())
-            raise ConnectorError(f"The server does not tell the history of its timeline {timeline}: {said}.")
+            raise ConnectorError(f"The history of the server's timeline {timeline} cannot be read: {said}.")
         return (result.get_value(0, 1) or b"").decode()
     finally:
         connection.close()
 
 
 def _read_ends(history: str) -> dict[int, int]:
-    """By timeline, where the server has left it."""
+    """Return by timeline the position at which the server left it."""
     lines = (line.split("\t") for line in history.splitlines() if line[:1].isdigit())
     return {int(line[0]): lsn_number(line[1]) for line in lines}
 
@@ -58,7 +58,7 @@ def _check(position: Position, ends: dict[int, int]) -> None:
     if end is None or end < position.lsn:
         left = "never had" if end is None else f"left at {lsn_text(end)}"
         raise LostPosition(
-            f"This connector's offset {lsn_text(position.lsn)} is of timeline {position.timeline}, which the server "
-            f"{left}: a standby was promoted, or a backup restored, that did not have the newest changes in Kafka. "
+            f"This connector's offset {lsn_text(position.lsn)} is in timeline {position.timeline}, which the server "
+            f"{left}: a standby was promoted, or a backup restored, that lacked the newest changes that are in Kafka. "
             f"What it wrote in their place would be skipped. {RESET}"
         )

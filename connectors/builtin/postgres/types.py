@@ -1,4 +1,4 @@
-"""Which schema a PostgreSQL type has in records, and what reads its text: Debezium's mapping."""
+"""Maps PostgreSQL types to schemas and readers, as Debezium does."""
 
 import base64
 from collections.abc import Callable, Mapping
@@ -121,7 +121,7 @@ _CONNECT: Final = "connect"
 
 
 class Types:
-    """The types of one database. `find(oid)` looks one up that is not known yet."""
+    """The types of one database. find(oid): reads an unknown type from the catalog."""
 
     def __init__(self, settings: TypeSettings, find: Callable[[int], PgType]) -> None:
         self._settings = settings
@@ -130,7 +130,7 @@ class Types:
         self._made: dict[tuple[int, int, int], ColumnType | None] = {}
 
     def column(self, oid: int, typmod: int, dimensions: int = 1) -> ColumnType | None:
-        """None for a type that has no form in records. dimensions: declared ones, of an array."""
+        """Return a column's type, or None if it is not supported. dimensions: those declared for an array."""
         asked = (oid, typmod, dimensions)
         if asked not in self._made:
             self._made[asked] = self._make(self._type(oid), typmod, max(dimensions, 1))
@@ -183,8 +183,8 @@ class Types:
                 return None
             if isinstance(value, list) is not (depth > 0):
                 raise ConnectorError(
-                    f"A value of an array column has more or fewer dimensions than the {dimensions} that the column "
-                    "is declared with. Declare it as it is used (integer[][]), or leave it out with column.exclude.list"
+                    f"A value of an array column does not have the {dimensions} dimensions that the column is declared "
+                    "with. Declare the column as it is used (integer[][]), or exclude it with column.exclude.list"
                 )
             if isinstance(value, list):
                 return [convert(each, depth - 1) for each in value]

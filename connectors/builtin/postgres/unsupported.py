@@ -1,7 +1,7 @@
-"""Settings of Debezium that change what records are or when they come, and that this connector does not have.
+"""Debezium's settings that change the content or order of records, and that this connector does not support.
 
-They are refused, so that a configuration that is brought along does not quietly mean something else. Debezium's
-default is accepted. Settings that only tune Debezium's own threads and queues are accepted and have no effect.
+They are refused, so that a Debezium configuration does not silently change its meaning. Debezium's default is accepted.
+Settings that only tune Debezium's threads and queues are accepted and have no effect.
 """
 
 from collections.abc import Mapping
@@ -45,24 +45,24 @@ _NAMES: Final[Mapping[str, str]] = {
     "topic.naming.strategy": "io.debezium.schema.SchemaTopicNamingStrategy",
     "transaction.metadata.factory": "io.debezium.pipeline.txmetadata.DefaultTransactionMetadataFactory",
 }
-"""With Debezium's defaults."""
+"""Unsupported settings, with Debezium's defaults."""
 
 
 _MODES: Final[Mapping[str, str]] = {
-    "always": "Tasks also start by themselves, where a worker is lost, and each start would read all rows again. Use "
-    "an incremental snapshot whenever you want them.",
-    "never": "Use no_data, which is what Debezium calls it now.",
+    "always": "Tasks also restart when a worker fails, and each start would read all rows again. To read them again, "
+    "request an incremental snapshot.",
+    "never": "Use no_data, Debezium's new name of this mode.",
 }
-"""Of `snapshot.mode`, with what to use."""
+"""Unsupported values of `snapshot.mode`, with the alternative."""
 
 
 def find_unsupported(config: Mapping[str, str]) -> dict[str, list[str]]:
-    """By setting, why it is refused."""
+    """Return errors by setting."""
     mode = config.get(SNAPSHOT, "").strip().lower()
     return {
-        **({SNAPSHOT: [f"{SNAPSHOT}={mode} is not there. {_MODES[mode]}"]} if mode in _MODES else {}),
+        **({SNAPSHOT: [f"{SNAPSHOT}={mode} is not supported. {_MODES[mode]}"]} if mode in _MODES else {}),
         **{
-            name: [f"{name} is a setting of Debezium that PostgresSource does not have yet. Remove it."]
+            name: [f"PostgresSource does not support Debezium's setting {name} yet. Remove it."]
             for name, value in config.items()
             if name not in CONFIG_DEF.keys
             and (name.startswith(_FAMILIES) or name in _NAMES)

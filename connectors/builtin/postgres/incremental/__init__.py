@@ -1,1 +1,1 @@
-"""Incremental snapshots: tables that are read while the stream goes on, chunk by chunk, on request."""
+"""Incremental snapshots: read tables on request, chunk by chunk, while the stream continues."""

@@ -1,4 +1,4 @@
-"""Reads a chunk: the next rows of a table in the order of its key, with what its snapshot of the database sees."""
+"""Reads a chunk: the next rows of a table in the order of its key, and the database snapshot they were read with."""
 
 import time
 from collections.abc import Set
@@ -23,7 +23,9 @@ _PAUSE_SECONDS: Final = 0.01
 
 
 class Chunk(NamedTuple):
-    """`relation`: the table, as the rows are of it; `until`, `time_us`: see `RangeReading`; `keys`: of the rows."""
+    """Rows of a table. relation: describes the rows; keys: of the rows; view: what the database snapshot sees;
+    until, time_us: see `RangeReading`.
+    """
 
     table: PlannedTable
     relation: Relation | None
@@ -35,18 +37,18 @@ class Chunk(NamedTuple):
 
 
 class ChunkReader:
-    """Keeps a connection for as long as there is something to read."""
+    """Reads chunks. It keeps its connection until `close`."""
 
     def __init__(self, setup: Setup, limit: int) -> None:
-        """limit: rows of a chunk."""
+        """limit: the maximum number of rows in a chunk."""
         self._setup = setup
         self.limit: Final = limit
         self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
 
     def find_upper(self, size: TableSize) -> Key | None:
-        """The largest key now; None where the table is empty."""
+        """Return the table's largest key now, or None if the table is empty."""
         columns = [sql.Identifier(column) for column in size.key]
-        # In two steps: to ORDER BY, a column's text of the same name would come before the column.
+        # A subquery, because ORDER BY would prefer the output column, the text, to the table's column.
         statement = sql.SQL("SELECT {} FROM (SELECT {} FROM {} ORDER BY {} LIMIT 1) s").format(
             sql.SQL(", ").join(sql.SQL("{}::text").format(column) for column in columns),
             sql.SQL(", ").join(columns),
@@ -58,10 +60,10 @@ class ChunkReader:
         return tuple(map(str, rows[0])) if rows else None
 
     def read(self, size: TableSize, state: IncrementalState, delivered: Set[int]) -> Chunk | None:
-        """The next chunk. delivered: transactions that the stream has told of. None where one of them is not seen yet:
-        what was told of its rows would be told again as it was before.
+        """Return the next chunk. delivered: the transactions that the stream has delivered.
 
-        Raises `ConnectorError`, and `RetriableError` where the table is locked.
+        None if the database snapshot does not see one of them yet: the chunk would contain older versions of rows whose
+        changes were delivered. Raises `ConnectorError`, and `RetriableError` if the table is locked.
         """
         assert state.upper is not None
         table = PlannedTable(size.oid, size.schema, size.name, size.key, (state.upper,), size.rows)
@@ -98,7 +100,9 @@ class ChunkReader:
             if reading.finished:
                 break
             if time.monotonic() > until:
-                raise RetriableError(f"{table.schema}.{table.name}: its next rows take longer than {_READ_SECONDS} s.")
+                raise RetriableError(
+                    f"Reading the next rows of {table.schema}.{table.name} takes longer than {_READ_SECONDS} s."
+                )
         keys = [reading.key_of(row) for row in rows]
         chunk = Chunk(table, reading.relation, rows, keys, view, reading.until, reading.time_us)
         reading.finish()
@@ -111,7 +115,7 @@ class ChunkReader:
 
 
 def read_error(error: psycopg.Error) -> ConnectorError:
-    """What to do about it: again, where the server is away."""
+    """Return the error to raise: a `RetriableError` if the connection was lost."""
     words = " ".join(str(error).split()).rstrip(".")
     kind = RetriableError if isinstance(error, psycopg.OperationalError) else ConnectorError
     return kind(f"The rows of a table cannot be read: {words}.")

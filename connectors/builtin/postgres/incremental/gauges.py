@@ -1,4 +1,4 @@
-"""How far an incremental snapshot is, for the connector's page, the API and alerts."""
+"""The progress of an incremental snapshot for the connector's page, the API and alerts."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ _PREFIX: Final = "incremental_snapshot_"
 
 
 class IncrementalGauges:
-    """Nothing is shown before the first snapshot."""
+    """The gauges of an incremental snapshot. They do not exist before the first snapshot."""
 
     def __init__(self, metrics: SourceMetrics) -> None:
         self._metrics = metrics
@@ -19,19 +19,21 @@ class IncrementalGauges:
         self._table: Gauge | None = None
 
     def show(self, state: IncrementalState) -> None:
-        """What is handed over now."""
+        """Set the gauges to the current state."""
         if not state.queue and not self._known:
             return
         left = state.rows_left
         rate = self._rate.measure(state.total)
         reading = rate if state.wanted else None
-        self._set("tables_left", "Tables of the incremental snapshot that are not read yet", len(state.queue))
-        self._set("rows", "Rows of the incremental snapshot that are read", state.total)
-        self._set("rows_estimated", "Rows of the incremental snapshot, as the database estimates", state.total + left)
-        self._set("rows_per_second", "Rows of the incremental snapshot a second, over the last minute", reading)
+        self._set("tables_left", "Tables of the incremental snapshot that are not complete yet", len(state.queue))
+        self._set("rows", "Rows of the incremental snapshot that were read", state.total)
+        self._set(
+            "rows_estimated", "Rows of the incremental snapshot, as estimated by the database", state.total + left
+        )
+        self._set("rows_per_second", "Rows of the incremental snapshot per second, over the last minute", reading)
         self._set(
             "left",
-            "Time until the incremental snapshot is read, at this rate",
+            "Time until the incremental snapshot is complete, at this rate",
             left / reading if reading else None,
             unit="seconds",
         )
@@ -48,6 +50,6 @@ class IncrementalGauges:
             self._table = None
         if state.queue:
             first = state.queue[0]
-            of_all = f"Rows of the table that are read again, of about {first.rows}"
+            of_all = f"Rows of the table that were read again, of about {first.rows}"
             self._table = self._metrics.gauge(_PREFIX + "table_rows", of_all, labels={"table": first.name})
             self._table.set(state.rows)

@@ -1,4 +1,4 @@
-"""Debezium's signals: `execute-snapshot`, `pause-snapshot`, `resume-snapshot` and `stop-snapshot`, and their data."""
+"""Parses Debezium's signals `execute-snapshot`, `pause-snapshot`, `resume-snapshot` and `stop-snapshot`."""
 
 import json
 import re
@@ -14,28 +14,29 @@ COLLECTIONS: Final = "data-collections"
 _TYPE: Final = "type"
 _MOST_PATTERNS: Final = 1000
 _NO_CONDITION: Final = (
-    "additional-conditions: rows that a condition leaves out would hide changes of theirs. Read the whole table"
+    "additional-conditions are not supported: rows that a condition excludes could miss changes. Read the whole table"
 )
 _REFUSED: Final[Mapping[str, str]] = {
     "additional-condition": _NO_CONDITION,
     "additional-conditions": _NO_CONDITION,
-    "surrogate-key": "surrogate-key: rows are told apart by the primary key, or the index of the replica identity",
+    "surrogate-key": "a surrogate-key is not supported: rows are identified by the primary key, or by the index of the "
+    "replica identity. Remove it",
 }
 
 
 class SnapshotRequest(NamedTuple):
-    """tables: regular expressions for schema.table; none with STOP: all."""
+    """A request of a signal. tables: regular expressions for schema.table; with STOP, none means all."""
 
     kind: str
     tables: tuple[str, ...] = ()
 
     def names(self, table: str) -> bool:
-        """Whether it is about a table, schema.table."""
+        """Return whether the request includes a table, schema.table."""
         return any(re.fullmatch(one, table, re.IGNORECASE) for one in self.tables)
 
 
 def parse_request(kind: str, data: object) -> SnapshotRequest:
-    """data: an object, or its JSON. Raises `ValueError`, which says what is wrong."""
+    """Parse a signal. data: an object, or its JSON. Raises `ValueError` with the reason if it is invalid."""
     if kind not in KINDS:
         raise ValueError(f"there is no signal {kind!r}: use {', '.join(KINDS)}")
     if kind in (PAUSE, RESUME):
@@ -46,7 +47,7 @@ def parse_request(kind: str, data: object) -> SnapshotRequest:
             raise ValueError(why)
     type_ = str(fields.get(_TYPE, "incremental")).lower()
     if type_ != "incremental":
-        raise ValueError(f"type {type_!r}: only incremental snapshots can be asked for")
+        raise ValueError(f"type {type_!r} is not supported: use incremental")
     given = fields.get(COLLECTIONS, [])
     if not isinstance(given, list) or len(given) > _MOST_PATTERNS or not all(isinstance(one, str) for one in given):
         raise ValueError(f"{COLLECTIONS} must be a list of up to {_MOST_PATTERNS} regular expressions for schema.table")
@@ -69,5 +70,5 @@ def _fields(data: object) -> Mapping[str, Any]:
         except ValueError as error:
             raise ValueError(f"its data is not JSON: {error}") from error
     if not isinstance(data, Mapping):
-        raise ValueError("its data must be a JSON object")  # noqa: TRY004 - of a request, not of code
+        raise ValueError("its data must be a JSON object")  # noqa: TRY004 - an invalid request, not a programming error
     return data

@@ -1,4 +1,4 @@
-"""Debezium's signal table: an inserted row is a request, with its columns id, type and data."""
+"""Debezium's signal table: each inserted row, with the columns id, type and data, is a request."""
 
 from typing import Final, NamedTuple
 
@@ -11,7 +11,7 @@ _INSERT: Final = 73
 
 
 class PendingSignal(NamedTuple):
-    """`record`: gets as its offset what the signal has led to."""
+    """A signal that was not carried out yet. record: its offset is set to the state after the signal."""
 
     record: SourceRecord
     kind: str
@@ -19,10 +19,10 @@ class PendingSignal(NamedTuple):
 
 
 class SignalTable:
-    """Collects the signals that the stream brings."""
+    """Collects the signals in the stream."""
 
     def __init__(self, table: str, partition: dict[str, object]) -> None:
-        """table: schema.table, as the setting names it."""
+        """table: schema.table, from the setting."""
         self._table = table
         self._partition = partition
         self._columns: dict[int, list[str]] = {}
@@ -30,25 +30,25 @@ class SignalTable:
 
     @classmethod
     def of(cls, parsed: ParsedConfig, prefix: str) -> "SignalTable | None":
-        """None where there is none."""
+        """Return the signal table of a configuration, or None."""
         table = str(parsed[names.SIGNALS] or "").strip()
         return cls(table, incremental_partition(prefix)) if table else None
 
     def relate(self, relation: Relation) -> None:
-        """A table as the stream has it from here on."""
+        """Register a table's columns for the following changes, if it is the signal table."""
         if f"{relation.schema}.{relation.name}" == self._table:
             self._columns[relation.oid] = [column.name for column in relation.columns]
 
     def is_table(self, oid: int) -> bool:
-        """Return whether the signals are in this table."""
+        """Return whether this is the signal table."""
         return oid in self._columns
 
     def has(self, oid: int, message: bytes) -> bool:
-        """Whether a row message is a signal."""
+        """Return whether a row's message is a signal."""
         return message[0] == _INSERT and oid in self._columns
 
     def add(self, message: bytes) -> SourceRecord:
-        """Keep a signal; returns the record that is to commit it."""
+        """Add a signal. Return the record that commits it."""
         columns = self._columns[int.from_bytes(message[1:5], "big")]
         values, _, _ = read_row(message, 6, [bytes] * len(columns))
         found = {name: value for name, value in zip(columns, values, strict=True) if isinstance(value, bytes)}
@@ -58,6 +58,6 @@ class SignalTable:
         return record
 
     def take(self) -> list[PendingSignal]:
-        """Those since it was asked last."""
+        """Return and remove the collected signals."""
         taken, self._pending = self._pending, []
         return taken

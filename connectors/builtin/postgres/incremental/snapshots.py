@@ -1,8 +1,8 @@
-"""Incremental snapshots of a running stream: what was asked for, and one chunk after another in between.
+"""Incremental snapshots of a running stream: carries out requests, and reads one chunk after another.
 
-A chunk is read when the stream has nothing more. Then the stream is read on up to the position behind everything that
-the chunk sees, and both are handed over as one batch, so that they are committed in one Kafka transaction: no consumer
-sees a row without what else its transaction has changed, and nothing but the next key has to be remembered.
+A chunk is read when the stream has no more messages. Then the stream is read up to the position after everything that
+the chunk sees, and both are returned as one batch, so that they are committed in one Kafka transaction: no consumer
+sees a row without the other changes of its transaction, and only the next key must be stored.
 """
 
 import logging
@@ -41,11 +41,11 @@ _LOCK_MS: Final = 1000
 _LOOK_SECONDS: Final = 0.5
 _REPLY_SECONDS: Final = 0.02
 _MOST_BATCHES: Final = 2
-"""So many batches of the stream may stand beside a chunk."""
+"""The maximum number of the stream's batches that are returned with a chunk."""
 
 
 class IncrementalSnapshots:
-    """Those of one stream."""
+    """The incremental snapshots of one stream."""
 
     def __init__(
         self, setup: Setup, context: SourceTaskContext, reader: TransactionReader, signals: SignalTable | None
@@ -66,15 +66,15 @@ class IncrementalSnapshots:
         if self.state.queue:
             self._begin_recording()
             self._gauges.show(self.state)
-            logger.info("The incremental snapshot goes on with %s", self.state.queue[0].name)
+            logger.info("The incremental snapshot continues with %s", self.state.queue[0].name)
 
     @property
     def busy(self) -> bool:
-        """There is something to read as soon as the stream has nothing more."""
+        """Whether to read a chunk when the stream has no more messages."""
         return self.state.wanted and time.monotonic() >= self._look_at
 
     def carry_out_requests(self) -> None:
-        """Those of the API, and those that the stream has brought; each commits what it has led to."""
+        """Carry out the requests from the API and the stream. Each commits its result."""
         for record, kind, data in self._signals.take() if self._signals is not None else ():
             self._carry_out(kind, data)
             record.source_offset = self.state.as_offset()
@@ -87,7 +87,7 @@ class IncrementalSnapshots:
                 self._reader.add([OffsetRecord(self._partition, self.state.as_offset())])
 
     def _carry_out(self, kind: str, data: object) -> None:
-        """A request that cannot be carried out fails nothing: a line of the log, and of the state, says why."""
+        """Carry out a request. If it is refused, the log and the state's note contain the reason."""
         before = self.state
         try:
             request = parse_request(kind, data)
@@ -95,7 +95,7 @@ class IncrementalSnapshots:
             logger.info("Signal %s: %s", kind, self.state.note)
         except ValueError as error:
             self.state = replace(before, note=f"Refused {kind[:40]}: {error}.")
-            logger.warning("The signal %s is not carried out: %s", kind, error)
+            logger.warning("The signal %s was refused: %s", kind, error)
         if self.state.queue and not before.queue:
             self._begin_recording()
         if not self.state.queue:
@@ -110,13 +110,13 @@ class IncrementalSnapshots:
             setup.session.query("SET lock_timeout = 0")
         except psycopg.errors.LockNotAvailable as error:
             setup.session.query("SET lock_timeout = 0")
-            raise ValueError("a table is locked, so what there is to read cannot be told; ask again") from error
+            raise ValueError("a table is locked, so the tables cannot be listed. Request it again") from error
         except psycopg.Error as error:
             raise read_error(error) from error
         found = [one for one in tables if request.names(f"{one.schema}.{one.name}")]
         if not found:
             raise ValueError(
-                f"no table that is read and published matches {', '.join(request.tables)[:200]}. Check "
+                f"no captured and published table matches {', '.join(request.tables)[:200]}. Check "
                 f"{names.TABLES} and the publication"
             )
         if keyless := [one for one in found if not one.key]:
@@ -129,8 +129,8 @@ class IncrementalSnapshots:
         return self.state.execute(queued, f"To be read: {shown}.")
 
     def _begin_recording(self) -> None:
-        """From here on it is known which transactions the stream has told of. Those that run now are waited for: they
-        may have been told of already, or have begun before their table was published."""
+        """Record the transactions that the stream delivers from now on. Wait for those that are running now: they may
+        already have been delivered, or have begun before their table was published."""
         self._earlier = EarlierTransactions(self._setup.session.query)
         self._reader.delivered = set()
 
@@ -139,9 +139,9 @@ class IncrementalSnapshots:
         self._chunks.close()
 
     def read_chunk(self, stream: Stream) -> None:
-        """Add the next chunk to the reader's records, with what the stream has up to the position behind it.
+        """Add the next chunk to the reader's records, with the stream's records up to the position after it.
 
-        Nothing where that is not possible now. Raises `ConnectorError`.
+        If that is not possible now, do nothing. Raises `ConnectorError`.
         """
         try:
             self._read_chunk(stream)
@@ -151,7 +151,7 @@ class IncrementalSnapshots:
 
     def _read_chunk(self, stream: Stream) -> None:
         reader = self._reader
-        if reader.leaves_out and not reader.inside:  # on a quiet server no transaction shows that it was passed
+        if reader.leaves_out and not reader.inside:  # on an idle server, no transaction shows that it was passed
             reader.pass_position(stream.server_end)
             stream.request_position()
         if reader.inside or reader.leaves_out or not self._is_quiet():
@@ -160,7 +160,7 @@ class IncrementalSnapshots:
         queued = self.state.queue[0]
         size = find_keyed(self._setup.session, queued.oid)
         if size is None or not size.key:
-            self._finish(f"{queued.name} has no key any more" if size else f"{queued.name} was dropped")
+            self._finish(f"{queued.name} no longer has a key" if size else f"{queued.name} was dropped")
             return
         if not self.state.begun:
             self.state = self.state.begin(self._chunks.find_upper(size))
@@ -189,10 +189,10 @@ class IncrementalSnapshots:
         self._look_at = time.monotonic() + _LOOK_SECONDS
 
     def _is_quiet(self) -> bool:
-        """Whether every transaction has ended that was running when the snapshot was asked for, or taken up."""
+        """Return whether all transactions that were running when recording began have ended."""
         left = self._earlier.count()
         if left:
-            logger.info("The incremental snapshot waits for %d transactions that run since before", left)
+            logger.info("The incremental snapshot waits for %d transactions that started before it", left)
         return not left
 
     def _join(self, stream: Stream, size: TableSize, chunk: Chunk) -> None:
@@ -220,7 +220,7 @@ class IncrementalSnapshots:
             self._end_recording()
 
     def _await(self, stream: Stream, window: Window, start: int) -> bool:
-        """Whether the stream was read up to the window's end, and nothing odd has happened."""
+        """Read the stream up to the window's end. Return False if that takes too long, or the window is broken."""
         reader = self._reader
         most = _MOST_BATCHES * self._setup.batch_size
         deadline = time.monotonic() + _WINDOW_SECONDS
@@ -246,7 +246,7 @@ class IncrementalSnapshots:
         return records or [OffsetRecord(self._partition, offset)]
 
     def _finish(self, why: str) -> None:
-        """The first table has nothing to read."""
+        """Remove the first table from the queue, and commit that. why: the note."""
         self.state = self.state.finish_table(f"{why}.")
         logger.info("Incremental snapshot: %s", self.state.note)
         self._reader.add([OffsetRecord(self._partition, self.state.as_offset())])

@@ -1,4 +1,4 @@
-"""How far incremental snapshots are, and what was asked for: a source offset, committed with the rows it speaks of."""
+"""The state of incremental snapshots: requests and progress, in a source offset that is committed with the rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,13 +12,13 @@ _INCREMENTAL: Final = "incremental"
 
 
 def incremental_partition(server: str) -> dict[str, object]:
-    """The source partition of a connector's incremental snapshots."""
+    """Return the source partition of a connector's incremental snapshots."""
     return {"server": server, SNAPSHOT: _INCREMENTAL}
 
 
 @dataclass(frozen=True, slots=True)
 class QueuedTable:
-    """`name`: schema.table; `rows`: about how many it has."""
+    """A table to read. name: schema.table; rows: their estimated number."""
 
     oid: int
     name: str
@@ -27,10 +27,12 @@ class QueuedTable:
 
 @dataclass(frozen=True, slots=True)
 class IncrementalState:
-    """`queue`: tables to read, the first one now. Of it: `upper`, its largest key when it was begun (None where it was
-    not begun, or is empty), `last`, the key of the last row that was read, and `rows`, how many were. `total`: rows of
-    all tables since the queue was empty. `signal`: the newest one that was carried out of those by the API. `note`:
-    what became of the newest request.
+    """The committed state.
+
+    queue: the tables to read; the first one is being read. begun, upper, last, rows: of the first table: whether it was
+    begun, its largest key at that time (None if not begun or empty), the key of the last row that was read, and the
+    number of rows that were read. total: rows of all tables since the queue was empty. signal: the number of the newest
+    API signal that was carried out. note: the result of the newest request or table.
     """
 
     queue: tuple[QueuedTable, ...] = ()
@@ -45,23 +47,23 @@ class IncrementalState:
 
     @property
     def wanted(self) -> bool:
-        """There is something to read now."""
+        """Whether there is something to read now."""
         return bool(self.queue) and not self.paused
 
     @property
     def rows_left(self) -> int:
-        """About how many, as the database has estimated; 0 where it has no estimate."""
+        """The estimated number of rows left; 0 for tables without an estimate."""
         return sum(one.rows for one in self.queue[1:]) + sum(max(0, one.rows - self.rows) for one in self.queue[:1])
 
     def execute(self, tables: Sequence[QueuedTable], note: str) -> "IncrementalState":
-        """Read these, too. Those that wait already are not read twice."""
+        """Append tables to the queue, except those that are already in it."""
         known = {one.oid for one in self.queue}
         new = tuple(one for one in tables if one.oid not in known)
         total, paused = (self.total, self.paused) if self.queue else (0, False)
         return replace(self, queue=self.queue + new, total=total, paused=paused, note=note)
 
     def obey(self, request: SnapshotRequest) -> "IncrementalState":
-        """Pause, resume or stop."""
+        """Carry out a request to pause, resume or stop."""
         if request.kind == PAUSE:
             return replace(self, paused=bool(self.queue), note="Paused." if self.queue else "Nothing is read.")
         if request.kind == RESUME:
@@ -75,15 +77,15 @@ class IncrementalState:
         return stopped._turn_to(left)
 
     def begin(self, upper: Key | None) -> "IncrementalState":
-        """The first table is begun."""
+        """Begin the first table. upper: its largest key; None if it is empty."""
         return replace(self, begun=True, upper=upper)
 
     def advance(self, last: Key | None, rows: int) -> "IncrementalState":
-        """So many rows of the first table more were read."""
+        """Add `rows` rows of the first table, up to the key `last`."""
         return replace(self, last=last, rows=self.rows + rows, total=self.total + rows)
 
     def finish_table(self, note: str) -> "IncrementalState":
-        """The first table is read, or cannot be."""
+        """Remove the first table, which is complete or cannot be read."""
         return replace(self, note=note)._turn_to(self.queue[1:])
 
     def _turn_to(self, queue: tuple[QueuedTable, ...]) -> "IncrementalState":
@@ -105,7 +107,7 @@ class IncrementalState:
 
 
 def state_of(offset: SourceOffset | None) -> IncrementalState:
-    """Nothing to read where there is no offset. Raises `ConnectorError`."""
+    """Return the state in an offset: an empty one if it is None. Raises `ConnectorError` for an invalid offset."""
     if offset is None:
         return IncrementalState()
     try:
@@ -123,8 +125,8 @@ def state_of(offset: SourceOffset | None) -> IncrementalState:
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ConnectorError(
-            f"The offset {dict(offset)} does not say how far the incremental snapshot is. Delete it: stop the "
-            "connector, and alter its offsets with null for this partition. The snapshot can be asked for again."
+            f"The offset {dict(offset)} of the incremental snapshot is invalid. Delete it: stop the connector, and "
+            "alter its offsets with null for this partition. Then request the snapshot again."
         ) from error
 
 

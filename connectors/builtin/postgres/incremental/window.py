@@ -1,4 +1,4 @@
-"""What happens between the reading of a chunk and the position behind everything that it sees."""
+"""The changes between reading a chunk and the position after everything that the chunk sees."""
 
 from collections.abc import Sequence, Set
 
@@ -10,26 +10,26 @@ from ringfence.connectors.builtin.postgres.snapshot.visibility import Visibility
 
 
 def leave_out(records: Sequence[SourceRecord], contained: Set[int]) -> list[SourceRecord]:
-    """Without those that are contained, by `id`, but with their offsets."""
+    """Return the records; of those whose `id` is in `contained`, only their offsets."""
     return [OffsetRecord(one.source_partition, one.source_offset) if id(one) in contained else one for one in records]
 
 
 class Window:
-    """Notes which records of the stream the rows of a chunk contain already. The rows come first, then the rest.
+    """Finds the stream's records that a chunk's rows already contain. The rows precede the remaining records.
 
-    The rule: a change is contained if the snapshot sees its transaction and the chunk has a row with its key. A row
-    that the chunk does not have hides nothing, so a delete of what consumers have known for long arrives. Where
-    something happens that the rule does not decide, the chunk is not handed over but read again (`broken`).
+    The rule: a change is contained if the database snapshot sees its transaction, and the chunk has a row with its key.
+    If the chunk has no such row, the change is delivered, for example a delete. If the rule does not apply, `broken` is
+    the reason: the chunk is discarded, and read again.
     """
 
     def __init__(self, table: PlannedTable, view: Visibility, keys: Set[Key], until: int, *, counted: bool) -> None:
-        """keys: of the chunk's rows. until: behind the commit of every transaction that the view sees. counted: the
-        records of a transaction are counted for its metadata, so none may be left out.
+        """keys: of the chunk's rows; until: a position after the commit of every transaction that the view sees;
+        counted: the records of a transaction are counted for its metadata, so none may be left out.
         """
         self.oid = table.oid
         self.until = until
         self.contained: set[int] = set()
-        """By `id`."""
+        """The `id`s of the contained records."""
         self.broken = ""
         self._view = view
         self._keys = keys
@@ -37,12 +37,12 @@ class Window:
         self._change_keys = ChangeKeys(table.key)
 
     def relate(self, relation: Relation) -> None:
-        """The table's columns, as the stream has them from here on."""
+        """Register the table's columns for the following changes."""
         if missing := self._change_keys.relate(relation):
-            self.broken = f"its column {missing} has gone"
+            self.broken = f"its column {missing} was dropped"
 
     def note(self, change: Change, message: bytes, xid: int, records: Sequence[SourceRecord]) -> None:
-        """A change of the chunk's table has led to these records."""
+        """Note a change of the chunk's table, and its records."""
         if self.broken or not records or not self._view.has(xid):
             return
         old, new = self._change_keys.find(change, message)
@@ -55,5 +55,5 @@ class Window:
         self.contained.update(map(id, found))
 
     def truncate(self) -> None:
-        """The table was emptied."""
-        self.broken = "the table was emptied"
+        """Note a TRUNCATE of the table."""
+        self.broken = "the table was truncated"

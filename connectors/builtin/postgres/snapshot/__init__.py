@@ -1,1 +1,1 @@
-"""Initial snapshots: the rows that are there already, read by many tasks, range by range, and by none twice."""
+"""Initial snapshots: several tasks read the existing rows, range by range, each row once."""

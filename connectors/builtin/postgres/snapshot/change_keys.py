@@ -1,4 +1,4 @@
-"""The keys of a change in the stream, as PostgreSQL writes them."""
+"""Reads the keys of changes in the stream, in PostgreSQL's text format."""
 
 from collections.abc import Sequence
 
@@ -7,14 +7,14 @@ from ringfence.connectors.builtin.postgres.snapshot.plan import Key
 
 
 class _Raw:
-    """Values as the server wrote them."""
+    """Readers that return values as the server wrote them."""
 
     def __init__(self, columns: int) -> None:
         self.readers = [bytes] * columns
 
 
 class ChangeKeys:
-    """Of one table's changes."""
+    """Reads the keys of one table's changes. key: the names of its columns."""
 
     def __init__(self, key: Sequence[str]) -> None:
         self._key = key
@@ -22,7 +22,7 @@ class ChangeKeys:
         self._raw: dict[int, _Raw] = {}
 
     def relate(self, relation: Relation) -> str:
-        """The table's columns from here on; the key's first one that it has no more, "" where it has all."""
+        """Register the table's columns for the following changes. Return the key's first missing column, or ""."""
         columns = [column.name for column in relation.columns]
         if missing := [name for name in self._key if name not in columns]:
             return missing[0]
@@ -31,7 +31,7 @@ class ChangeKeys:
         return ""
 
     def find(self, change: Change, message: bytes) -> tuple[Key, Key]:
-        """The key before and after; one and the same where it has not changed, or where only one is told."""
+        """Return the key before and after a change: the same one if it has not changed, or only one is known."""
         raw = decode(message, dict(self._raw))
         assert isinstance(raw, Change)
         new = self._of(raw.after, raw.before) if raw.after is not None else None
@@ -47,7 +47,7 @@ class ChangeKeys:
         for place in self._places:
             value = row[place]
             if value is UNCHANGED and other is not None:
-                value = other[place]  # the key, where it is stored out of line
+                value = other[place]  # an unchanged part of the key that is stored out of line
             assert isinstance(value, bytes)
             values.append(value.decode())
         return tuple(values)

@@ -1,9 +1,9 @@
-"""Which changes of the stream the rows of the snapshot contain already: they are left out.
+"""Skips changes of the stream that the snapshot's rows already contain.
 
-The rule: a change is contained if its key lies in a segment whose snapshot of the database sees its transaction. A
-change of a key has two halves, a delete under the old key and a create under the new one, each of which is judged by
-its own key. Behind `until` nothing is contained. ARCHITECTURE.md has the reasoning, and
-tests/postgres/test_snapshot_model.py what happens where a part of the rule is missing.
+The rule: a change is contained if its key is in a segment whose database snapshot sees the change's transaction. A
+change of a key is a delete under the old key and a create under the new key; the rule applies to each of them. Nothing
+after the position `until` is contained. ARCHITECTURE.md explains the rule; tests/postgres/test_snapshot_model.py shows
+the consequences of leaving out parts of it.
 """
 
 import logging
@@ -24,7 +24,7 @@ Order = Callable[[PlannedTable, Sequence[Key]], KeyOrder]
 
 
 class ReadTable:
-    """One table of the snapshot: which snapshot of the database its rows are from, by key."""
+    """One table of the snapshot, with the database snapshots that its rows were read with, by key."""
 
     def __init__(self, table: PlannedTable, ranges: Sequence[RangeProgress], order: Order) -> None:
         self.table = table
@@ -43,22 +43,22 @@ class ReadTable:
         self._change_keys = ChangeKeys(table.key)
 
     def relate(self, relation: Relation) -> None:
-        """The table's columns, as the stream has them from here on. Raises `ConnectorError`."""
+        """Register the table's columns for the following changes. Raises `ConnectorError` if the key is incomplete."""
         if self._order is None:
             return
         if missing := self._change_keys.relate(relation):
             raise ConnectorError(
-                f"{relation.schema}.{relation.name} has no column {missing} any more, by which its rows were read. "
-                "Which of its changes the snapshot contains cannot be told. Stop the connector, reset its offsets and "
-                "resume it: the tables are read again."
+                f"{relation.schema}.{relation.name} no longer has the column {missing} of the key by which its rows "
+                "were read. It is unknown which of its changes the snapshot contains. Stop the connector, reset its "
+                "offsets and resume it: the tables are read again."
             )
 
     def sees(self, key: Key, xid: int) -> bool:
-        """Whether the row that was read under the key, or its absence, has what the transaction did."""
+        """Return whether the row that was read under the key, or its absence, reflects the transaction."""
         return self.views[self._order.count_below(key) if self._order is not None else 0].has(xid)
 
     def remainder(self, change: Change, message: bytes, xid: int) -> Change | None:
-        """What of a change the rows do not contain."""
+        """Return the part of a change that the rows do not contain; None if they contain all of it."""
         if self._order is None:
             return None if self.views[0].has(xid) else change
         old, new = self._change_keys.find(change, message)
@@ -75,7 +75,7 @@ class ReadTable:
 
 
 class Contained:
-    """All tables of a finished snapshot."""
+    """The tables of a finished snapshot. until: the position after which nothing is contained."""
 
     def __init__(self, server: str, plan: Plan, ranges: Mapping[tuple[int, int], RangeProgress], order: Order) -> None:
         """ranges: by the table's oid and the number of the range."""
@@ -93,16 +93,15 @@ class Contained:
             table.relate(relation)
 
     def remainder(self, change: Change, message: bytes, xid: int) -> Change | None:
-        """What of a change the rows do not contain; None where they contain it as a whole."""
+        """Return the part of a change that the rows do not contain; None if they contain all of it."""
         table = self._tables.get(change.relation)
         return change if table is None else table.remainder(change, message, xid)
 
     def truncate(self, oid: int, xid: int, *, skipped: bool) -> list[OffsetRecord] | None:
-        """None where the rows contain a TRUNCATE: all of them were read after it.
+        """Return None if the rows contain a TRUNCATE, which means that all of them were read after it.
 
-        Where some were read after it and others before, a consumer that takes the TRUNCATE loses both. So from here on
-        nothing of the table counts as contained, and the records that are returned commit that. skipped: no consumer
-        sees a TRUNCATE.
+        If some were read after it and others before, a consumer that applies the TRUNCATE loses both. So nothing of the
+        table counts as contained any longer; the returned records commit that. skipped: TRUNCATE has no records.
         """
         table = self._tables.get(oid)
         if table is None:
@@ -114,7 +113,7 @@ class Contained:
             return []
         del self._tables[oid]
         logger.warning(
-            "%s.%s was emptied while the snapshot read it: what was written since comes again, behind the TRUNCATE",
+            "%s.%s was truncated while the snapshot read it: later changes are delivered again, after the TRUNCATE",
             *(table.table.schema, table.table.name),
         )
         return list(_without_segments(self._server, table))

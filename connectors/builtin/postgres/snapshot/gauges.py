@@ -1,4 +1,4 @@
-"""How far a snapshot is, for the connector's page, the API and alerts: what is committed, by all tasks together."""
+"""The progress of a snapshot for the connector's page, the API and alerts: what all tasks have committed."""
 
 from typing import Final
 
@@ -8,26 +8,26 @@ from ringfence.connectors.builtin.postgres.snapshot.progress import SnapshotStat
 from ringfence.connectors.builtin.postgres.snapshot.rate import Rate
 
 _MOST_TABLES: Final = 20
-"""That are told of one by one: the first ones that are not finished."""
+"""The maximum number of tables with a gauge of their own: the first unfinished ones."""
 
 
 class SnapshotGauges:
-    """Told by the first task."""
+    """The gauges of a snapshot. The first task sets them."""
 
     def __init__(self, metrics: SourceMetrics) -> None:
         gauge = metrics.gauge
         self._metrics = metrics
-        self._tables = gauge("snapshot_tables_left", "Tables of the snapshot that are not read yet")
-        self._ranges = gauge("snapshot_ranges_left", "Ranges of the snapshot that are not read yet")
+        self._tables = gauge("snapshot_tables_left", "Tables of the snapshot that are not complete yet")
+        self._ranges = gauge("snapshot_ranges_left", "Ranges of the snapshot that are not complete yet")
         self._rows = gauge("snapshot_rows", "Rows of the snapshot that are in Kafka")
-        self._estimate = gauge("snapshot_rows_estimated", "Rows that the snapshot has, as the database estimates")
-        self._rate = gauge("snapshot_rows_per_second", "Rows of the snapshot a second, over the last minute")
-        self._seconds = gauge("snapshot_left", "Time until the snapshot is read, at this rate", unit="seconds")
+        self._estimate = gauge("snapshot_rows_estimated", "Rows of the snapshot, as estimated by the database")
+        self._rate = gauge("snapshot_rows_per_second", "Rows of the snapshot per second, over the last minute")
+        self._seconds = gauge("snapshot_left", "Time until the snapshot is complete, at this rate", unit="seconds")
         self._speed = Rate()
         self._by_table: dict[str, Gauge] = {}
 
     def show(self, state: SnapshotState) -> None:
-        """What is committed now."""
+        """Set the gauges to what is committed now."""
         if state.plan is None:
             return
         left = [one for one in state.plan.tables if not self._is_read(state, one)]

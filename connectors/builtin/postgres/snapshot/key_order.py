@@ -1,4 +1,4 @@
-"""Where a key lies among others, in the order of the database: in Python where that is the same, else asked there."""
+"""Compares keys in the database's order: in Python if it compares the type in the same way, else by a query."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
@@ -14,15 +14,15 @@ _REMEMBERED: Final = 50_000
 
 
 class KeyOrder(Protocol):
-    """Of one table's keys."""
+    """The order of one table's keys, with some of them as ascending bounds."""
 
     def count_below(self, key: Key) -> int:
-        """How many of the bounds are less than the key."""
+        """Return how many of the bounds are less than the key."""
         ...
 
 
 class PythonOrder:
-    """For types that Python compares as PostgreSQL does."""
+    """Compares types that Python orders as PostgreSQL does."""
 
     def __init__(self, bounds: Sequence[Key], readers: Sequence[Callable[[str], Any]]) -> None:
         self._readers = readers
@@ -36,7 +36,7 @@ class PythonOrder:
 
 
 class AskedOrder:
-    """For all others: the server compares, with the column's type and collation. Answers are remembered."""
+    """Lets the server compare all other types, with the column's type and collation. It caches the results."""
 
     def __init__(self, query: Query, statement: str, bounds: Sequence[Key]) -> None:
         columns = [list(column) for column in zip(*bounds, strict=True)]
@@ -59,7 +59,7 @@ _TEXTS: Final = frozenset({"text", "varchar"})
 
 
 def order_of(query: Query, table: PlannedTable, bounds: Sequence[Key]) -> KeyOrder:
-    """The order of the table's keys, and these of them, ascending."""
+    """Return the order of the table's keys. bounds: ascending."""
     known = {str(name): row for name, *row in query(_COLUMNS, [table.oid, list(table.key)])}
     if not bounds:
         return PythonOrder((), ())
@@ -79,7 +79,7 @@ def _reader(type_: str, _name: str, _collation: str | None, plain: bool) -> Call
 
 
 def _statement(types: Sequence[tuple[str, str | None]]) -> str:
-    """Types and collations come from the catalog, quoted by the server."""
+    """Return the query. types: types and collations from the catalog, quoted by the server."""
 
     def column_of(what: str, type_: str, collation: str | None) -> str:
         return f"{what}::{type_}" + (f" COLLATE {collation}" if collation else "")
@@ -92,7 +92,7 @@ def _statement(types: Sequence[tuple[str, str | None]]) -> str:
 
 
 def keys_between(key: Sequence[str], lower: Key | None, upper: Key | None) -> sql.Composed:
-    """The condition, in the server's order, for rows behind `lower` and up to `upper`, both in their text form."""
+    """Return the SQL condition for rows after `lower` and up to `upper`, in the server's order."""
     columns = sql.SQL(", ").join(map(sql.Identifier, key))
     parts: list[sql.Composable] = [
         sql.SQL("ROW({}) {} ROW({})").format(columns, sql.SQL(sign), sql.SQL(", ").join(map(sql.Literal, bound)))

@@ -1,7 +1,7 @@
-"""The plan of a snapshot: which tables, divided where. It is a source offset, committed before any row is read.
+"""The plan of a snapshot: its tables and their ranges. It is a source offset that is committed before any row is read.
 
-Partition `{"server": "shop", "snapshot": "plan", "part": 0}`; several parts where there are many tables. A later start,
-with more or fewer tasks, finds the same ranges.
+Its partition is `{"server": "shop", "snapshot": "plan", "part": 0}`; many tables need several parts. A later start
+with more or fewer tasks finds the same ranges.
 """
 
 import json
@@ -14,17 +14,17 @@ from ringfence.connectors.api import ConnectorError, OffsetRecord, SourceOffset,
 SNAPSHOT: Final = "snapshot"
 _PLAN: Final = "plan"
 _PART_BYTES: Final = 200_000
-"""An offset has to fit into one record."""
+"""The maximum size of a part, so that its offset fits into one record."""
 
 Key = tuple[str, ...]
-"""The values of a key's columns, as PostgreSQL writes them."""
+"""The values of a key's columns, in PostgreSQL's text format."""
 Read = Callable[[SourcePartition], SourceOffset | None]
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedTable:
-    """`key`: the columns that its rows are ordered and told apart by; empty where it has none. `bounds`: ascending, the
-    last key of each range but the last one. `rows`: about how many it has.
+    """A table of the plan. key: the columns that order and identify its rows; empty if it has no key. bounds: the last
+    key of each range except the last range, ascending. rows: the estimated number of rows.
     """
 
     oid: int
@@ -39,33 +39,33 @@ class PlannedTable:
         return len(self.bounds) + 1
 
     def lower(self, number: int) -> Key | None:
-        """The range begins behind this key; None for the first one."""
+        """Return the key after which a range starts; None for the first range."""
         return self.bounds[number - 1] if number else None
 
     def upper(self, number: int) -> Key | None:
-        """The range ends with this key; None for the last one."""
+        """Return the last key of a range; None for the last range."""
         return self.bounds[number] if number < len(self.bounds) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`id`: tells this snapshot's range offsets from those of one before it; `began_ms`: since 1970."""
+    """id: distinguishes this snapshot's range offsets from an earlier one's; began_ms: since 1970."""
 
     id: str
     began_ms: int
     tables: tuple[PlannedTable, ...]
 
     def ranges(self) -> list[tuple[PlannedTable, int]]:
-        """All of them, in the order in which they are dealt to tasks."""
+        """Return all ranges, in the order in which they are distributed to tasks."""
         return [(table, number) for table in self.tables for number in range(table.ranges)]
 
     def share(self, task: int, tasks: int) -> list[tuple[PlannedTable, int]]:
-        """What one of several tasks reads."""
+        """Return the ranges that a task reads. tasks: the number of tasks."""
         return self.ranges()[task::tasks]
 
 
 def range_partition(server: str, table: PlannedTable, number: int) -> dict[str, object]:
-    """The source partition of one range."""
+    """Return the source partition of one range."""
     return {"server": server, SNAPSHOT: f"{table.schema}.{table.name}", "range": number}
 
 
@@ -74,7 +74,7 @@ def _part(server: str, number: int) -> dict[str, object]:
 
 
 def plan_records(server: str, plan: Plan) -> list[OffsetRecord]:
-    """What commits the plan."""
+    """Return the records that commit the plan."""
     parts: list[list[object]] = [[]]
     size = 0
     for table in plan.tables:
@@ -89,7 +89,7 @@ def plan_records(server: str, plan: Plan) -> list[OffsetRecord]:
 
 
 def read_plan(server: str, read: Read) -> Plan | None:
-    """The committed plan. Raises `ConnectorError` where a part is missing or is none."""
+    """Return the committed plan, or None. Raises `ConnectorError` if a part is missing or invalid."""
     first = read(_part(server, 0))
     if first is None:
         return None
@@ -99,8 +99,8 @@ def read_plan(server: str, read: Read) -> Plan | None:
         return Plan(str(first["id"]), int(str(first["began_ms"])), tuple(tables))
     except (KeyError, TypeError, ValueError) as error:
         raise ConnectorError(
-            "The plan of the snapshot among the source offsets is not whole. Stop the connector, reset its offsets and "
-            "resume it: the tables are read from their beginning."
+            "The plan of the snapshot in the source offsets is incomplete. Stop the connector, reset its offsets and "
+            "resume it: the tables are read from the beginning."
         ) from error
 
 
@@ -116,5 +116,5 @@ def _table(entry: Sequence[Any]) -> PlannedTable:
 
 
 def is_snapshot_partition(partition: Mapping[str, object]) -> bool:
-    """Whether it is the plan's or a range's."""
+    """Return whether a source partition belongs to a plan or a range."""
     return SNAPSHOT in partition

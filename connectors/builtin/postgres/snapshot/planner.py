@@ -1,4 +1,4 @@
-"""Makes the plan of a snapshot: the tables that are read, divided into ranges of about the same size."""
+"""Plans a snapshot: divides the captured tables into ranges of about the same size."""
 
 import math
 import time
@@ -14,12 +14,12 @@ from ringfence.connectors.builtin.postgres.session import Session
 from ringfence.connectors.builtin.postgres.snapshot.plan import Key, Plan, PlannedTable
 
 _MOST_RANGES: Final = 1000
-"""Of all tables together: each has a source offset, and the stream compares with their bounds."""
+"""The maximum number of ranges of all tables: each has a source offset, and the stream searches their bounds."""
 _SAMPLED_PAGES: Final = 30
-"""For each range. Rows of one page often have keys beside each other, so fewer would tell little."""
+"""The number of pages to sample for each range. Keys in one page are often adjacent, so fewer pages would not do."""
 _PAGE_BYTES: Final = 8192
 _MOST_BOUND_BYTES: Final = 100_000
-"""Of one table, so that a part of the plan fits into a record."""
+"""The maximum size of one table's bounds, so that a part of the plan fits into a record."""
 
 _PUBLISHED: Final = """
 SELECT DISTINCT c.oid::int8, n.nspname, c.relname
@@ -47,7 +47,7 @@ WHERE c.oid = %s AND k.place <= i.indnkeyatts AND i.indisvalid
 
 
 class TableSize(NamedTuple):
-    """A table that is read: about how many rows it has, and its bytes. `key`: see `PlannedTable`."""
+    """A captured table. key: see `PlannedTable`; rows: their estimated number; size: in bytes."""
 
     oid: int
     schema: str
@@ -58,7 +58,7 @@ class TableSize(NamedTuple):
 
 
 def find_tables(session: Session, publication: str, selection: Selection) -> list[TableSize]:
-    """The tables that are selected and published: of others the stream would tell no change."""
+    """Return the tables that are selected and published: for others, the stream would have no changes."""
     found = []
     for oid, schema, name in session.query(_PUBLISHED, [publication]):
         if selection.has_table(schema, name):
@@ -67,14 +67,14 @@ def find_tables(session: Session, publication: str, selection: Selection) -> lis
 
 
 def measure(session: Session, oid: int, schema: str, name: str) -> TableSize:
-    """One table's key and size, as the catalog has them."""
+    """Return one table's key and size from the catalog."""
     ((rows, size),) = session.query(_SIZE, [oid, oid])
     ((key,),) = session.query(_KEY, [oid])
     return TableSize(oid, schema, name, tuple(key or ()), rows, size)
 
 
 def find_keyed(session: Session, oid: int) -> TableSize | None:
-    """One table's names and key, without its size, which waits for locks; None where it was dropped."""
+    """Return one table's names and key, or None if it was dropped. Without its size: measuring it waits for locks."""
     name = read_name(session.query, oid)
     if name is None:
         return None
@@ -83,7 +83,7 @@ def find_keyed(session: Session, oid: int) -> TableSize | None:
 
 
 def make_plan(session: Session, tables: Sequence[TableSize], range_rows: int) -> Plan:
-    """Divide the tables. range_rows: about how many rows a range shall have."""
+    """Divide the tables into ranges. range_rows: the approximate number of rows in a range."""
     wanted = {table.oid: max(1, math.ceil(table.rows / range_rows)) if table.key else 1 for table in tables}
     total = sum(wanted.values())
     if total > _MOST_RANGES:
@@ -104,7 +104,7 @@ def make_plan(session: Session, tables: Sequence[TableSize], range_rows: int) ->
 
 
 def find_bounds(session: Session, table: TableSize, ranges: int) -> tuple[Key, ...]:
-    """Keys that divide the table into about so many equal ranges, by a sample of its pages."""
+    """Return keys that divide the table into about `ranges` equal ranges, from a sample of its pages."""
     if ranges < 2:
         return ()
     percent = min(100.0, 100.0 * _SAMPLED_PAGES * ranges * _PAGE_BYTES / max(1, table.size))

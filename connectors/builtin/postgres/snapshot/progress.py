@@ -1,4 +1,4 @@
-"""What the committed offsets say: whether a snapshot is to be read, how far it is, and what its rows contain."""
+"""Reads a snapshot's state from the committed offsets: whether to read it, its progress, and what its rows contain."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,9 +14,8 @@ from ringfence.connectors.builtin.postgres.snapshot.range_offsets import RangePr
 
 @dataclass(frozen=True, slots=True)
 class SnapshotState:
-    """`committed`: the stream's offset; `plan`: of the snapshot that the mode asks for; `ranges`: by oid and number.
-
-    wanted: there is something left to read, or to plan.
+    """The state of a snapshot. committed: the stream's offset; plan: of the snapshot that the mode requires; ranges: by
+    oid and number; wanted: there is something left to read, or to plan.
     """
 
     server: str
@@ -27,11 +26,11 @@ class SnapshotState:
 
     @property
     def complete(self) -> bool:
-        """Every range is read and committed."""
+        """Whether every range is read and committed."""
         return self.plan is not None and all(one.done for one in self.ranges.values())
 
     def new_contained(self, query: Query, position: int) -> Contained | None:
-        """What the stream leaves out from this position on; None where it has passed all of it."""
+        """Return what the stream must skip from this position; None if it has passed all of that."""
         if self.plan is None:
             return None
         made = Contained(self.server, self.plan, self.ranges, lambda table, bounds: order_of(query, table, bounds))
@@ -39,11 +38,11 @@ class SnapshotState:
 
 
 def find_state(server: str, mode: str, offset: Callable[[SourcePartition], SourceOffset | None]) -> SnapshotState:
-    """Raises `ConnectorError` for offsets that are not whole, and for a mode that they do not allow."""
+    """Return the state in the offsets. Raises `ConnectorError` for invalid offsets, and if they do not fit the mode."""
     committed = offset({"server": server})
     plan = read_plan(server, offset)
     if plan is not None and mode in (names.INITIAL, names.WHEN_NEEDED) and committed is None:
-        plan = None  # of a snapshot without a stream (initial_only): what has changed since is not known
+        plan = None  # from a snapshot without a stream (initial_only): later changes are unknown
     if plan is None:
         return SnapshotState(server, committed, None, wanted=mode != names.NO_DATA and committed is None)
     ranges = {
@@ -55,7 +54,7 @@ def find_state(server: str, mode: str, offset: Callable[[SourcePartition], Sourc
         return state
     if mode == names.NO_DATA:
         raise ConnectorError(
-            f"A snapshot is unfinished, and {names.SNAPSHOT}={mode} does not go on with it. Set {names.SNAPSHOT}="
-            f"{names.INITIAL}; or stop the connector and reset its offsets, to begin without one."
+            f"A snapshot is unfinished, and {names.SNAPSHOT}={mode} does not continue it. Set {names.SNAPSHOT}="
+            f"{names.INITIAL}; or stop the connector and reset its offsets, to start without a snapshot."
         )
     return SnapshotState(server, committed, plan, ranges, wanted=True)

@@ -1,7 +1,7 @@
-"""How far a range was read, and as of when: the source offset of one range.
+"""The source offset of one range: how far it was read, and with which database snapshots.
 
-A range is read under one snapshot of the database. A task that dies goes on behind the last committed key under a newer
-snapshot, so a range may consist of several segments. The stream needs to know of each which snapshot its rows are from.
+A range is read with one database snapshot. After a failure, the task continues after the last committed key with a
+newer snapshot, so a range may have several segments. The stream needs to know the database snapshot of each segment.
 """
 
 from collections.abc import Sequence
@@ -14,10 +14,10 @@ from ringfence.connectors.builtin.postgres.snapshot.plan import Key, Plan
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Rows behind the key `after` (None: from the range's beginning), up to the next segment or the range's end.
+    """Rows after the key `after` (None: from the range's beginning), up to the next segment or the range's end.
 
-    snapshot: `pg_current_snapshot()` as text. until: a position in the write-ahead log behind the commit of every
-    transaction that it sees.
+    snapshot: `pg_current_snapshot()` as text. until: a position in the write-ahead log after the commit of every
+    transaction that the snapshot sees.
     """
 
     after: Key | None
@@ -27,7 +27,9 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class RangeProgress:
-    """`last`: the key of the last row that was read; None before the first. rows: how many were read; at_ms: when."""
+    """last: the key of the last row that was read, None before the first; rows: the number of rows that were read;
+    at_ms: when the last one was read, since 1970.
+    """
 
     plan: str
     segments: tuple[Segment, ...] = ()
@@ -37,7 +39,7 @@ class RangeProgress:
     at_ms: int = 0
 
     def begin(self, snapshot: str, until: int) -> "RangeProgress":
-        """The rest is read under this snapshot. A segment that has led to no row is replaced."""
+        """Begin a segment for the rest of the range. It replaces the last segment if that has no rows."""
         kept = self.segments
         if kept and (self.last is None or kept[-1].after == self.last):
             kept = kept[:-1]
@@ -63,7 +65,9 @@ def _key(value: Any) -> Key | None:
 
 
 def progress_of(plan: Plan, offset: SourceOffset | None) -> RangeProgress:
-    """Nothing read where there is no offset, or one of an earlier plan. Raises `ConnectorError`."""
+    """Return the progress in an offset: none if the offset is missing or of an earlier plan. Raises
+    `ConnectorError` for an invalid offset.
+    """
     if offset is None or offset.get("plan") != plan.id:
         return RangeProgress(plan.id)
     try:
@@ -78,6 +82,6 @@ def progress_of(plan: Plan, offset: SourceOffset | None) -> RangeProgress:
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ConnectorError(
-            f"The offset {dict(offset)} does not say how far a range of the snapshot was read. Stop the connector, "
-            "reset its offsets and resume it: the tables are read from their beginning."
+            f"The offset {dict(offset)} of a range of the snapshot is invalid. Stop the connector, reset its offsets "
+            "and resume it: the tables are read from the beginning."
         ) from error

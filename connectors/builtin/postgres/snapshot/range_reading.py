@@ -1,4 +1,4 @@
-"""Reads the rows of one range: one snapshot of the database, one COPY, in the order of the key."""
+"""Reads the rows of one range with one database snapshot and one COPY, in the order of the key."""
 
 import re
 import select
@@ -32,7 +32,7 @@ RawRow = list[bytes | None]
 
 
 def split_row(line: bytes) -> RawRow:
-    """The values of one line of COPY's text format, without its line break; None for null."""
+    """Return the values of one line of COPY's text format, without its line break; None for null."""
     values = line.split(b"\t")
     if b"\\" not in line:
         return list(values)
@@ -44,7 +44,7 @@ def _unescape(found: re.Match[bytes]) -> bytes:
 
 
 class RangeReading:
-    """One range, or the rest of one. `snapshot`, `until`: see `Segment`; `time_us`: when the snapshot was taken."""
+    """Reads one range, or the rest of one. snapshot, until: see `Segment`; time_us: of the snapshot, since 1970."""
 
     def __init__(
         self,
@@ -60,8 +60,8 @@ class RangeReading:
         limit: int | None = None,
         lock_ms: int = _LOCK_MS,
     ) -> None:
-        """session: for the catalog. after: the last key that was read. connection: one that is kept (`finish`). limit:
-        the first rows only. Raises `ConnectorError` and psycopg's errors.
+        """session: for the catalog; after: the last key that was read; connection: to reuse (`finish`); limit: the
+        maximum number of rows; lock_ms: how long to wait for a lock. Raises `ConnectorError` and psycopg's errors.
         """
         self._connection = connection or server.connect()
         self._selection = selection
@@ -81,7 +81,7 @@ class RangeReading:
         found = None
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         if current_name is not None:
-            # Before the snapshot is taken: TRUNCATE and what else rewrites a table does not heed older snapshots.
+            # Lock before taking the snapshot: TRUNCATE and other rewrites of a table ignore older snapshots.
             name = sql.Identifier(*current_name)
             connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(self._lock_ms)))
             try:
@@ -93,7 +93,7 @@ class RangeReading:
         assert row is not None
         self.snapshot, self.until, self.time_us = row
         self._await_flush(session)
-        if found is None:  # it was dropped, and its rows with it
+        if found is None:  # the table was dropped
             self.finished = True
             return
         relation, partitioned = found
@@ -101,22 +101,24 @@ class RangeReading:
         self.relation = self._narrow(relation, table.key)
         if missing := [name for name in table.key if name not in {one.name for one in self.relation.columns}]:
             raise ConnectorError(
-                f"{table.schema}.{table.name} has no column {missing[0]} any more, by which its rows are read, or the "
-                "publication leaves it out. Stop the connector, reset its offsets and resume it: all tables are read "
-                "again."
+                f"{table.schema}.{table.name} no longer has the column {missing[0]} of the key by which its rows are "
+                "read, or the publication excludes it. Stop the connector, reset its offsets and resume it: all "
+                "tables are read again."
             )
         self._key_places = [[one.name for one in self.relation.columns].index(name) for name in table.key]
         lower = table.lower(number) if after is None else after
         self._send(self._statement(table, partitioned, lower, table.upper(number), condition))
 
     def _narrow(self, relation: Relation, key: Sequence[str]) -> Relation:
-        """The columns that records have, and the key's: others may not be the user's to read."""
+        """Keep the captured columns and the key's: the user may lack permission to read others."""
         has = self._selection.has_column
         wanted = [one for one in relation.columns if one.name in key or has(relation.schema, relation.name, one.name)]
         return relation._replace(columns=tuple(wanted))
 
     def _await_flush(self, session: Session) -> None:
-        """A transaction with synchronous_commit=off is seen before a crash of the server can no longer undo it."""
+        """Wait until the log is flushed up to the snapshot. A transaction with synchronous_commit=off is visible
+        earlier, and a crash of the server could still undo it.
+        """
         until = time.monotonic() + _FLUSH_SECONDS
         while time.monotonic() < until:
             ((flushed,),) = session.query("SELECT (pg_current_wal_flush_lsn() - '0/0')::int8")
@@ -150,11 +152,11 @@ class RangeReading:
         self._copying = False
 
     def key_of(self, row: RawRow) -> Key:
-        """The values of the key's columns."""
+        """Return a row's key."""
         return tuple((row[place] or b"").decode() for place in self._key_places)
 
     def take(self, limit: int, seconds: float) -> list[RawRow]:
-        """At most so many rows; fewer after `seconds`, and where `finished`. Raises `RetriableError`."""
+        """Return at most `limit` rows; fewer after `seconds`, or when `finished`. Raises `RetriableError`."""
         rows: list[RawRow] = []
         until = time.monotonic() + seconds
         try:
@@ -202,7 +204,7 @@ class RangeReading:
         return RetriableError(f"The rows of a range cannot be read: {words}.")
 
     def finish(self) -> None:
-        """All was read: the connection is free for another range."""
+        """End the transaction after all rows were read, so that the connection can read another range."""
         self._connection.execute("ROLLBACK")
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Rows a second, over the last minute."""
+"""Measures rows per second over the last minute."""
 
 import time
 from collections import deque
@@ -9,13 +9,13 @@ _APART: Final = 0.5
 
 
 class Rate:
-    """Told now and then how many rows there are."""
+    """The rate of a growing number of rows."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int]] = deque()
 
     def measure(self, rows: int) -> float | None:
-        """None before the second look."""
+        """Record the number of rows now. Return the rate, or None for the first measurement."""
         now = time.monotonic()
         if self._seen and rows < self._seen[-1][1]:
             self._seen.clear()  # another snapshot

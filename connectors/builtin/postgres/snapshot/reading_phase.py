@@ -1,4 +1,4 @@
-"""One task's share of the snapshot: its ranges one after another, as records with an offset per range."""
+"""Reads one task's share of the snapshot: one range after another, as records with an offset for each range."""
 
 import logging
 import time
@@ -29,7 +29,7 @@ _WAIT_SECONDS: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where rows come from, and what they become."""
+    """The server to read from, and the settings of records."""
 
     server: Server
     session: Session
@@ -43,7 +43,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """rows: handed over at a time. longest_seconds: for a table without a key, which is one Kafka transaction."""
+    """rows: the maximum in a batch; longest_seconds: for a table without a key, which is one Kafka transaction."""
 
     rows: int
     longest_seconds: float
@@ -70,7 +70,7 @@ class _OpenRange:
             except BaseException:
                 self.reading.close()
                 raise
-        # No transaction metadata: rows that are read are of none.
+        # No transaction metadata: rows of a snapshot do not belong to a transaction.
         self._maker = RecordMaker(replace(source.records, partition=self.partition, metadata=False))
         self._json = find_json_records(source.converters, self._maker)
 
@@ -79,12 +79,12 @@ class _OpenRange:
         return which if of_all else f"{which}_in_data_collection"
 
     def take(self, limit: int) -> list[SourceRecord]:
-        """The next records; the last one's offset is behind exactly these."""
+        """Return the next records; the last one's offset is the position after exactly these."""
         reading = self.reading
         rows = self._kept + reading.take(limit, _WAIT_SECONDS)
         self._kept = []
         if not reading.finished and rows and self._last is not None:
-            self._kept = [rows.pop()]  # it may turn out to be the last one
+            self._kept = [rows.pop()]  # it may be the last row, which is marked
         records = self._make_records(rows)
         if rows or reading.finished:
             key = reading.key_of(rows[-1]) if rows and self.table.key else self.progress.last
@@ -103,7 +103,7 @@ class _OpenRange:
         return records
 
     def _make_records(self, rows: list[RawRow]) -> list[SourceRecord]:
-        """Make the records of rows; their offset is behind the records before them."""
+        """Make the records of rows; their offset is the position before them."""
         reading = self.reading
         records: list[SourceRecord] = []
         at = SourceTransaction(
@@ -138,7 +138,7 @@ class _OpenRange:
 
 
 class ReadingPhase:
-    """Reads the share of one task. `poll` until `done`."""
+    """Reads one task's share. Call `poll` until `done`."""
 
     def __init__(
         self,
@@ -163,8 +163,8 @@ class ReadingPhase:
         progress = progress_of(self._plan, offset(range_partition(self._source.prefix, table, number)))
         if not table.key and progress.rows and not progress.done:
             logger.warning(
-                "%s.%s has no key, so its rows are read again from the beginning: some of them come twice. Set "
-                "transaction.boundary=connector, with which they are one Kafka transaction",
+                "%s.%s has no key, so its rows are read again from the beginning: some of them are duplicated. Set "
+                "transaction.boundary=connector to read them in one Kafka transaction",
                 *(table.schema, table.name),
             )
             return RangeProgress(self._plan.id)
@@ -172,11 +172,11 @@ class ReadingPhase:
 
     @property
     def done(self) -> bool:
-        """Everything was handed over."""
+        """Whether all records were returned."""
         return self._open is None and not self._left
 
     def poll(self) -> list[SourceRecord] | None:
-        """The next records. Raises `ConnectorError`, `RetriableError` where the server does not answer."""
+        """Return the next records. Raises `ConnectorError`, and `RetriableError` if the server does not answer."""
         try:
             return self._poll()
         except RetriableError as error:
@@ -189,10 +189,10 @@ class ReadingPhase:
             raise ConnectorError(f"The rows of a table cannot be read: {one_line(error)}.") from error
 
     def _interrupt(self, error: RetriableError) -> ConnectorError:
-        """A range with a key goes on behind what was handed over; a table without one has to begin again."""
+        """Close the range. With a key it can continue after the returned rows; without one, the task must restart."""
         self.close()
         if self._left and not self._left[-1][0].key and self._left[-1][2].rows:
-            return ConnectorError(f"{error} A restart reads the rows of the table again, and none of them twice.")
+            return ConnectorError(f"{error} A restart reads the rows of the table again, without duplicates.")
         return error
 
     def _poll(self) -> list[SourceRecord] | None:
@@ -202,7 +202,7 @@ class ReadingPhase:
             self._open = _OpenRange(self._source, self._plan, *self._left[-1])
         current = self._open
         records = current.take(self._limits.rows)
-        # Should its connection be lost, it goes on behind what was handed over.
+        # If the connection is lost, the range continues after the returned rows.
         self._left[-1] = (current.table, current.number, current.progress)
         now = time.monotonic()
         if records and self._uncommitted_since is None:
@@ -213,20 +213,20 @@ class ReadingPhase:
             self.close()
         elif not current.table.key and now - current.began > self._limits.longest_seconds:
             raise ConnectorError(
-                f"{current.table.schema}.{current.table.name} has no key, so its rows have to be read in one Kafka "
-                f"transaction, and it has more than can be read in {self._limits.longest_seconds:.0f} s. Raise "
-                "producer.override.transaction.timeout.ms (and the brokers' transaction.max.timeout.ms), give the "
-                "table a primary key, or leave it out with table.exclude.list."
+                f"{current.table.schema}.{current.table.name} has no key, so its rows must be read in one Kafka "
+                f"transaction, which takes longer than {self._limits.longest_seconds:.0f} s. Raise "
+                "producer.override.transaction.timeout.ms (and the brokers' transaction.max.timeout.ms), add a primary "
+                "key, or exclude the table with table.exclude.list."
             )
         since = self._uncommitted_since
         if since is not None and whole and (now - since >= _COMMIT_SECONDS or not self._left):
             self._request_commit()
             self._uncommitted_since = None
-            return records  # also an empty list ends the transaction
+            return records  # an empty list ends the transaction, too
         return records or None
 
     def close(self) -> None:
-        """Let go of the server."""
+        """Close the connection of the open range."""
         if self._open is not None:
             self._open.close()
             self._open = None

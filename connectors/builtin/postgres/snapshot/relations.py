@@ -1,4 +1,4 @@
-"""A table as the stream would describe it, from the catalog."""
+"""Describes a table from the catalog as the stream would describe it."""
 
 from typing import Final
 
@@ -22,7 +22,7 @@ FROM pg_publication_tables p WHERE p.pubname = %s AND p.schemaname = %s AND p.ta
 
 
 def find_relation(query: Query, oid: int) -> tuple[Relation, bool] | None:
-    """The table as it is now, and whether it is a partitioned one; None where it is gone."""
+    """Return the table as it is now, and whether it is partitioned; None if it was dropped."""
     rows = query(_IDENTITY, [oid])
     if not rows:
         return None
@@ -37,7 +37,7 @@ def find_relation(query: Query, oid: int) -> tuple[Relation, bool] | None:
 
 
 def find_published(query: Query, publication: str, relation: Relation) -> tuple[Relation, str | None]:
-    """What the publication lets through of a table: its columns, and a condition for rows (PostgreSQL 15)."""
+    """Return the table with its published columns, and the publication's row filter (PostgreSQL 15) or None."""
     rows = query(_PUBLISHED, [publication, relation.schema, relation.name])
     if not rows:
         return relation, None

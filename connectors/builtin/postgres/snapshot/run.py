@@ -1,4 +1,4 @@
-"""A task's way through a snapshot: the plan, its share of the ranges, and the wait for the other tasks."""
+"""A task's part in a snapshot: the plan, its share of the ranges, and the wait for the other tasks."""
 
 import logging
 import time
@@ -32,9 +32,9 @@ _SHOW_SECONDS: Final = 5.0
 
 
 class SnapshotRun:
-    """`poll` until `state` is there: then every range of every task is committed.
+    """Reads a snapshot. Call `poll` until `state` is set: then every range of every task is committed.
 
-    The first task makes the plan, and waits for all others in the end. They wait for the plan.
+    The first task makes the plan, and finally waits for the others. They wait for the plan.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class SnapshotRun:
         tasks: int,
         first: Sequence[SourceRecord],
     ) -> None:
-        """known: without a plan where there is to be a new one. first: what is to be committed with the plan."""
+        """known: without a plan if a new one is needed; first: records to commit with the plan."""
         self._setup = setup
         self._context = context
         self._mode = mode
@@ -63,11 +63,11 @@ class SnapshotRun:
             self._begin(known.plan, context.offset_reader.offset)
 
     def poll(self) -> Sequence[SourceRecord] | None:
-        """The next records; None where there are none just now. Raises `ConnectorError`."""
+        """Return the next records, or None if there are none now. Raises `ConnectorError`."""
         try:
             return self._poll()
         except ConnectorError as error:
-            if isinstance(error.__cause__, psycopg.OperationalError):  # a server that restarts
+            if isinstance(error.__cause__, psycopg.OperationalError):  # the server may be restarting
                 raise RetriableError(str(error)) from error
             raise
 
@@ -107,16 +107,16 @@ class SnapshotRun:
         return records
 
     def _slot_is_quiet(self) -> bool:
-        """Whether every transaction has ended that was running when the slot was there.
+        """Return whether all transactions that were running when the slot was created have ended.
 
-        One of them may have its commit before the slot's first position and still be invisible: it waits for a
-        synchronous standby, for example. Neither the stream nor rows that are read now would have its changes.
+        Such a transaction may commit before the slot's first position and still be invisible, for example because it
+        waits for a synchronous standby. Then neither the stream nor rows that are read now would contain its changes.
         """
         if self._mode == names.INITIAL_ONLY:
             return True
         left = self._earlier.count()
         if left:
-            logger.info("The snapshot waits for %d transactions that run since before the slot was there", left)
+            logger.info("The snapshot waits for %d transactions that started before the slot was created", left)
         return not left
 
     def _await_plan(self) -> None:
@@ -150,7 +150,7 @@ class SnapshotRun:
     def _await_others(self) -> None:
         self._context.wait(_LOOK_SECONDS)
         if self._number:
-            return  # the first task goes on when all are done
+            return  # the first task continues when all are done
         state = self._look()
         if state.complete and state.plan is not None and state.plan.id == self._plan_id:
             rows = sum(one.rows for one in state.ranges.values())
@@ -158,7 +158,7 @@ class SnapshotRun:
             self.state = state
 
     def _look(self) -> SnapshotState:
-        """What all tasks have committed."""
+        """Return what all tasks have committed, and show it."""
         state = find_state(self._setup.prefix, self._mode, self._context.read_offsets().offset)
         if self._gauges is not None:
             self._gauges.show(state)
@@ -166,6 +166,6 @@ class SnapshotRun:
         return state
 
     def close(self) -> None:
-        """Let go of the server."""
+        """Close the connection of the open range."""
         if self._phase is not None:
             self._phase.close()
