@@ -1,1 +1,1 @@
-"""Kafka Connect's own source connectors, unmodified: a Java process beside each task. docs/kafka-connect-plugins.md."""
+"""Runs Kafka Connect's source connectors, unmodified, in Java processes (docs/kafka-connect-plugins.md)."""

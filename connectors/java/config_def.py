@@ -1,4 +1,4 @@
-"""Kafka Connect's JSON of settings and their values as ours: what Java's `ConfigDef` and `validate` answer."""
+"""Converts the JSON of Java's `ConfigDef` and `validate` to our definitions and values."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -17,7 +17,7 @@ from ringfence.connectors.api.config_types import parse_value
 
 
 def keys_of(infos: Iterable[Mapping[str, Any]]) -> ConfigDef:
-    """A definition without validators and recommenders: those are Java's, and answer in `values_of`."""
+    """Return a definition without validators and recommenders: those run in Java, and `values_of` has their results."""
     return ConfigDef(_key(info) for info in infos)
 
 
@@ -42,14 +42,14 @@ def _parse(name: str, kind: ConfigType, text: str | None) -> object:
         return None
     try:
         return parse_value(name, kind, text)
-    except ConfigException:  # a default that its own type does not take; Java does not mind
+    except ConfigException:  # Java allows a default that does not match its type
         return None
 
 
 def values_of(
     body: Mapping[str, Any], config: Mapping[str, str | None]
 ) -> tuple[dict[str, ConfigKey], list[ConfigValue]]:
-    """Keys and values of a validate body. A value is shown as it was given, where it was."""
+    """Return keys and values of a validate response. Values in `config` are returned as written there."""
     keys: dict[str, ConfigKey] = {}
     values = []
     for entry in body["configs"]:

@@ -1,4 +1,4 @@
-"""A Java source connector as one of ours: each question is asked of a Java process that this process shares."""
+"""A Java source connector behind our interface: each call goes to a Java process that all connectors here share."""
 
 import logging
 import threading
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class JavaSourceConnector(SourceConnector):
-    """Made for one Java class by `java_connector_class`."""
+    """The connector of one Java class. `java_connector_class` creates the subclass."""
 
     java_class: ClassVar[str]
     plugin: ClassVar[JavaPlugin]
@@ -58,8 +58,9 @@ class JavaSourceConnector(SourceConnector):
         return found
 
     def validate_by_java(self, config: Mapping[str, str]) -> list[tuple[ConfigKey, ConfigValue]]:
-        """The connector's own settings, and those of the Java transforms and converters that it names, judged by
-        Java. A `JavaFailure` where the connector's `validate` raises.
+        """Validate the connector's own settings, and those of its Java transforms and converters, in Java.
+
+        Raises `JavaFailure` if the connector's `validate` throws.
         """
         process = shared_process.get(self.plugin)
         body = process.call("validate", config=self._with_full_name(config), worker=dict(process.runtime.worker))
@@ -83,17 +84,18 @@ class JavaSourceConnector(SourceConnector):
         return found
 
     def find_slot(self, config: Mapping[str, str]) -> str | None:
-        """The replication slot that Debezium's first snapshot would find, "" where there is none; None for a connector
-        that takes no such snapshot. Raises `JavaFailure` where the database does not answer.
+        """Return the existing replication slot that Debezium's first snapshot would find, or "" if there is none.
+
+        None for a connector that takes no such snapshot. Raises `JavaFailure` if the database does not answer.
         """
         found = shared_process.get(self.plugin).call("slot", config=self._with_full_name(config))
         return str(found["found"]) if found["concerned"] else None
 
     def try_record(self, parts: Mapping[str, str], record: Mapping[str, object]) -> Mapping[str, Any]:
-        """What each transform and the converters make of a record that comes from no source; host/Trial.java has the
-        keys of both. parts: the settings of transforms, predicates and converters.
+        """Return the results of each transform and the converters for a sample record.
 
-        Raises `ConnectorError` for a file that is closed, and for settings that Java refuses.
+        parts: the settings of transforms, predicates and converters; host/Trial.java has the keys of record and
+        result. Raises `ConnectorError` for a file outside of the file roots, and for settings that Java refuses.
         """
         process = shared_process.get(self.plugin)
         config = self._with_full_name({**parts, "name": "trial"})
@@ -116,7 +118,7 @@ class JavaSourceConnector(SourceConnector):
                 )
             )
         except JavaFailure as error:
-            if error.kind.endswith("UnsupportedOperationException"):  # Kafka Connect's default: it does not care
+            if error.kind.endswith("UnsupportedOperationException"):  # the connector does not implement it
                 return False
             raise ConnectorError(error.summary) from error
 
@@ -138,7 +140,7 @@ class JavaSourceConnector(SourceConnector):
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         with self._starting:
             process = self._process
-            if process is None or process.ended is not None:  # it died of another connector, perhaps
+            if process is None or process.ended is not None:  # another connector may have ended it
                 process = shared_process.get(self.plugin)
                 self._start_in(process)
         answer: list[dict[str, str | None]] = process.call("task_configs", name=self._config["name"], max=max_tasks)
@@ -158,21 +160,23 @@ class JavaSourceConnector(SourceConnector):
             shared_process.release(process)
 
     def on_event(self, event: Mapping[str, Any]) -> None:
-        """Called on the process's thread: with what Java tells of this instance, and when the process ended."""
+        """Handle an event of this instance, or the process's end. Called on the process's thread."""
         if event["event"] == "connector_failed":
             self.context.raise_error(JavaFailure(str(event["trace"])))
             return
         self.context.request_task_reconfiguration()
 
     def _with_full_name(self, config: Mapping[str, str]) -> dict[str, str]:
-        """Under its full name, whichever the user wrote. Raises `ConnectorError` where it names a closed file."""
+        """Return the configuration with the full class name. Raises `ConnectorError` for a file outside of the file
+        roots.
+        """
         require_allowed_files(config)
         return {**config, "connector.class": self.java_class}
 
 
 @lru_cache(maxsize=1000)
 def java_connector_class(plugin: JavaPlugin) -> type[JavaSourceConnector]:
-    """The same class for the same plugin."""
+    """Return the connector class of a plugin: the same one for the same plugin."""
     simple = plugin.class_name.rpartition(".")[2]
     attributes = {
         "__doc__": f"Kafka Connect's plugin {plugin.class_name}, version {plugin.version}, from plugin.path.",

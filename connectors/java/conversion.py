@@ -1,4 +1,4 @@
-"""The conversion of a Java connector's records: there is none, since transforms and converters have run in Java."""
+"""Passes a Java connector's records through unchanged: transforms and converters have already run in Java."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from ringfence.connectors.api import Schema, SourceRecord
 
 
 class ReadyBytes:
-    """What the record path needs of converters and transforms, for tasks that hand over ready bytes only."""
+    """The interface of converters and transforms for tasks that return serialized records only."""
 
     raw = True
     transforms = False
@@ -32,4 +32,4 @@ class ReadyBytes:
 def _bytes(value: object) -> bytes | None:
     if value is None or isinstance(value, bytes):
         return value
-    raise TypeError(f"a Java connector hands over bytes, not a {type(value).__name__}")
+    raise TypeError(f"a Java connector must return bytes, not {type(value).__name__}")

@@ -1,8 +1,8 @@
-"""Finds Java connectors in `plugin.path`, by their service manifests: no JVM is started for it.
+"""Finds Java connectors in `plugin.path` by their service manifests, without starting a JVM.
 
-As in Kafka Connect: an entry is a folder, or one jar; each folder and each jar directly in it is a plugin with a class
-loader of its own. A plugin that has no manifest (older than Kafka 3.6's KIP-898) is not found, and a folder with Python
-packages is left out (`plugin_environments`).
+As in Kafka Connect, an entry is a folder or one jar; each folder and each jar directly in it is a plugin with its own
+class loader. Plugins without a manifest (from before Kafka 3.6, KIP-898) are not found. Folders with Python packages
+are skipped (`plugin_environments`).
 """
 
 import os
@@ -29,7 +29,7 @@ _ARCHIVES: Final = (".jar", ".zip")
 
 @dataclass(frozen=True, slots=True)
 class JavaPlugin:
-    """One connector class. location: the folder or jar that it is loaded from; version: of its jar, "unknown" else."""
+    """One connector class. location: the folder or jar that it is loaded from; version: of its jar, or "unknown"."""
 
     class_name: str
     version: str
@@ -47,9 +47,9 @@ Signature = tuple[_Jar, ...]
 
 
 def find_plugins(folders: Sequence[str]) -> tuple[JavaPlugin, ...]:
-    """All of them, sorted by class, the newest version of each first; of two copies of a version the first.
+    """Return all plugins, sorted by class, the newest version first. Only the first of two copies is returned.
 
-    Folders that cannot be read hold nothing.
+    Unreadable folders are ignored.
     """
     found: dict[tuple[str, str], JavaPlugin] = {}
     for location in sorted({place for folder in folders for place in _locations(Path(folder))}):
@@ -61,20 +61,23 @@ def find_plugins(folders: Sequence[str]) -> tuple[JavaPlugin, ...]:
 
 
 def choose_plugin(plugins: Sequence[JavaPlugin], name: str, requirement: str | None) -> JavaPlugin | None:
-    """The newest of a class that `connector.plugin.version` asks for. Raises ValueError for no version or range."""
+    """Return the newest version of a class that matches `connector.plugin.version`, or None.
+
+    Raises ValueError if `requirement` is neither a version nor a range.
+    """
     return versions.choose(requirement, select_versions(plugins, name), lambda plugin: plugin.version)
 
 
 def select_versions(plugins: Sequence[JavaPlugin], name: str) -> list[JavaPlugin]:
-    """The installed versions of a class, by its full or short name."""
+    """Return the installed versions of a class, by its full or short name."""
     full = [plugin for plugin in plugins if plugin.class_name == name]
     return full or [plugin for plugin in plugins if name in short_names(plugin.class_name)]
 
 
 def find_places(folders: Sequence[str], wanted: JavaPlugin | None) -> tuple[str, ...]:
-    """Where a JVM that runs this version looks for plugins; () where it may look everywhere.
+    """Return the folders and jars in which a JVM for this version looks for plugins; () for all.
 
-    Without the other versions: those of the plugin itself, and of other plugins all but the newest.
+    They exclude other versions of this plugin, and all but the newest version of other plugins.
     """
     everywhere = {str(place) for folder in folders for place in _locations(Path(folder))}
     held: dict[str, set[str]] = {}
@@ -93,7 +96,7 @@ def find_places(folders: Sequence[str], wanted: JavaPlugin | None) -> tuple[str,
 
 
 def find_signature(folders: Sequence[str]) -> Signature:
-    """Differs when any jar was added, replaced or removed."""
+    """Return a signature that changes when a jar is added, replaced or removed."""
     return tuple(jar for folder in folders for place in _locations(Path(folder)) for jar in _jars(place))
 
 
@@ -120,7 +123,7 @@ def _jars(location: Path) -> Iterator[_Jar]:
 
 @lru_cache(maxsize=10_000)
 def _connectors_of(jar: _Jar) -> tuple[tuple[str, str], ...]:
-    """Class and version of each connector that the jar's manifest names. A jar that cannot be read holds none."""
+    """Return class and version of each connector in the jar's manifest. Empty for an unreadable jar."""
     try:
         with ZipFile(jar.path) as archive:
             names = archive.namelist()
@@ -135,13 +138,13 @@ def _connectors_of(jar: _Jar) -> tuple[tuple[str, str], ...]:
 
 
 def _read(archive: ZipFile, name: str) -> str:
-    """A small file's text; of a large one its beginning, since a few bytes may unpack to gigabytes."""
+    """Return a file's text, up to a limit, because a few bytes may decompress to gigabytes."""
     with archive.open(name) as file:
         return file.read(_MOST).decode("utf-8", "replace")
 
 
 def _version(archive: ZipFile, names: Sequence[str], jar: _Jar) -> str:
-    """Maven's, where the jar holds one artifact; else what its manifest says, or its name."""
+    """Return Maven's version if the jar contains one artifact; otherwise that in its manifest, or in its name."""
     poms = [name for name in names if _POM.fullmatch(name)]
     if len(poms) == 1:
         found = re.search(r"^version=(\S+)", _read(archive, poms[0]), re.MULTILINE)

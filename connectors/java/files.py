@@ -1,9 +1,9 @@
-"""Files that the configuration of a Java connector names, judged by `file.roots`.
+"""Checks files in the configuration of a Java connector against `file.roots`.
 
-Java code opens files itself, so what is judged is the configuration, not the open file: at validation, and again just
-before the code starts. Kafka Connect has no type for a file, so settings are told by their names, and values by what
-they look like: whatever exists on this machine under an absolute path that stands somewhere in a value. That keeps
-people from naming a file; it does not keep a plugin from opening one.
+Java code opens files itself, so this checks the configuration, not the open file: at validation, and again just before
+the code starts. Kafka Connect has no type for files. So this recognizes settings by their names, and values by their
+form: paths that exist on this machine, anywhere in a value. It prevents users from naming a file; it does not prevent a
+plugin from opening one.
 """
 
 import os
@@ -20,13 +20,13 @@ _NAMES_A_FILE: Final = re.compile(
     r"(^|[._-])(file|files|filename|keystore|truststore|keytab|location|dir|directory|folder)$", re.IGNORECASE
 )
 _ROOTED: Final = re.compile(r"""(?:(?<=^)|(?<=[\s,;:"'=(\[{&?]))(?:~?/|\.\.?/)[^\s,;"'=)\]}&?]*""")
-"""Within a value: where something begins that could be a path."""
+"""Finds a possible path within a value."""
 _SCHEME: Final = re.compile(r"^file:(//)?(localhost)?(?=/)", re.IGNORECASE)
 _OTHER_SCHEME: Final = re.compile(r"^(?!file:)[a-z][a-z0-9+.-]+:", re.IGNORECASE)
 
 
 def find_refused_files(config: Mapping[str, str]) -> dict[str, str]:
-    """By setting, why Java code may not get it. Raises nothing."""
+    """Return by setting why its file is refused. Does not raise."""
     limits = current()
     found = {}
     for name, value in config.items():
@@ -41,13 +41,13 @@ def find_refused_files(config: Mapping[str, str]) -> dict[str, str]:
 
 
 def require_allowed_files(config: Mapping[str, str]) -> None:
-    """Raises `ConnectorError` for the first setting that names a file outside of the roots."""
+    """Raise `ConnectorError` for the first setting with a file outside of the roots."""
     for name, why in find_refused_files(config).items():
         raise ConnectorError(f"{name}: {why}")
 
 
 def _paths(name: str, value: str) -> Iterator[str]:
-    """What of a value has to lie below the roots."""
+    """Yield the paths in a value that must be below the roots."""
     if _NAMES_A_FILE.search(name):
         for part in value.split(","):
             plain = _SCHEME.sub("", part.strip())
@@ -60,10 +60,10 @@ def _paths(name: str, value: str) -> Iterator[str]:
 
 
 def _absolute(path: str) -> str:
-    """As the Java process would see it, whose working directory is a folder below that for temporary files."""
+    """Resolve a path as the Java process does: its working directory is in the folder for temporary files."""
     return os.path.normpath(os.path.join(tempfile.gettempdir(), "java", os.path.expanduser(path)))
 
 
 def _leads_elsewhere(path: str) -> bool:
-    """Not into the Java process's working directory, which is an empty folder of its own."""
+    """Return whether a path is outside of the Java process's working directory, an empty folder of its own."""
     return os.path.isabs(path) or path.startswith("~") or ".." in path.split("/")

@@ -1,6 +1,6 @@
-"""Frames between Python and the Java host: length of what follows (u32, big endian), kind (one byte), payload.
+"""Frames between Python and the Java host: the length of the rest (u32, big endian), kind (one byte), payload.
 
-Kind J is a JSON object, kind B a batch: its layout is told in host/Packer.java. Pure: bytes in, values out.
+Kind J is a JSON object, kind B a batch; host/Packer.java documents its layout. Pure: bytes in, values out.
 """
 
 import json
@@ -23,7 +23,7 @@ _LENGTH: Final = struct.Struct("<i")
 
 @dataclass(frozen=True, slots=True)
 class BatchFrame:
-    """number: counts the frames of one task; commits, aborts: how the connector ends its transaction with it."""
+    """A batch. number: counts the task's batches; commits, aborts: whether the connector ends its transaction here."""
 
     number: int
     batch: MixedBatch
@@ -32,13 +32,13 @@ class BatchFrame:
 
 
 def encode(message: Mapping[str, object]) -> bytes:
-    """A whole frame."""
+    """Return the frame of a JSON message."""
     data = json.dumps(message).encode()
     return HEAD.pack(len(data) + 1, JSON) + data
 
 
 def decode_batch(buffer: bytes) -> BatchFrame:
-    """Raises ValueError or struct.error for a buffer that is no batch."""
+    """Decode a batch. Raises ValueError or struct.error for an invalid buffer."""
     number, records, flags, skipped, letters = _FIXED.unpack_from(buffer, 0)
     reader = _Reader(buffer, _FIXED.size)
     names = [reader.blob().decode() for _ in range(reader.number())]
@@ -64,7 +64,7 @@ def _headers(reader: "_Reader", which: Sequence[int]) -> list[RawHeaders | None]
     sets: list[RawHeaders | None] = [
         [(reader.blob().decode(), reader.optional()) for _ in range(reader.number())] for _ in range(reader.number())
     ]
-    sets.append(None)  # where -1 leads
+    sets.append(None)  # for -1, no headers
     return [sets[each] for each in which]
 
 
@@ -82,7 +82,7 @@ class _Reader:
     def blob(self) -> bytes:
         found = self.optional()
         if found is None:
-            raise ValueError("null where there must be a value")
+            raise ValueError("null in place of a value")
         return found
 
     def optional(self) -> bytes | None:
@@ -91,7 +91,7 @@ class _Reader:
             return None
         self.at += size
         if self.at > len(self._buffer):
-            raise ValueError("the batch is cut off")
+            raise ValueError("the batch is truncated")
         return self._buffer[self.at - size : self.at]
 
     def column(self, records: int, kind: str) -> list[int]:

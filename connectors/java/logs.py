@@ -1,4 +1,4 @@
-"""The Java process's standard error as log records: one JSON object a line, and whatever else a plugin prints."""
+"""Turns the Java process's standard error into log records: one JSON object on a line, or anything a plugin prints."""
 
 import json
 import logging
@@ -15,17 +15,17 @@ _LEVELS: Final = {
     "FATAL": logging.CRITICAL,
 }
 _PRINTED: Final = "java"
-"""The logger of lines that are no log records."""
+"""The logger of lines that are not log records."""
 
 
 class LastLines:
-    """The last lines, for the error of a process that ended without a word."""
+    """Logs lines, and keeps the last ones for the error message of a process that has ended."""
 
     def __init__(self, most: int = 15) -> None:
         self._lines: deque[str] = deque(maxlen=most)
 
     def follow(self, lines: Iterable[bytes]) -> None:
-        """Until they end."""
+        """Log the lines until they end."""
         for raw in lines:
             level, logger, text = parse(raw.decode("utf-8", "replace").rstrip())
             self._lines.append(text)
@@ -36,7 +36,7 @@ class LastLines:
 
 
 def parse(line: str) -> tuple[int, str, str]:
-    """Level, logger and text of a line."""
+    """Return level, logger and text of a line."""
     try:
         record = json.loads(line)
         level, logger, text, trace = (str(record[name]) for name in ("level", "logger", "message", "trace"))

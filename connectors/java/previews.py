@@ -1,7 +1,7 @@
-"""What a preview of a Java connector leaves out, so that it changes nothing at the source.
+"""Settings for the preview of a Java connector, so that it changes nothing at the source.
 
-A plugin does not know of previews. Debezium's are told to read the rows of the tables and no more: with their own
-settings they would leave a replication slot and a publication behind, or write into the schema history.
+Plugins do not support previews. So Debezium's connectors are configured to read the rows of the tables only: with the
+connector's own settings, they would create a replication slot and a publication, or write to the schema history.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from typing import Final
 from ringfence.connectors.snapshot_settings import SNAPSHOT_TRANSACTION
 
 PREVIEW: Final = "java.preview"
-"""In the configuration of a task: it is for a preview, and begins without source offsets."""
+"""In a task's configuration: the task is for a preview, and starts without source offsets."""
 
 _DEBEZIUM: Final = "io.debezium."
 _READING: Final = {
@@ -26,10 +26,10 @@ _READING: Final = {
 
 
 def changes_nothing(java_class: str) -> bool:
-    """Whether a preview of this connector is known to leave its source as it is."""
+    """Return whether a preview of this connector is known not to change its source."""
     return java_class.startswith(_DEBEZIUM)
 
 
 def preview_settings(java_class: str) -> Mapping[str, str]:
-    """What stands in place of a connector's own settings in its preview."""
+    """Return the settings that override a connector's own settings in a preview."""
     return {**_READING, PREVIEW: "true"} if changes_nothing(java_class) else {}

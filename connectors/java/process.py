@@ -1,4 +1,4 @@
-"""The Python end of one Java host: starts it, sends requests, hands on its frames, ends it."""
+"""Manages one Java host process: starts and ends it, sends requests, and dispatches its frames."""
 
 import itertools
 import json
@@ -23,12 +23,12 @@ from ringfence.connectors.java.runtime import JavaRuntime
 
 _MAIN: Final = "io.ringfence.connect.Host"
 _OUT_OF_MEMORY: Final = 3
-# -Xrs: no signal handlers of Java's own; -Xshare:auto: an archive that does not fit is no error. What the JVM itself
-# says goes to standard error: standard output carries frames.
+# -Xrs: Java installs no signal handlers; -Xshare:auto: a class archive that does not match is ignored. The JVM's own
+# messages go to standard error, because standard output carries frames.
 #
-# The last four let C2 inline less than its defaults do. Each task has a JVM of its own, which compiles the connector
-# again. With Debezium that took 5.5 s of CPU within the first 300,000 rows, and takes 1.8 s so; afterwards a row costs
-# as much as before. C1 alone (-XX:TieredStopAtLevel=1) takes less at first, and half as much again from then on.
+# With the last four, C2 inlines less than by default. Each task has a JVM of its own, which compiles the connector
+# again. With Debezium that took 5.5 s of CPU within the first 300,000 rows; now it takes 1.8 s, and later rows cost as
+# much as before. C1 alone (-XX:TieredStopAtLevel=1) takes less at first, and half as much again from then on.
 _OPTIONS: Final = (
     "-Xrs",
     "-XX:+UseSerialGC",
@@ -55,11 +55,14 @@ Event = Mapping[str, Any]
 
 
 class JavaEnded(ConnectorError):
-    """The Java process has ended, or was ended because it gave no sign of life."""
+    """The Java process has ended, or was killed because it did not respond."""
 
 
 class JavaFailure(ConnectorError):
-    """Java code raised an exception; the message is its stack trace, or its message where that says enough."""
+    """Java code has thrown an exception. The message is its stack trace or its message.
+
+    kind: the exception's class; record: the record that caused it, or None.
+    """
 
     def __init__(self, message: str, kind: str = "", record: BadRecord | None = None) -> None:
         super().__init__(message)
@@ -75,8 +78,9 @@ class JavaFailure(ConnectorError):
 class JavaProcess:
     """One process. Thread-safe.
 
-    offsets(connector): whose committed offsets Java code asks for ("" in a task), or None; on_event: called on the
-    reader's thread with the events of connector instances, and with `ended`. `frames`: batches, and the task's events.
+    offsets(connector): returns the reader of a connector's committed offsets ("" in a task), or None; on_event: called
+    on the reader's thread with the events of connector instances, and with `ended`. frames: batches, and the task's
+    events.
     """
 
     def __init__(
@@ -118,7 +122,7 @@ class JavaProcess:
         return self._runtime
 
     def send(self, op: str, **more: object) -> None:
-        """One message. That the process has ended is told by its frames."""
+        """Send one message. If the process has ended, do nothing: `frames` contains a `JavaEnded`."""
         data = encode({"op": op, **more})
         assert self._process.stdin is not None
         try:
@@ -129,7 +133,7 @@ class JavaProcess:
             pass
 
     def call(self, op: str, *, seconds: float = 60.0, **more: object) -> Any:
-        """The operation's result. Raises `JavaFailure` with what Java raised, `JavaEnded`, TimeoutError."""
+        """Return an operation's result. Raises `JavaFailure` if Java code throws, `JavaEnded`, TimeoutError."""
         number = next(self._ids)
         answers = self._answers[number] = queue.SimpleQueue()
         if self.ended is not None:
@@ -148,12 +152,12 @@ class JavaProcess:
         return answer["result"]
 
     def kill(self, why: str) -> None:
-        """End it at once; `why` stands in the error of those who wait for it."""
+        """Kill the process. why: the message of the `JavaEnded` error."""
         self._killed_for = self._killed_for or why
         self._process.kill()
 
     def close(self, seconds: float) -> None:
-        """End it: the end of its input tells it to, and a signal where that does not help within `seconds`."""
+        """End the process by closing its input; kill it if it has not ended after `seconds`."""
         assert self._process.stdin is not None
         if self._writing.acquire(timeout=seconds):
             try:
@@ -221,7 +225,7 @@ class JavaProcess:
 
     def _end(self) -> None:
         code = self._process.wait()
-        self._threads[0].join(1.0)  # the last lines of the log
+        self._threads[0].join(1.0)  # wait for the last lines of the log
         shutil.rmtree(self._folder, ignore_errors=True)
         if self._chosen:
             shutil.rmtree(self._chosen, ignore_errors=True)
@@ -234,22 +238,22 @@ class JavaProcess:
     def _describe_end(self, code: int) -> str:
         if self._killed_for:
             return self._killed_for
-        said = f" Its last words:\n{self._log}" if str(self._log) else ""
+        said = f" The end of its log:\n{self._log}" if str(self._log) else ""
         if code == _OUT_OF_MEMORY:
             return (
                 "The Java process of the connector ran out of memory and ended. Raise -Xmx in the worker's "
-                f"java.options, or have the connector read less at once.{said}"
+                f"java.options, or let the connector read less at a time.{said}"
             )
         if code < 0:
             return f"The Java process of the connector was ended by signal {-code}.{said}"
         return (
-            f"The Java process of the connector ended with exit code {code}: the connector, or a library of it, called "
-            f"System.exit, or the JVM could not start.{said}"
+            f"The Java process of the connector ended with exit code {code}: the connector, or one of its libraries, "
+            f"called System.exit, or the JVM could not start.{said}"
         )
 
 
 def _start(runtime: JavaRuntime, folder: str, plugin_path: str) -> subprocess.Popen[bytes]:
-    """`folder`: empty; working directory and home, so that nothing of the worker's lies beside the plugin."""
+    """Start the process. folder: an empty working and home directory, so that the plugin finds no worker's files."""
     home = f"-Duser.home={folder}"
     command = [runtime.java, *_OPTIONS, _LOG, home, *runtime.options]
     command += ["-cp", runtime.class_path, _MAIN, plugin_path]
@@ -261,22 +265,22 @@ def _start(runtime: JavaRuntime, folder: str, plugin_path: str) -> subprocess.Po
             stderr=subprocess.PIPE,
             cwd=folder,
             env={**{name: os.environ[name] for name in _HANDED_ON if name in os.environ}, "HOME": folder},
-            start_new_session=True,  # Ctrl-C is for the worker, which lets its tasks commit
+            start_new_session=True,  # Ctrl-C must reach the worker only, which lets its tasks commit
         )
 
 
 def _plugin_path(runtime: JavaRuntime, chosen: str) -> str:
-    """The worker's, or the empty folder `chosen` with links to some of what is in it."""
+    """Return the worker's plugin.path, or the folder `chosen`, filled with links to the runtime's places."""
     if not runtime.places:
         return runtime.plugin_path
-    for number, place in enumerate(runtime.places):  # two folders of the path may hold one name
+    for number, place in enumerate(runtime.places):  # two folders of the path may contain the same name
         os.symlink(place, os.path.join(chosen, f"{number}-{os.path.basename(place)}"))
     return chosen
 
 
 @contextmanager
 def _no_memory_limit() -> Iterator[None]:
-    """The task's own limit is no measure for a JVM, which has its heap's."""
+    """Lift the task's memory limit: a JVM has its heap limit instead."""
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
     try:

@@ -1,7 +1,7 @@
-"""What a process needs to run Java connectors: a Java, the host's jars, the plugins' folders, the worker's converters.
+"""The settings of Java connectors in a process: Java, the host's jars, the plugins' folders, the worker's converters.
 
-The worker says it once for each process that runs plugin code: in an environment variable of plugin processes, in the
-specification of a task. A process that was told nothing has no Java connectors.
+The worker passes them to each process that runs plugin code: to plugin processes in an environment variable, to tasks
+in their specification. Without them, a process cannot run Java connectors.
 """
 
 import json
@@ -12,12 +12,12 @@ from typing import Final
 
 PLUGIN_PATH: Final = "plugin.path"
 INSTALL_PATH: Final = "plugin.install.path"
-"""The folder of `plugin.path` where this worker puts what people install; without it nobody can."""
+"""The folder of `plugin.path` for uploaded plugins; without it, plugins cannot be installed through this worker."""
 JAVA_OPTIONS: Final = "java.options"
 DEFAULT_OPTIONS: Final = "-Xms24m -Xmx256m"
-"""A small heap to begin with: Java's own choice, a 64th of the machine's memory, fills before it is collected once."""
+"""A small initial heap: Java's default, a 64th of the machine's memory, fills up before the first collection."""
 ENVIRONMENT: Final = "RINGFENCE_JAVA_CONNECTORS"
-"""Carries `as_settings` to plugin processes, as JSON."""
+"""Passes `as_settings` to plugin processes, as JSON."""
 _JAVA: Final = "ringfence.java"
 _CLASS_PATH: Final = "ringfence.java.class.path"
 _FIXED_OPTIONS: Final = "ringfence.java.options"
@@ -26,10 +26,10 @@ _CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
 
 @dataclass(frozen=True, slots=True)
 class JavaRuntime:
-    """java: the program; class_path: the host's jar and Kafka's; plugin_path: folders, as the worker setting has them.
+    """java: the program; class_path: the host's jar and Kafka's; plugin_path: as in the worker setting.
 
-    options: for the JVM, split; worker: the worker's converter settings, which connectors fall back to.
-    places: the plugins' own folders and jars that a JVM sees; () for all in plugin_path.
+    options: of the JVM, split; worker: the worker's converter settings, the defaults of connectors; places: the plugin
+    folders and jars that a JVM sees, () for all in plugin_path.
     """
 
     java: str
@@ -40,7 +40,7 @@ class JavaRuntime:
     places: tuple[str, ...] = ()
 
     def as_settings(self) -> dict[str, str]:
-        """The inverse of `of_settings`."""
+        """Return the settings that `of_settings` reads."""
         return {
             _JAVA: self.java,
             _CLASS_PATH: self.class_path,
@@ -55,12 +55,12 @@ class JavaRuntime:
 
 
 def folders_in(plugin_path: str) -> tuple[str, ...]:
-    """The entries of the worker setting `plugin.path`."""
+    """Return the entries of the worker setting `plugin.path`."""
     return tuple(folder for each in plugin_path.split(",") if (folder := each.strip()))
 
 
 def converters_of(settings: Mapping[str, str]) -> dict[str, str]:
-    """The worker's settings that say how to convert."""
+    """Return the worker's converter settings."""
     return {name: value for name, value in settings.items() if name in _CONVERTERS or name.startswith(_PREFIXES)}
 
 
@@ -68,7 +68,7 @@ _PREFIXES: Final = tuple(f"{name}." for name in _CONVERTERS)
 
 
 def of_settings(settings: Mapping[str, str]) -> JavaRuntime | None:
-    """None where the settings name no Java."""
+    """Return the runtime of the settings, or None if they contain no Java."""
     if not settings.get(_JAVA):
         return None
     options = tuple(json.loads(settings.get(_FIXED_OPTIONS, "[]")))
@@ -79,12 +79,12 @@ _current: list[JavaRuntime | None] = []
 
 
 def declare(runtime: JavaRuntime | None) -> None:
-    """For this process, from now on."""
+    """Set the runtime of this process."""
     _current[:] = [runtime]
 
 
 def current() -> JavaRuntime | None:
-    """As declared; of the environment where nobody has."""
+    """Return the declared runtime, or that of the environment if none was declared."""
     if not _current:
         declare(of_settings(json.loads(os.environ.get(ENVIRONMENT, "{}"))))
     return _current[0]

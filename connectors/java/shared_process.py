@@ -1,6 +1,6 @@
-"""The Java processes of a plugin process: started when first needed, again after one died or plugins came.
+"""The Java processes of a plugin process. They start on first use, and again after a failure or changed plugins.
 
-There is one, and one more for each selection of versions where several versions of a plugin are installed.
+If several versions of a plugin are installed, there is one process for each selection of versions in use.
 """
 
 import logging
@@ -25,7 +25,7 @@ _current: list["SharedProcess"] = []
 
 
 class SharedProcess(JavaProcess):
-    """Knows the plugins' jars as they were when it started. `instances`: by connector name, those that live in it."""
+    """A Java process, with the plugins' jars at its start (signature). instances: its connectors by name."""
 
     def __init__(self, java: runtime.JavaRuntime, signature: tuple[runtime.JavaRuntime, object]) -> None:
         self.signature = signature
@@ -40,7 +40,7 @@ class SharedProcess(JavaProcess):
     def _tell(self, event: Mapping[str, Any]) -> None:
         if event["event"] == "ended":
             for each in list(self.instances.values()):
-                each.on_event(event)  # asked for its tasks again, it starts in a new process
+                each.on_event(event)  # it requests a reconfiguration, which starts it in a new process
             return
         found = self.instances.get(str(event.get("connector")))
         if found is not None:
@@ -48,13 +48,13 @@ class SharedProcess(JavaProcess):
 
 
 def get(plugin: JavaPlugin | None = None) -> SharedProcess:
-    """Where this version of a plugin runs; without one, where the newest do.
+    """Return the process for this version of a plugin; without a plugin, the process for the newest versions.
 
-    Raises `ConnectorError` where this worker runs no Java connectors.
+    Raises `ConnectorError` if this worker runs no Java connectors.
     """
     java = runtime.current()
     if java is None:
-        raise ConnectorError(f"This worker runs no Java connectors: name folders in its {runtime.PLUGIN_PATH}")
+        raise ConnectorError(f"This worker runs no Java connectors: add folders to its {runtime.PLUGIN_PATH}")
     with _lock:
         jars = find_signature(java.folders)
         java = replace(java, places=_places(tuple(java.folders), plugin, jars))
@@ -71,19 +71,19 @@ def get(plugin: JavaPlugin | None = None) -> SharedProcess:
 
 @lru_cache(maxsize=64)
 def _places(folders: tuple[str, ...], plugin: JavaPlugin | None, _jars: Signature) -> tuple[str, ...]:
-    """`find_places`, which reads the folders, once for the jars that are in them."""
+    """Cache `find_places`, which reads the folders, as long as their jars do not change."""
     return find_places(folders, plugin)
 
 
 def release(process: SharedProcess) -> None:
-    """An instance in it has stopped: one that is not the newest ends with its last instance."""
+    """Note that an instance in the process has stopped. A replaced process ends with its last instance."""
     with _lock:
         if process not in _current:
             _let_go(process)
 
 
 def close() -> None:
-    """End it, with what runs in it."""
+    """End all processes, with the connectors in them."""
     with _lock:
         while _current:
             _current.pop().close(1.0)

@@ -1,8 +1,8 @@
-"""A Java source task as a task of ours: a thin adapter around one Java process.
+"""Adapts a Java source task to our interface, with one Java process for each task.
 
-Java polls ahead by a few batches; nothing that it has read and not handed over counts, since only the kernel produces
-and commits. After any abort that the connector did not ask for, the process is ended and a new one starts from the
-committed offsets, as with any plugin.
+Java polls ahead by a few batches. Batches that this task has not returned yet have no effect, because only the worker
+produces and commits. After an abort that the connector did not request, the process is ended, and a new one starts from
+the committed offsets, as with any plugin.
 """
 
 import logging
@@ -27,7 +27,7 @@ from ringfence.connectors.java.runtime import JavaRuntime
 log = logging.getLogger(__name__)
 
 SILENT_SECONDS: Final = 30.0
-"""A process that gives no sign of life for so long is killed; it gives one every two seconds."""
+"""A process that sends nothing for this long is killed; it sends a heartbeat every two seconds."""
 _WAIT_SECONDS: Final = 0.3
 _STOP_SECONDS: Final = 5.0
 _LONG_POLL_MS: Final = 30_000
@@ -35,7 +35,7 @@ _LEVEL: Final = "INFO"
 
 
 class JavaSourceTask(SourceTask):
-    """Made for one Java class by `java_task_class`. `number`: the task's, within its connector."""
+    """The task of one Java class. `java_task_class` creates the subclass. number: of the task in its connector."""
 
     java_class: ClassVar[str]
     number: int = 0
@@ -49,12 +49,14 @@ class JavaSourceTask(SourceTask):
     _level_until_ms = 0
 
     def start(self, config: Mapping[str, str]) -> None:
-        """Returns when Java's `start` has. Raises `JavaFailure` with its trace, or `JavaEnded`."""
+        """Start the Java task, and wait until its `start` returns. Raises `ConnectorError`, `JavaFailure` with the
+        stack trace, or `JavaEnded`.
+        """
         java = runtime.current()
         if java is None:
             raise ConnectorError(
-                f"{self.java_class} is a Java class, and this worker runs no Java connectors: name the folder of its "
-                f"plugin in the worker's {runtime.PLUGIN_PATH}, and start the worker again"
+                f"{self.java_class} is a Java class, and this worker runs no Java connectors: add the folder of its "
+                f"plugin to the worker's {runtime.PLUGIN_PATH}, and restart the worker"
             )
         require_allowed_files(config)
         java = _with_version(java, config)
@@ -73,7 +75,7 @@ class JavaSourceTask(SourceTask):
         )
         while not (event := self._next()):
             if self.context.wait(0):
-                raise ConnectorError("The task was stopped while the connector started")
+                raise ConnectorError("The task was stopped while the connector was starting")
         assert not isinstance(event, BatchFrame)
         self._expect_started(event)
 
@@ -85,8 +87,9 @@ class JavaSourceTask(SourceTask):
         self.polls_during_commit = not self._hears_commits
 
     def set_level(self, level: str, until_ms: int = 0) -> None:
-        """What the Java process logs, now and when it is started again; until a time of the wall clock, 0: for ever.
-        Any thread.
+        """Set the log level of the Java process, also after it is restarted. until_ms: since 1970; 0 for no end.
+
+        May be called on any thread.
         """
         self._level, self._level_until_ms = level, until_ms
         process = self._process
@@ -136,11 +139,11 @@ class JavaSourceTask(SourceTask):
             if isinstance(frame, JavaEnded) or (not isinstance(frame, BatchFrame) and frame["event"] == "stopped"):
                 break
         else:
-            log.warning("The Java task did not stop within %.0f s; its process is killed", _STOP_SECONDS)
+            log.warning("The Java task did not stop within %.0f s; killing its process", _STOP_SECONDS)
         process.close(0.5)
 
     def _next(self) -> BatchFrame | Event | None:
-        """The next frame, or None after a moment. Raises `JavaEnded`."""
+        """Return the next frame, or None if there is none after a moment. Raises `JavaEnded`."""
         assert self._process is not None
         try:
             frame = self._process.frames.get(timeout=_WAIT_SECONDS)
@@ -155,20 +158,20 @@ class JavaSourceTask(SourceTask):
         silent = time.monotonic() - process.last_sign
         if silent > SILENT_SECONDS:
             process.kill(
-                f"The Java process of the connector gave no sign of life for {silent:.0f} s and was killed: it was "
-                "stopped, or the machine has too little memory for it"
+                f"The Java process of the connector did not respond for {silent:.0f} s and was killed: it was "
+                "suspended, or the machine has too little memory for it"
             )
         if process.polling_ms < _LONG_POLL_MS:
             self._told_long_poll = False
         elif not self._told_long_poll:
             self._told_long_poll = True
             log.warning(
-                "The connector's poll has not returned for %d s: it waits for its source, or hangs",
+                "The connector's poll has not returned for %d s: it is waiting for its source, or hangs",
                 process.polling_ms // 1000,
             )
 
     def _follow_up(self) -> None:
-        """Log levels that end; what the plugin's MBeans say, as metrics of the source."""
+        """Reset an expired log level, and set the source metrics from the plugin's MBeans."""
         assert self._process is not None
         if self._level_until_ms and time.time() * 1000 >= self._level_until_ms:
             self.set_level(_LEVEL)
@@ -189,7 +192,9 @@ class JavaSourceTask(SourceTask):
 
 
 def _with_version(java: JavaRuntime, config: Mapping[str, str]) -> JavaRuntime:
-    """Sees the version that the configuration asks for, and no other. Raises `ConnectorError` where it is gone."""
+    """Return a runtime that sees only the version that the configuration requires. Raises `ConnectorError` if it is not
+    installed.
+    """
     class_name, wanted = config.get(CONNECTOR_CLASS, "").strip(), config.get(PLUGIN_VERSION)
     plugins = find_plugins(java.folders)
     found = choose_plugin(plugins, class_name, wanted)
@@ -201,10 +206,10 @@ def _with_version(java: JavaRuntime, config: Mapping[str, str]) -> JavaRuntime:
             f"Version {wanted} of {class_name} is not installed on this worker; installed is {', '.join(installed)}. "
             f"Install it, or change {PLUGIN_VERSION}"
         )
-    return java  # an older name of the class, perhaps: Java says what it does not find
+    return java  # it may be an older name of the class; otherwise Java reports the missing class
 
 
 def java_task_class(name: str) -> type[JavaSourceTask]:
-    """The class of our own for a Java task class; its dotted path is the Java class's."""
+    """Create the class for a Java task class, with the same dotted path."""
     module, _, simple = name.rpartition(".")
     return type(simple, (JavaSourceTask,), {"__module__": module, "__qualname__": simple, "java_class": name})

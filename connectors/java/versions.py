@@ -1,4 +1,4 @@
-"""Versions as Maven orders them, and what `connector.plugin.version` asks for (KIP-891, "Configuration")."""
+"""Maven's order of versions, and the requirement in `connector.plugin.version` (KIP-891, "Configuration")."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -28,13 +28,13 @@ T = TypeVar("T")
 
 
 def order(version: str) -> Order:
-    """A key to sort by: 1.0-alpha1 < 1.0-rc1 < 1.0-SNAPSHOT < 1.0 = 1.0.0.Final < 1.0-sp1 < 1.0.1 < 1.10."""
+    """Return a sort key: 1.0-alpha1 < 1.0-rc1 < 1.0-SNAPSHOT < 1.0 = 1.0.0.Final < 1.0-sp1 < 1.0.1 < 1.10."""
     key: Order = []
     for part in re.findall(r"\d+|[a-z]+", version.lower()):
         if part.isdigit():
             key.append((_NUMBER, int(part), ""))
             continue
-        _trim(key)  # 1.0-alpha is an alpha of 1
+        _trim(key)  # 1.0-alpha equals 1-alpha
         key.append((_RANKS.get(part, _OTHER), 0, part if part not in _RANKS else ""))
     _trim(key)
     return [*key, _END]
@@ -60,21 +60,21 @@ class _Span:
 
 
 def check(requirement: str | None) -> None:
-    """Raises ValueError, with the remedy, where it is neither a version nor a range of Maven's."""
+    """Raise ValueError, with the remedy, if `requirement` is neither a version nor a Maven version range."""
     _spans(requirement or "")
 
 
 def accepts(requirement: str | None, version: str) -> bool:
-    """Whether the version is among those asked for: all by "latest" and by nothing, one by 1.2, several by [1.2,2).
+    """Return whether a version meets the requirement: None, "" or "latest" accepts all, 1.2 one, [1.2,2) a range.
 
-    Raises ValueError like `check`.
+    Raises ValueError as `check` does.
     """
     spans = _spans(requirement or "")
     return not spans or any(span.holds(version) for span in spans)
 
 
 def choose(requirement: str | None, several: Iterable[T], version_of: Callable[[T], str]) -> T | None:
-    """The newest that is asked for, or None. Raises ValueError like `check`."""
+    """Return the newest item whose version meets the requirement, or None. Raises ValueError as `check` does."""
     accepted = (each for each in several if accepts(requirement, version_of(each)))
     return max(accepted, key=lambda each: order(version_of(each)), default=None)
 
@@ -84,7 +84,7 @@ def _spans(requirement: str) -> list[_Span]:
     if text in ("", LATEST):
         return []
     if not set(text) & set("[](),"):
-        return [_Span(text, text, True, True)]  # Connect takes a version alone as just that one
+        return [_Span(text, text, True, True)]  # in Kafka Connect, a version alone means exactly that version
     spans: list[_Span] = []
     for part in re.split(r"(?<=[\])]),", text):
         found = _RANGE.fullmatch(part)
@@ -98,7 +98,7 @@ def _spans(requirement: str) -> list[_Span]:
 
 
 def _span(opening: str, low: str, comma: str, high: str, closing: str) -> _Span | None:
-    """None for one that holds nothing."""
+    """Return a range, or None if it is empty or invalid."""
     if not comma:
         return _Span(low, low, True, True) if low and (opening, closing) == ("[", "]") else None
     if low and high and (order(low) > order(high) or (order(low) == order(high) and opening + closing != "[]")):

@@ -3,9 +3,9 @@ package io.ringfence.connect;
 import java.util.Map;
 import org.apache.kafka.connect.errors.ConnectException;
 
-/** A record that a transform or converter could not take, where that is not tolerated: which one, and why. */
+/** Thrown if a transform or converter fails for a record and errors are not tolerated. Describes the record. */
 final class BadRecord extends ConnectException {
-    /** As `connectors/java/task.py` reads it. */
+    /** The fields that `connectors/java/task.py` reads. */
     final transient Map<String, Object> told;
 
     BadRecord(Map<String, Object> told, Exception why) {

@@ -21,7 +21,7 @@ import org.apache.kafka.connect.storage.Converter;
 import org.apache.kafka.connect.storage.HeaderConverter;
 import org.apache.kafka.connect.util.ConnectorTaskId;
 
-/** A connector's transforms and converters, made as Kafka Connect's worker makes them. */
+/** A connector's transforms and converters, created as in Kafka Connect's worker. */
 final class Chain implements AutoCloseable {
     private static final String TEXT = "org.apache.kafka.connect.storage.StringConverter";
     private final Converter key, value;
@@ -56,7 +56,7 @@ final class Chain implements AutoCloseable {
         return found != null ? found : plugins.newHeaderConverter(worker, "header.converter", Plugins.ClassLoaderUsage.PLUGINS);
     }
 
-    /** settings: the worker's converters. No client of the worker is ever made of this. */
+    /** Returns a worker configuration for converters only: no client is created from it. settings: the worker's converters. */
     static WorkerConfig worker(Map<String, String> settings, String path) {
         Map<String, String> all = new HashMap<>(Map.of(
             "bootstrap.servers", "none:1", "offset.storage.file.filename", "/dev/null",
@@ -65,14 +65,14 @@ final class Chain implements AutoCloseable {
         return new StandaloneConfig(all);
     }
 
-    /** The settings of transforms, predicates and converters that this configuration names. */
+    /** Returns the settings of the configuration's transforms, predicates and converters. */
     static ConfigDef settings(Plugins plugins, Map<String, String> config) {
         return ConnectorConfig.enrich(plugins, SourceConnectorConfig.configDef(), config, false);
     }
 
     /**
-     * Adds the record to the batch, unless a transform drops it; its offset counts either way. The topic that it goes to,
-     * null where it was dropped or became a dead letter.
+     * Adds the record to the batch, unless a transform drops it, and its offset in any case. Returns the record's topic, or
+     * null if it was dropped or became a dead letter.
      */
     String pack(SourceRecord record, Packer to) {
         to.offset(record.sourcePartition(), record.sourceOffset());
@@ -131,7 +131,7 @@ final class Chain implements AutoCloseable {
         return value.fromConnectData(out.topic(), headers, out.valueSchema(), out.value());
     }
 
-    /** Of what a record failed at. done: how many transforms it had passed. */
+    /** Returns the class that failed for a record. done: the number of transforms that had succeeded. */
     String className(Tolerance.Stage stage, int done) {
         return stage == Tolerance.Stage.TRANSFORMATION ? stages.get(done).transformClass().getName() : converterClass(stage);
     }
@@ -144,7 +144,7 @@ final class Chain implements AutoCloseable {
         }
     }
 
-    /** As {@link Packer#add} takes them. */
+    /** Returns headers in the format of {@link Packer#add}. */
     static List<Object> pairs(RecordHeaders headers) {
         List<Object> all = null;
         for (org.apache.kafka.common.header.Header each : headers) {

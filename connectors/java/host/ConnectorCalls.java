@@ -24,7 +24,7 @@ import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.storage.OffsetStorageReader;
 import org.apache.kafka.connect.util.ConnectorTaskId;
 
-/** The connector's half: short calls on a new instance each, and instances that live on. */
+/** Calls to connectors: each on a new instance, except those to running instances. */
 final class ConnectorCalls {
     private final Frames frames;
     private final Plugins plugins;
@@ -78,7 +78,7 @@ final class ConnectorCalls {
         }
     }
 
-    /** Loads what every task and call loads, for the archive of classes. */
+    /** Loads the classes that every task and call needs, for the class archive (CDS). */
     void warm() {
         WorkerConfig worker = Chain.worker(Map.of(), path);
         Map<String, String> config = Map.of("name", "warm", "connector.class", "warm",
@@ -99,7 +99,7 @@ final class ConnectorCalls {
         return Map.of("keys", keys, "task_class", connector.taskClass().getName(), "version", String.valueOf(connector.version()));
     }
 
-    /** Kafka Connect's body, of the connector's own settings and of those that its transforms and converters have. */
+    /** Returns Kafka Connect's validation results: the connector's own settings, and its transforms and converters. */
     private Object validate(SourceConnector connector, String type, Map<String, String> config, Map<String, String> worker) {
         ConfigDef own = connector.config();
         List<ConfigValue> values = connector.validate(config).configValues();
@@ -121,7 +121,7 @@ final class ConnectorCalls {
         SourceConnectorConfig parsed;
         try {
             parsed = new SourceConnectorConfig(plugins, config, false);
-        } catch (Exception wrong) { // it is among the errors of some setting
+        } catch (Exception wrong) { // a setting has this error already
             return AbstractHerder.generateResult(type, keys, values, all.groups());
         }
         check(values, "key.converter", () -> Chain.keyConverter(plugins, parsed, defaults));

@@ -12,8 +12,8 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 
 /**
- * Frames over standard input and output, the same in both directions: length of what follows (u32, big endian), kind
- * (one byte), payload. Kind J is a JSON object, kind B a batch ({@link Packer}).
+ * Frames over standard input and output, with one format in both directions: the length of the rest (u32, big endian),
+ * kind (one byte), payload. Kind J is a JSON object, kind B a batch ({@link Packer}).
  */
 final class Frames {
     static final ObjectMapper JSON = new ObjectMapper();
@@ -31,7 +31,7 @@ final class Frames {
             out.write(payload.array(), payload.arrayOffset() + payload.position(), payload.remaining());
             out.flush();
         } catch (IOException gone) {
-            Runtime.getRuntime().halt(0); // nobody listens any more
+            Runtime.getRuntime().halt(0); // the parent has ended
         }
     }
 
@@ -43,7 +43,7 @@ final class Frames {
         }
     }
 
-    /** The next message. Python sends nothing but JSON. Throws EOFException when the parent has ended. */
+    /** Returns the next message; Python sends only JSON. Throws EOFException when the parent has ended. */
     static JsonNode read(DataInputStream in) throws IOException {
         byte[] payload = new byte[in.readInt() - 1];
         in.readByte();

@@ -13,8 +13,8 @@ import java.util.Map;
 import org.apache.kafka.connect.runtime.isolation.Plugins;
 
 /**
- * The child process of one source task, or of the calls to connectors. Standard input brings requests, standard output
- * carries frames, standard error is the log. It ends with its parent: when standard input ends.
+ * The process of one source task, or of the calls to connectors. It reads requests from standard input, writes frames to
+ * standard output, and logs to standard error. It ends with its parent: when standard input ends.
  */
 public final class Host {
     private static final long BEAT_MS = 2000;
@@ -37,7 +37,7 @@ public final class Host {
 
     public static void main(String[] args) throws Exception {
         Frames frames = new Frames(new FileOutputStream(FileDescriptor.out));
-        System.setOut(System.err); // what a plugin prints goes to the log
+        System.setOut(System.err); // a plugin's output goes to the log
         DataInputStream in = new DataInputStream(new BufferedInputStream(new FileInputStream(FileDescriptor.in), 1 << 16));
         Thread.setDefaultUncaughtExceptionHandler((thread, error) -> {
             error.printStackTrace();
@@ -84,7 +84,7 @@ public final class Host {
         frames.send(answer);
     }
 
-    /** On a thread of its own: a bean that hangs is no reason to seem dead. */
+    /** Runs on its own thread, so that an MBean that hangs does not stop the heartbeat. */
     private void tellMetrics() {
         try {
             while (true) {

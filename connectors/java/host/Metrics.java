@@ -9,7 +9,7 @@ import javax.management.MBeanAttributeInfo;
 import javax.management.MBeanServer;
 import javax.management.ObjectName;
 
-/** The numbers of a plugin's own MBeans, such as Debezium's source lag. */
+/** Reads the numbers in a plugin's own MBeans, such as Debezium's source lag. */
 final class Metrics {
     private static final Pattern NOT_ITS_OWN = Pattern.compile(
         "java\\..*|jdk\\..*|com\\.sun\\..*|JMImplementation|org\\.apache\\.logging.*|kafka\\.(?!connect\\.mirror).*|ringfence.*");
@@ -29,7 +29,7 @@ final class Metrics {
                     if (value instanceof Number || value instanceof Boolean) found.put(name + "/" + each.getName(), value);
                 }
             } catch (JMException | RuntimeException gone) {
-                // the bean has ended, or does not answer: the others do
+                // the bean was removed, or fails: go on with the others
             }
         }
         return found;

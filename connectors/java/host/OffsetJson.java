@@ -6,7 +6,7 @@ import java.util.Map;
 import org.apache.kafka.connect.json.JsonConverter;
 import org.apache.kafka.connect.storage.OffsetUtils;
 
-/** Source partitions and offsets by the converter that Kafka Connect's own offset store uses: same types, same bytes. */
+/** Converts source partitions and offsets with the converter of Kafka Connect's offset store: same types, same bytes. */
 final class OffsetJson {
     private final JsonConverter converter = new JsonConverter();
 
@@ -14,7 +14,7 @@ final class OffsetJson {
         converter.configure(Map.of("schemas.enable", "false"), false);
     }
 
-    /** [[partition, offset], ...] */
+    /** Returns [[partition, offset], ...]. */
     byte[] pairs(Map<Map<String, ?>, Map<String, ?>> offsets) {
         ByteArrayOutputStream out = new ByteArrayOutputStream(128);
         String before = "[";
@@ -30,14 +30,14 @@ final class OffsetJson {
         return out.toByteArray();
     }
 
-    /** Throws DataException for what Kafka Connect keeps no offset of. */
+    /** Throws DataException for values that Kafka Connect does not allow in offsets. */
     synchronized byte[] write(Map<String, ?> map) {
         if (map == null) return "null".getBytes(StandardCharsets.US_ASCII);
         OffsetUtils.validateFormat(map);
         return converter.fromConnectData("", null, map);
     }
 
-    /** Integers come as Long and other numbers as Double, as from Kafka Connect's store. */
+    /** Returns integers as Long and other numbers as Double, as Kafka Connect's store does. */
     @SuppressWarnings("unchecked")
     synchronized Map<String, Object> read(byte[] json) {
         return (Map<String, Object>) converter.toConnectData("", json).value();

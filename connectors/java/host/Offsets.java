@@ -14,7 +14,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.storage.OffsetStorageReader;
 
-/** Committed source offsets, asked of Python: a question for each call. */
+/** Reads committed source offsets by requests to Python, one for each call. */
 final class Offsets {
     private static final long SECONDS = 60;
     private final Frames frames;
@@ -31,7 +31,7 @@ final class Offsets {
         if (asked != null) asked.complete(order.get("offsets"));
     }
 
-    /** owner: the connector instance whose offsets are asked for; "" in a task. */
+    /** Returns the reader of a connector instance's offsets. owner: its name; "" in a task. */
     OffsetStorageReader of(String owner) {
         return new OffsetStorageReader() {
             @Override

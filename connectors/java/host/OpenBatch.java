@@ -10,9 +10,9 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.source.SourceTask;
 
-/** A batch that was handed over and is not committed yet, as far as its task wants to hear of it. */
+/** A batch that was sent and is not committed yet, with the records that its task must be notified of. */
 final class OpenBatch {
-    /** topic: where the record went, null where a transform dropped it or it became a dead letter; row: in the batch. */
+    /** topic: the record's topic, null if a transform dropped it or it became a dead letter; row: its row in the batch. */
     private record Sent(SourceRecord record, String topic, int row) { }
 
     private final TaskRunner.Hears hears;
@@ -34,7 +34,7 @@ final class OpenBatch {
         }
     }
 
-    /** Most records in a row have the very same partition object, which is not compared again. */
+    /** Compares identities first, because consecutive records mostly have the same partition object. */
     private void addNewest(SourceRecord record) {
         if (last != null && last.sourcePartition() != record.sourcePartition()) newest.put(last.sourcePartition(), last);
         last = record;
@@ -53,7 +53,7 @@ final class OpenBatch {
         return rows;
     }
 
-    /** first: where this batch begins among the positions. */
+    /** Notifies the task that the batch is committed. first: the index of the batch's first position. */
     void tell(SourceTask task, JsonNode positions, int first) throws InterruptedException {
         for (Sent each : every) task.commitRecord(each.record, metadata(each, positions, first));
         if (last != null) newest.put(last.sourcePartition(), last);

@@ -10,13 +10,13 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Records as columns in one buffer, little endian, which Python cuts without looking at each record twice.
+ * Packs records as columns into one buffer, little endian, which Python splits in one pass.
  *
  * <p>u64 number, u32 records, u32 flags, u32 skipped, u32 letters; strings and blobs are preceded by their length
- * (u32). Then: u32 topics and their names; the newest offset of each source partition as JSON; per record, where the
- * flag says so, topic (u32), partition (i32), timestamp (i64), length of the value (i32, -1 is null), of the key, and
- * header set (i32, -1 is none); all values, all keys; the distinct header sets. Most records of a batch have the same
- * headers, so a set is written once.
+ * (u32). Then: u32 topics and their names; the newest offset of each source partition as JSON; columns with a value for
+ * each record, if their flag is set: topic (u32), partition (i32), timestamp (i64), length of the value (i32, always
+ * present, -1 is null), length of the key, header set (i32, -1 is none); all values, all keys; the distinct header sets.
+ * Most records of a batch have the same headers, so a set is written once.
  */
 final class Packer {
     static final int COMMIT = 1, ABORT = 2, KEYS = 4, PARTITIONS = 8, TIMES = 16, HEADERS = 32, TOPICS = 64;
@@ -38,7 +38,7 @@ final class Packer {
         this.json = json;
     }
 
-    /** headers: name, value, name, value, ... with values as ByteBuffer or null; null for none. */
+    /** Adds a record. headers: name, value, name, value, ... with values as ByteBuffer or null; null for no headers. */
     void add(String to, Integer part, Long at, byte[] key, byte[] value, List<Object> headers) {
         if (records == values.length) grow();
         if (!to.equals(lastTopic)) {
@@ -64,7 +64,7 @@ final class Packer {
         records++;
     }
 
-    /** The newest offset of a source partition; that of a record which a transform dropped counts, too. */
+    /** Sets the newest offset of a source partition, also for a record that a transform drops. */
     void offset(Map<String, ?> source, Map<String, ?> offset) {
         if (source != lastPartition && lastPartition != null) offsets.put(lastPartition, lastOffset);
         lastPartition = source;
@@ -93,7 +93,7 @@ final class Packer {
         values = Arrays.copyOf(values, to);
     }
 
-    /** The batch. The packer is empty afterwards. */
+    /** Returns the batch, and empties the packer. ending: COMMIT, ABORT or 0. */
     ByteBuffer take(long number, int ending) {
         if (lastPartition != null) offsets.put(lastPartition, lastOffset);
         byte[] where = json.pairs(offsets);
@@ -102,7 +102,7 @@ final class Packer {
         byte[] sets = (mask & HEADERS) == 0 ? new byte[0] : sets();
         long total = 24L + names.length + 4 + where.length + 28L * records + size + sets.length;
         if (total > Integer.MAX_VALUE - 16)
-            throw new IllegalStateException("A batch of " + total + " bytes is too large: let the connector read less at once");
+            throw new IllegalStateException("A batch of " + total + " bytes is too large: let the connector read less at a time");
         ByteBuffer to = ByteBuffer.allocate((int) total).order(ByteOrder.LITTLE_ENDIAN);
         to.putLong(number).putInt(records).putInt(mask).putInt(skipped).putInt(letters);
         to.put(names).putInt(where.length).put(where);

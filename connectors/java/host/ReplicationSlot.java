@@ -17,8 +17,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The replication slot of Debezium's PostgreSQL connector. A snapshot is exact only with a slot that is made for it: an
- * older one streams again what the snapshot has seen. The plugin's own driver and connection settings serve.
+ * The replication slot of Debezium's PostgreSQL connector. A snapshot is exact only with a slot that is created for it: an
+ * older slot streams changes that the snapshot already contains. Uses the plugin's driver and connection settings.
  */
 final class ReplicationSlot {
     private static final Logger LOG = LoggerFactory.getLogger(ReplicationSlot.class);
@@ -32,20 +32,23 @@ final class ReplicationSlot {
 
     private ReplicationSlot() { }
 
-    /** Whether the connector, or its task, takes a snapshot that an older slot would spoil. */
+    /** Returns whether the connector, or its task, takes a snapshot that is not exact with an older slot. */
     static boolean concerns(String className, Map<String, String> config) {
         String mode = config.getOrDefault("snapshot.mode", "initial").trim().toLowerCase(Locale.ROOT);
         return className.startsWith(PACKAGE) && !WITHOUT_SNAPSHOT.contains(mode);
     }
 
-    /** Its name where it is there, else null. */
+    /** Returns the slot's name if it exists, else null. */
     static String find(Plugins plugins, Map<String, String> config) throws Exception {
         try (Connection database = connect(plugins, config)) {
             return isThere(database, name(config)) ? name(config) : null;
         }
     }
 
-    /** Before a first snapshot that shall be exact: no slot is there, or it is dropped where that is allowed. */
+    /**
+     * Before a first snapshot that must be exact, drops an existing slot if that is allowed, and otherwise throws
+     * ConnectException.
+     */
     static void clear(Plugins plugins, String taskClass, Map<String, String> config, OffsetStorageReader offsets)
             throws Exception {
         boolean exact = Boolean.parseBoolean(config.getOrDefault("snapshot.transaction", "false").trim());
@@ -55,16 +58,16 @@ final class ReplicationSlot {
         try (Connection database = connect(plugins, config)) {
             if (!isThere(database, name)) return;
             if (!Boolean.parseBoolean(config.getOrDefault("snapshot.transaction.drop.slot", "false").trim()))
-                throw new ConnectException("The replication slot " + name + " is there, and no source offset is committed: an "
-                    + "interrupted snapshot has left it, or somebody else made it. With it, changes made around the beginning "
-                    + "of the snapshot would come twice. Drop it (SELECT pg_drop_replication_slot('" + name
+                throw new ConnectException("The replication slot " + name + " exists, and no source offset is committed: it is "
+                    + "left from an interrupted snapshot, or belongs to another program. With it, changes made around the "
+                    + "beginning of the snapshot would be duplicated. Drop it (SELECT pg_drop_replication_slot('" + name
                     + "')), or set snapshot.transaction.drop.slot=true");
             drop(database, name);
-            LOG.warn("Dropped the replication slot {}: no source offset is committed, and the snapshot takes a new one", name);
+            LOG.warn("Dropped the replication slot {}: no source offset is committed, and the snapshot needs a new slot", name);
         }
     }
 
-    /** Waits while the server has not noticed yet that the last reader is gone. */
+    /** Drops the slot. Waits if the server has not noticed yet that the last reader is gone. */
     private static void drop(Connection database, String name) throws Exception {
         long deadline = System.currentTimeMillis() + PATIENCE_MS;
         while (true) {

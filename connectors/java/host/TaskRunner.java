@@ -22,7 +22,7 @@ import org.apache.kafka.connect.source.TransactionContext;
 import org.apache.kafka.connect.storage.OffsetStorageReader;
 import org.apache.kafka.connect.util.ConnectorTaskId;
 
-/** One instance of a SourceTask with its chain. One thread calls poll, committed and stop. */
+/** One instance of a SourceTask with its transforms and converters. One thread calls poll, committed and stop. */
 final class TaskRunner {
     private static final int LARGE = 4 << 20;
 
@@ -32,7 +32,7 @@ final class TaskRunner {
     private final Chain chain;
     private final WorkerTransactionContext transactions;
     private final Packer packer = new Packer(new OffsetJson());
-    /** What the task wants to hear of batches that are not committed yet. */
+    /** The batches that are not committed yet. */
     private final ArrayDeque<OpenBatch> open = new ArrayDeque<>();
     private final Hears hears;
     private final boolean hearsCommits;
@@ -59,12 +59,12 @@ final class TaskRunner {
         }
     }
 
-    /** What of committed records the task hears. */
+    /** The committed records that the task is notified of. */
     enum Hears { NOTHING, NEWEST, EVERY }
 
     /**
-     * Debezium's tasks take nothing of a record but its offset, so the newest of each source partition does: a snapshot
-     * that is one transaction has millions of records, and they need not be kept until its end.
+     * Debezium's tasks need only a committed record's offset, so the newest record of each source partition is enough: a
+     * snapshot in one transaction has millions of records, which need not be kept until its end.
      */
     private static Hears hears(Class<?> type) {
         for (Method method : type.getMethods())
@@ -77,12 +77,12 @@ final class TaskRunner {
         return hears;
     }
 
-    /** Whether the task is told of commits; else {@link #committed} need not be called. */
+    /** Returns whether the task overrides a method for commits; if not, {@link #committed} need not be called. */
     boolean hearsCommits() {
         return hearsCommits;
     }
 
-    /** The next records in batches ready to send; none where the task has none just now. */
+    /** Returns the next records in batches that are ready to send; none if the task has no records now. */
     List<ByteBuffer> poll() throws Exception {
         try (LoaderSwap ignored = plugins.withClassLoader(loader)) {
             List<SourceRecord> records = task.poll();
@@ -94,7 +94,7 @@ final class TaskRunner {
                 String topic = chain.pack(record, packer);
                 part.add(record, topic, row);
                 int ending = transactions == null ? 0 : ending(record);
-                // Without transactions of its own a task does not mind where they end, so none has to be large.
+                // If the task does not define transaction boundaries, a batch may end anywhere, so limit its size.
                 if (ending != 0 || (transactions == null && packer.size() >= LARGE)) {
                     parts.add(end(ending));
                 }
@@ -122,7 +122,7 @@ final class TaskRunner {
         return packer.take(number, ending);
     }
 
-    /** All batches up to this one are in Kafka; positions: partition and offset of each of their records, or null. */
+    /** All batches up to this one are committed. positions: partition and offset of each of their records, or null. */
     void committed(long through, JsonNode positions) throws Exception {
         try (LoaderSwap ignored = plugins.withClassLoader(loader)) {
             int first = 0;

@@ -10,8 +10,8 @@ import org.apache.kafka.connect.runtime.isolation.Plugins;
 import org.apache.kafka.connect.util.ConnectorTaskId;
 
 /**
- * The thread of the source task: poll, send, hear of commits, stop. It is at most a few batches, and so many bytes,
- * ahead of what Python has taken; with transactions of the connector's own one batch, so that commits come in between.
+ * The thread of the source task: polls, sends batches, passes on commits, stops. It is at most a few batches, and a limited
+ * number of bytes, ahead of Python; with transaction.boundary=connector one batch, so that commits are passed on in between.
  */
 final class TaskThread {
     private static final int AHEAD = 3;
@@ -54,7 +54,7 @@ final class TaskThread {
         notifyAll();
     }
 
-    /** For how long the task's poll has not returned; 0 outside of it. */
+    /** Returns for how long the task's poll has been running; 0 outside of poll. */
     long pollingMs() {
         long since = pollingSince;
         return since == 0 ? 0 : System.currentTimeMillis() - since;
@@ -87,7 +87,7 @@ final class TaskThread {
         frames.send(Map.of("event", "stopped"));
     }
 
-    /** Until there is room for a batch, with commits told in the meantime; false when the task shall stop. */
+    /** Waits until there is room for a batch, and passes on commits; returns false if the task must stop. */
     private boolean await(TaskRunner runner) throws Exception {
         while (true) {
             JsonNode commit;
@@ -111,7 +111,7 @@ final class TaskThread {
         } catch (RetriableException | org.apache.kafka.common.errors.RetriableException error) {
             frames.send(Map.of("event", "retriable", "message", String.valueOf(error)));
             synchronized (this) {
-                if (!stopping && commits.isEmpty()) wait(1000); // Python says nothing more: the kernel's pause is its own
+                if (!stopping && commits.isEmpty()) wait(1000); // independent of the pause in Python
             }
             return;
         } finally {

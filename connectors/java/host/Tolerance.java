@@ -18,8 +18,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What happens to a record that a transform or converter cannot take (KIP-298): retried, skipped, or kept as a dead
- * letter, which goes into the batch, and so into the transaction, in the record's place.
+ * Handles records for which a transform or converter fails (KIP-298): retries, skips, or replaces the record by a dead
+ * letter, which is in the same batch, and so in the same transaction.
  */
 final class Tolerance {
     enum Stage { TRANSFORMATION, HEADER_CONVERTER, KEY_CONVERTER, VALUE_CONVERTER }
@@ -29,7 +29,7 @@ final class Tolerance {
     private static final String NOT_EXACT =
         "{\"version\":1,\"lost\":\"it was read by a Java connector: let the connector read it from the source again\"}";
     private static final long FIRST_DELAY_MS = 300;
-    /** Of a value that is told of: people see its beginning. */
+    /** The maximum size of a value in an error; a longer one is truncated. */
     private static final int MOST_BYTES = 1 << 16;
 
     final boolean plain;
@@ -85,7 +85,7 @@ final class Tolerance {
         return retry(step);
     }
 
-    /** Only what asks for it is repeated, with doubled pauses. */
+    /** Retries a step after RetriableException, with pauses that double. */
     private <T> T retry(Supplier<T> step) {
         long began = System.nanoTime();
         long delay = FIRST_DELAY_MS;
@@ -109,7 +109,7 @@ final class Tolerance {
         }
     }
 
-    /** What fails the task. step: the place of the transform among the connector's; it means nothing elsewhere. */
+    /** Returns the exception that fails the task. step: the index of the transform; ignored at other stages. */
     BadRecord refuse(SourceRecord record, Stage stage, int step, String by, Exception error) {
         byte[] value = part(record, false);
         return new BadRecord(Map.of(
@@ -151,7 +151,7 @@ final class Tolerance {
         to.add(deadLetters, null, record.timestamp(), part(record, true), part(record, false), headers);
     }
 
-    /** Key or value of a record that may not be convertible: bytes and strings as they are, anything else as JSON. */
+    /** Returns key or value of a record that cannot be converted: bytes and strings unchanged, other types as JSON. */
     private byte[] part(SourceRecord record, boolean isKey) {
         Object part = isKey ? record.key() : record.value();
         if (part == null) return null;

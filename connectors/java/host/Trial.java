@@ -22,16 +22,15 @@ import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.util.ConnectorTaskId;
 
 /**
- * One record that a person has typed, through the transforms and converters of a configuration, step by step. Nothing is
- * kept. Keys, values and headers come and go as JSON; {"schema": …, "payload": …} is a value with a schema, as Kafka
- * Connect's JsonConverter writes it.
+ * Passes a sample record through the transforms and converters of a configuration, step by step. Nothing is written. Keys,
+ * values and headers are JSON; {"schema": …, "payload": …} is a value with a schema, as in Kafka Connect's JsonConverter.
  */
 final class Trial implements AutoCloseable {
     private static final String TOPIC = "";
     private final Chain chain;
     private final JsonConverter plain = converter(false), typed = converter(true);
 
-    /** Throws ConfigException for transforms and converters that cannot be made. */
+    /** Throws ConfigException for transforms and converters that cannot be created. */
     Trial(Plugins plugins, String path, Map<String, String> workerSettings, Map<String, String> config) {
         WorkerConfig worker = Chain.worker(workerSettings, path);
         ConnectMetrics metrics = new ConnectMetrics("ringfence", worker, Time.SYSTEM, "unknown");
@@ -44,7 +43,7 @@ final class Trial implements AutoCloseable {
         return made;
     }
 
-    /** outcome: written, dropped or failed; steps: one for each transform that was reached; written: what Kafka would hold. */
+    /** Returns outcome (written, dropped or failed), steps (one for each transform that was applied), written (the result). */
     Map<String, Object> walk(JsonNode given) throws IOException {
         List<Object> steps = new ArrayList<>();
         Map<String, Object> walked = new LinkedHashMap<>();
@@ -144,7 +143,7 @@ final class Trial implements AutoCloseable {
         return bytes == null ? null : Base64.getEncoder().encodeToString(bytes);
     }
 
-    /** With what it was raised from: a converter's own message names only itself. */
+    /** Returns an error with its causes, since a converter's own message contains only the converter. */
     private static String told(Throwable error) {
         StringBuilder text = new StringBuilder(error.toString());
         for (Throwable cause = error.getCause(); cause != null; cause = cause.getCause()) text.append("; caused by ").append(cause);

@@ -119,7 +119,7 @@ def poll(task: JavaSourceTask, seconds: float = 60) -> MixedBatch:
 
 
 def test_an_exit_ends_the_task_with_its_code(start: Start) -> None:
-    with pytest.raises(JavaEnded, match=r"exit code 42: the connector, or a library of it, called System\.exit"):
+    with pytest.raises(JavaEnded, match=r"exit code 42: the connector, or one of its libraries, called System\.exit"):
         poll(start("exit"))
 
 
@@ -161,7 +161,7 @@ def test_a_frozen_process_is_killed(start: Start, monkeypatch: pytest.MonkeyPatc
     assert task._process is not None
     monkeypatch.setattr(java_task, "SILENT_SECONDS", 6.0)  # in place of 30
     os.kill(task._process.pid, signal.SIGSTOP)
-    with pytest.raises(JavaEnded, match="gave no sign of life for 6 s and was killed"):
+    with pytest.raises(JavaEnded, match="did not respond for 6 s and was killed"):
         poll(task)
 
 
