@@ -1,5 +1,6 @@
 """SparkTableSource on a real platform, by REST: a table of PostgreSQL in 200 parts, and its pages."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,9 +75,14 @@ def test_a_table_is_read_once_and_its_tasks_end(up: Up, server: Postgres) -> Non
     offsets = up.rest.expect(200, "GET", f"/connectors/{name}/offsets")["offsets"]
     assert len(offsets) == 1 + sum("part" in each["partition"] for each in offsets)
     assert all(each["offset"]["done"] for each in offsets if "part" in each["partition"])
-    page = up.rest.call("GET", f"/ui/connectors/{name}", headers={"Accept": "text/html"})
-    assert page.status_code == 200
-    assert "Complete" in page.text
+
+    def page() -> str:
+        answer = up.rest.call("GET", f"/ui/connectors/{name}", headers={"Accept": "text/html"})
+        assert answer.status_code == 200
+        return answer.text
+
+    # On a busy machine the workers' heartbeats are late, and the page says so in its place.
+    eventually(lambda: "Complete" in page(), _SECONDS, lambda: str(re.findall(r'class="chip.*', page())), pause=0.5)
 
     up.rest.settled(204, "PUT", f"/connectors/{name}/stop")
     up.rest.settled(200, "DELETE", f"/connectors/{name}/offsets")
