@@ -41,7 +41,7 @@ appender.console.name = console
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = [%d] %p %m (%c)%n
 """
-READY_SECONDS = 90.0
+READY_SECONDS = 240.0
 
 
 class ConnectWorker:

@@ -112,8 +112,10 @@ whole worker with everything that it started. [benchmarks.md](benchmarks.md) exp
 
 Each task of Ringfence has a Java process of its own, which compiles the connector's code while the first records pass.
 Kafka Connect's one process has compiled it in the runs before. A streaming task lives for days, so it is measured
-twice: its first records ({_counts(NEW)}), and as many again once more have passed that are not measured
-({_counts(WARM)}). A snapshot has no second part.
+twice: its first records, and as many again after some that are not measured. A snapshot has no second part.
+
+- measured each time: {_counts(NEW)} records
+- in between: {_counts(WARM)}
 
 Where the load, in the last table, says that others used the machine, compare the two sides, which ran in turns, rather
 than the figures themselves. Its jobs are named in the order of the first table.
