@@ -22,6 +22,7 @@ from ringfence.connectors.kafka_settings.java_names import (
 from ringfence.connectors.kafka_settings.security import overlay
 from ringfence.connectors.pinned_files import pin_client_files
 from ringfence.fencing.errors import Invalid
+from ringfence.fencing.kafka.producer_settings import BATCH_BYTES
 from ringfence.fencing.kafka.settings import Connection
 
 _ANY_CLIENT: Final = frozenset(rule.to for rule in RULES.values() if len(rule.roles) == len(Role))
@@ -153,3 +154,9 @@ def transaction_timeout_ms(worker_settings: Settings, connector_config: Settings
     found = effective(Role.PRODUCER, worker_settings, connector_config).settings.get(TRANSACTION_TIMEOUT)
     text = found or worker_settings.get(TRANSACTION_TIMEOUT, "")
     return int(text) if text.isdecimal() else session_timeout_ms(connector_config) or _DEFAULT_TIMEOUT_MS
+
+
+def batch_bytes(worker_settings: Settings, connector_config: Settings) -> int:
+    """Return the largest size of the producer's batches in bytes: `batch.size`, or the default."""
+    text = effective(Role.PRODUCER, worker_settings, connector_config).settings.get("batch.size", "")
+    return int(text) if text.isdecimal() else BATCH_BYTES

@@ -13,7 +13,7 @@ _QUEUE_MESSAGES: Final = 100_000
 """QUEUE_BYTES counts bytes of values; of small records, librdkafka's own 200 bytes each are most of the memory. A
 shorter queue also stays in the processor's caches: a third more records/s than with ten times as many.
 """
-_BATCH_BYTES: Final = 512 * 1024
+BATCH_BYTES: Final = 512 * 1024
 """4,000 records of 100 bytes in one batch: two batches of half the size cost librdkafka half as much CPU again. Not
 more, since it splits no batch that a topic's `max.message.bytes` (1 MiB by default) refuses.
 """
@@ -52,7 +52,7 @@ def _common(queue_bytes: int, linger_ms: int) -> dict[str, object]:
         "linger_ms": linger_ms,
         "queue_buffering_max_kbytes": queue_bytes // 1024,
         "queue_buffering_max_messages": _QUEUE_MESSAGES,
-        "batch_size": _BATCH_BYTES,
+        "batch_size": BATCH_BYTES,
         "compression_type": "none",
         "partitioner": "murmur2_random",  # as in Java, so that keys go to the same partitions as from other producers
     }

@@ -88,6 +88,7 @@ def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerConfig]:
             TopicSpec(config.config_topic, config=compacted),
             TopicSpec(DATA),
             TopicSpec("not-compacted"),
+            TopicSpec("narrow", config={"max.message.bytes": "300000"}),
         ]
         create_topics(config.connection(), topics, Deadline.after(30))
         yield config
@@ -218,6 +219,18 @@ def test_a_timeout_beyond_the_brokers_and_an_offsets_topic_that_forgets(worker: 
     assert found["transaction timeout"].refuses
     assert "150000 ms" in found["transaction timeout"].message
     assert found["offsets topic compaction"].refuses
+
+
+def test_a_topic_that_refuses_the_producers_batches_is_found(worker: WorkerConfig) -> None:
+    found = ask(worker, topic="narrow")["batches for topic narrow"]
+    assert found.result is Result.FAILED
+    assert not found.refuses
+    assert "300,000 bytes" in found.message
+    assert "524,288 bytes" in found.message
+    assert "producer.override.batch.size=300000" in found.remedy
+    fits = ask(worker, topic="narrow", producer_override_batch_size="300000")
+    assert fits["batches for topic narrow"].result is Result.OK
+    assert ask(worker)[f"batches for topic {DATA}"].result is Result.OK
 
 
 def test_a_connectors_own_offsets_topic_is_the_one_that_is_checked(worker: WorkerConfig, users: Iterator[str]) -> None:

@@ -13,7 +13,14 @@ from ringfence.connectors.egress import Refused
 from ringfence.connectors.kafka_settings.java_names import Role, servers
 from ringfence.engine.preflight import share_checks
 from ringfence.engine.preflight.asker import Ask, Asker
-from ringfence.engine.preflight.checks import brokers, durability, offsets_topic, topic_rights, transactional_ids
+from ringfence.engine.preflight.checks import (
+    batch_size,
+    brokers,
+    durability,
+    offsets_topic,
+    topic_rights,
+    transactional_ids,
+)
 from ringfence.engine.preflight.client_overrides import has_placeholder
 from ringfence.engine.preflight.findings import Check, Result
 from ringfence.engine.preflight.probers import PROBERS
@@ -48,6 +55,7 @@ class ClusterCheck:
 CHECKS: Final = (
     ClusterCheck(None, brokers.check_version),
     ClusterCheck(None, durability.check_target),
+    ClusterCheck(None, batch_size.check_target),
     ClusterCheck(None, brokers.check_transaction_timeout),
     ClusterCheck(Principal.WORKER, durability.check_worker_topics),
     ClusterCheck(Principal.WORKER, offsets_topic.check_of_worker),
