@@ -147,7 +147,7 @@ def test_gaps_are_refused_with_the_remedy(database: Database) -> None:
     refused("belongs to another database server", {"system_id": "1"})
     refused("write-ahead log ends at", {"lsn_commit": lsn + (1 << 40)})
     database.execute(f"SELECT pg_drop_replication_slot('{database.name}')")
-    refused("is gone", {})
+    refused("no longer exists", {})
     database.execute(f"SELECT pg_create_physical_replication_slot('{database.name}')")
     with pytest.raises(ConnectorError, match="is a physical one"):
         database.run(offset)

@@ -34,7 +34,7 @@ def test_when_needed_reads_the_rows_again_where_changes_were_lost(database: Data
     run = database.run(None, snapshot_mode="when_needed")
     assert ops(finish(database, run)) == [("r", 1), ("r", 2), ("r", 3)]
     make_loss(database, run, kind)
-    with pytest.raises(ConnectorError, match="is gone" if kind == "dropped" else "ahead of"):
+    with pytest.raises(ConnectorError, match="no longer exists" if kind == "dropped" else "ahead of"):
         database.again(run, snapshot_mode="initial")
     killed = database.again(run)  # the slot is there, and nothing is committed
     killed.stop()
@@ -66,7 +66,7 @@ def test_when_needed_does_not_begin_again_while_several_tasks_share_a_snapshot(d
     run = database.run(None, snapshot_mode="when_needed")
     finish(database, run)
     make_loss(database, run, "dropped")
-    with pytest.raises(ConnectorError, match="is gone"):
+    with pytest.raises(ConnectorError, match="no longer exists"):
         database.again(run, **{key.replace(".", "_"): value for key, value in share_config(0, 2).items()})
 
 
