@@ -149,7 +149,7 @@ def test_gaps_are_refused_with_the_remedy(database: Database) -> None:
     database.execute(f"SELECT pg_drop_replication_slot('{database.name}')")
     refused("no longer exists", {})
     database.execute(f"SELECT pg_create_physical_replication_slot('{database.name}')")
-    with pytest.raises(ConnectorError, match="is a physical one"):
+    with pytest.raises(ConnectorError, match="is a physical slot"):
         database.run(offset)
 
 
