@@ -168,7 +168,7 @@ def test_a_task_that_eats_memory_fails_with_the_remedy_and_the_one_beside_it_goe
     assert status is not None
     assert (status.state, status.ended) == (State.FAILED, True)
     assert "MemoryError" in (status.trace or "")
-    assert "The task may take 300 MiB (task.memory.limit). Raise that worker setting" in (status.trace or "")
+    assert "The task may use 300 MiB (task.memory.limit). Raise that worker setting" in (status.trace or "")
     beside.wait_for(len(beside.visible()) + 20)
     assert ends_beside.empty()
     begun_again(worker, stage, "eat_memory", tmp_path / "marker")

@@ -60,7 +60,7 @@ def test_a_java_setting_gets_its_counterpart(name: str, value: str, expected: di
         ("sasl.mechanism", "GSSAPI", "one of PLAIN"),
         ("sasl.jaas.config", "${file:/etc/x:jaas}", "is expected"),
         ("sasl.jaas.config", 'com.sun.Krb5LoginModule required username="a" password="b";', "no counterpart"),
-        ("sasl.jaas.config", PLAIN.replace("password", "pass"), "password must be given"),
+        ("sasl.jaas.config", PLAIN.replace("password", "pass"), "must contain password"),
         ("ssl.truststore.location", "/etc/trust.jks", "type=PEM"),
         ("ssl.keystore.type", "PKCS12", "type=PEM"),
     ],

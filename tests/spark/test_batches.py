@@ -146,7 +146,7 @@ def test_repeated_batch_with_other_rows_is_an_error(broker: Broker) -> None:
     sink = run_of(settings)
     sink.write(0, "query", written([[1, 2], [3]]))
     sink.write(0, "query", written([[3], [2], [1]]))  # divided in another way: the same rows
-    with pytest.raises(RepeatDiffers, match=r"3 rows, 3 are written.*repeated_batch='keep'"):
+    with pytest.raises(RepeatDiffers, match=r"3 rows, but 3 are written.*repeated_batch='keep'"):
         sink.write(0, "query", written([[1, 2], [4]]))
     assert visible(settings) == [1, 2, 3]
 

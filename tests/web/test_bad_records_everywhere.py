@@ -35,4 +35,4 @@ def test_two_dead_letters_and_a_skipped_record(client: Client, leader: FakeLeade
     assert 'ringfence_connector_skipped_records_total{connector="flights"} 1' in metrics
     rule, soon_ms = Asked(1, Kind.BAD_RECORDS, "fl*", 0), time.time_ns() // 1_000_000 + 1000
     (found,) = look([rule], see([Kind.BAD_RECORDS], soon_ms, 0)).values()
-    assert found.summary.endswith("3 records in the last hour: 2 went to its dead letter queue, 1 nowhere")
+    assert found.summary.endswith("3 records in the last hour: 2 went to its dead letter queue, 1 was skipped")

@@ -92,6 +92,7 @@ NO_PAGES = frozenset(
         "ui/vital-signs",
         "ui/alerts/incidents/<int:number>",
         "ui/connectors/<name:name>/head",
+        "ui/connectors/<name:name>/guarantee",
         "ui/connectors/<name:name>/history/series",
         "ui/connectors/<name:name>/history/moment",
         "ui/connectors/<name:name>/proof/run",
