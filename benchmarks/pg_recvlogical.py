@@ -64,3 +64,8 @@ def _receive(url: str, slot: str, *more: str) -> "Iterator[subprocess.Popen[byte
             yield receiver
         finally:
             receiver.terminate()
+    with psycopg.connect(url, autocommit=True) as database:
+        ended = "SELECT 1 FROM pg_replication_slots WHERE slot_name = %s AND NOT active"
+        if not wait_until(lambda: database.execute(ended, [slot]).fetchone() is not None, SECONDS):
+            raise BenchmarkError(f"the slot {slot} is still in use")
+        database.execute("SELECT pg_drop_replication_slot(%s)", [slot])
