@@ -1,12 +1,16 @@
 """`snapshot.mode=when_needed`: the rows are read again where changes were lost, and only there."""
 
+from collections.abc import Callable
+
 import pytest
 
 from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.builtin.postgres.settings import share_config
 from ringfence.connectors.builtin.postgres.unsupported import find_unsupported
-from tests.postgres.local import Database, Run
+from tests.postgres.local import Database, Run, loopback
+from tests.postgres.stand import LOGICAL
 from tests.postgres.test_snapshot_rules import envelopes, finish, ops
+from tests.support.postgres import new_postgres
 from tests.support.waiting import eventually
 
 
@@ -48,6 +52,32 @@ def test_when_needed_reads_the_rows_again_where_changes_were_lost(database: Data
     later = database.again(again)
     database.execute("DELETE FROM t WHERE id = 9")
     assert ops(finish(database, later)) == [("d", 9)]
+
+
+def test_a_slot_that_the_server_has_invalidated_is_refused_and_replaced(unique: Callable[[str], str]) -> None:
+    """The server keeps no more log than max_slot_wal_keep_size for it."""
+    with loopback(), new_postgres({**LOGICAL, "max_slot_wal_keep_size": "1MB"}) as server:
+        database = Database(server, unique("invalidated"))
+        try:
+            database.execute(
+                "CREATE TABLE t (id integer PRIMARY KEY, v integer)", "INSERT INTO t VALUES (1, 1), (2, 2)"
+            )
+            run = database.run(None, snapshot_mode="when_needed")
+            assert ops(finish(database, run)) == [("r", 1), ("r", 2)]
+            run.stop()
+            await_released(database)
+            database.execute("DELETE FROM t WHERE id = 2")
+
+            def invalidated() -> bool:
+                database.execute("SELECT pg_logical_emit_message(false, 'x', 'y'), pg_switch_wal()", "CHECKPOINT")
+                return bool(database.value("SELECT bool_and(wal_status = 'lost') FROM pg_replication_slots"))
+
+            eventually(invalidated, 60, "the slot to be invalidated", pause=0.1)
+            with pytest.raises(ConnectorError, match=r"has invalidated the replication slot.*max_slot_wal_keep_size"):
+                database.again(run, snapshot_mode="initial")
+            assert ops(finish(database, database.again(run))) == [("r", 1)]
+        finally:
+            database.close()
 
 
 def test_the_plan_of_the_snapshot_before_is_not_taken_for_the_new_one(database: Database) -> None:
