@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, Producer, TopicPartition
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable
 from ringfence.fencing.kafka.call_limits import Unanswered, call_within
-from ringfence.fencing.kafka.closing import drop
+from ringfence.fencing.kafka.closing import drop_transactional
 from ringfence.fencing.kafka.open_transaction import OpenTransaction
 from ringfence.fencing.kafka.pacing import Pause
 from ringfence.fencing.kafka.producer_settings import QUEUE_BYTES, transactional_settings
@@ -283,5 +283,5 @@ class TransactionalProducer:
         if self._began:
             self.abort(Deadline.after(_LAST_SECONDS))
         self.spent = True
-        self._producer = drop(self._producer, log)
+        self._producer = drop_transactional(self._producer, log)
         self.produce, self.serve = self._producer.produce, self._producer.poll
