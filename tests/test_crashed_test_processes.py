@@ -1,6 +1,7 @@
 """A crashed or hanging test process ends a run, with the test's name (`tests.support.crashes`)."""
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -25,10 +26,16 @@ OTHERS = "import time, pytest\n@pytest.mark.parametrize('n', range(6))\ndef test
 
 CRASHES = {
     "segmentation_fault": "import ctypes; ctypes.string_at(0)",
+    "silent_fault": "import ctypes, signal; signal.pthread_sigmask(0, {signal.SIGSEGV}); ctypes.string_at(0)",
     "exit": "import os; os._exit(3)",
     "hang_in_c": "import ctypes; ctypes.PyDLL(None).sleep(600)",
     "stopped": "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)",
     "hang": "import time; time.sleep(600)",
+}
+CAUSES = {
+    "segmentation_fault": "was ended by SIGSEGV",
+    "silent_fault": "was ended by SIGSEGV",
+    "exit": "has exited with code 3",
 }
 FIRST = ("segmentation_fault", "hang_in_c")
 
@@ -65,6 +72,8 @@ def test_the_run_ends_and_names_the_test(tmp_path: Path, how: str) -> None:
     assert done.returncode not in (0, 5), told
     assert "FAILED test_b.py::test_culprit" in done.stdout, told
     assert "crashed while running 'test_b.py::test_culprit'" in done.stdout, told
+    if how in CAUSES:
+        assert re.search(rf"The test process gw\d {CAUSES[how]}", done.stderr), told
     if how in ("segmentation_fault", "hang_in_c", "hang"):
         assert "in test_culprit" in told, told  # its stack
     assert seconds < QUICK, told

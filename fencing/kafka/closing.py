@@ -12,7 +12,6 @@ from confluent_kafka import KafkaException, Producer
 from ringfence.fencing.errors import Fatal, FencingError
 from ringfence.fencing.kafka.translation import kafka_errors
 
-
 _RESPONSE_SECONDS: Final = 1.0
 _PAUSE_SECONDS: Final = 0.05
 

@@ -30,6 +30,10 @@ SPARE_SECONDS = "RINGFENCE_TEST_SPARE_SECONDS"
 _SPARE_SECONDS = 20.0
 _ABORT_SECONDS = 5.0
 _FOLDER = "crash_watch_folder"
+_NO_STACK = (
+    "Where no stacks stand above, it was killed from outside, or it crashed in a thread that blocks signals, as "
+    "librdkafka's do: a core file shows that (ulimit -c unlimited)"
+)
 
 
 def _spare() -> float:
@@ -87,6 +91,20 @@ class TimeLimit:
         scratch.replace(self._said)
 
 
+def _cause_of_end(said: Path) -> str:
+    """Its exit status is only looked at: it stays for xdist, which waits for the process, too."""
+    try:
+        pid = json.loads(said.read_text())["pid"]
+        ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    except ChildProcessError:
+        ended = None
+    if ended is None:
+        return "has ended; how is not known"
+    if ended.si_code == os.CLD_EXITED:
+        return f"has exited with code {ended.si_status}"
+    return f"was ended by {signal.Signals(ended.si_status).name}. {_NO_STACK}"
+
+
 class Watch:
     """In the process that started the others."""
 
@@ -126,6 +144,9 @@ class Watch:
         """A process is gone. Where it was running a test, xdist reports that one next (below)."""
         if error is None or error == "keyboard-interrupt":
             return
+        said = self._folder / node.gateway.id
+        if said.exists():  # else it was hanging, which has been told
+            os.write(2, f"\nThe test process {node.gateway.id} {_cause_of_end(said)}\n".encode())
         scheduler = node.config.pluginmanager.getplugin("dsession").sched
         work = scheduler.assigned_work.get(node, {}) if scheduler is not None else {}
         if not any(done is False for unit in work.values() for done in unit.values()):
