@@ -9,7 +9,7 @@ again.
 import logging
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from functools import partial
 
 from confluent_kafka import KafkaError, Producer, TopicPartition
@@ -38,6 +38,7 @@ _GRACE_SECONDS = 5.0
 _COMMIT_UNFINISHED = "_CONFLICT"
 _PURGED = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
 _CAUSE_SECONDS = 1.0
+_COUNT_SECONDS = 1.0
 _PID = re.compile(r"Acquired PID\{Id:(\d+),Epoch:(\d+)\}")
 
 
@@ -180,6 +181,16 @@ class TransactionalProducer:
         with kafka_errors("producing"):
             left: int = self._producer.flush(seconds)
             return left
+
+    def count_partitions(self, topics: Set[str]) -> int:
+        """Return how many partitions these topics have together; 1 if no broker says so soon."""
+        try:
+            with kafka_errors("counting partitions"):
+                known = self._producer.list_topics(timeout=_COUNT_SECONDS).topics
+        except FencingError as error:
+            log.debug("%s", error)
+            return 1
+        return max(1, sum(len(known[each].partitions) for each in topics if each in known))
 
     def _note_delivery(self, error: KafkaError | None, _message: object) -> None:
         if error is not None and (self._undelivered is None or self._undelivered.code() in _PURGED):

@@ -1,6 +1,6 @@
 """The interface of transactional producers, which tests and the model also implement."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Protocol
 
 from ringfence.fencing.clock import Deadline
@@ -36,5 +36,7 @@ class TransactionalClient(Protocol):
     def serve(self, seconds: float) -> int: ...
 
     def flush(self, seconds: float) -> int: ...
+
+    def count_partitions(self, topics: Set[str]) -> int: ...
 
     def close(self) -> None: ...

@@ -17,6 +17,7 @@ from ringfence.fencing.kafka.protocols import Produce
 from ringfence.fencing.offsets.source_offsets import Offset, Partition
 from ringfence.fencing.records.errors import ConversionSteps, RecordErrors
 from ringfence.fencing.records.prepared import GatheredOffsets, Prepared
+from ringfence.fencing.records.send_window import SendWindow
 from ringfence.fencing.records.sending import make_call, send_calls, send_raw
 from ringfence.fencing.records.topic_access import TopicAccess
 from ringfence.fencing.records.topic_check import TopicCheck
@@ -272,15 +273,22 @@ class RecordPath:
         if isinstance(produced[1], bytes):
             prepared.size += len(produced[1])
 
-    def send(self, prepared: Prepared, produce: Produce, full: Callable[[], None], offsets: GatheredOffsets) -> int:
+    def send(
+        self,
+        prepared: Prepared,
+        produce: Produce,
+        full: Callable[[], None],
+        offsets: GatheredOffsets,
+        window: SendWindow | None = None,
+    ) -> int:
         """Produce the batch. Returns the number of records produced (transforms dropped the rest).
 
-        `full()` is called when the producer's queue is full. It makes room, or raises.
+        `full()` is called when the producer's queue is full. It makes room, or raises. window: waits for deliveries.
         """
         if isinstance(prepared.batch, RecordBatch):
-            sent = send_raw(prepared.batch, produce, full)
+            sent = send_raw(prepared.batch, produce, full, window, prepared.size)
         else:
-            sent = send_calls(prepared.calls, produce, full)
+            sent = send_calls(prepared.calls, produce, full, window, prepared.size)
         for partition, offset in prepared.offsets:
             offsets.put(partition, offset)
         self.bytes += prepared.size

@@ -1,11 +1,12 @@
 """Passes records to the producer, also when its queue is full: the innermost loops."""
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import repeat
+from itertools import islice, repeat
 
 from ringfence.connectors.api import RecordBatch
 from ringfence.connectors.api.records import MixedBatch
 from ringfence.fencing.kafka.protocols import Produce
+from ringfence.fencing.records.send_window import RECORD_OVERHEAD, SendWindow
 
 Call = tuple[object, ...]
 """The positional arguments of `produce`."""
@@ -30,27 +31,55 @@ def make_call(
     return (topic, value, key, to)
 
 
-def send_calls(calls: Sequence[Call], produce: Produce, full: Callable[[], None]) -> int:
-    """Call `produce` for each; return their number. `full()` makes room in the producer's queue, or raises."""
-    _send(calls, produce, full)
+def send_calls(
+    calls: Sequence[Call], produce: Produce, full: Callable[[], None], window: SendWindow | None = None, size: int = 0
+) -> int:
+    """Call `produce` for each; return their number. `full()` makes room in the producer's queue, or raises.
+
+    window: waits for deliveries between parts. size: of all values in bytes; only the window needs it.
+    """
+    if window is None or not calls:
+        _send(calls, produce, full)
+        return len(calls)
+    _send_in_parts(calls, len(calls), size / len(calls) + _key_size(calls[0][2:3]), produce, full, window)
     return len(calls)
 
 
-def send_raw(batch: RecordBatch, produce: Produce, full: Callable[[], None]) -> int:
+def send_raw(
+    batch: RecordBatch, produce: Produce, full: Callable[[], None], window: SendWindow | None = None, size: int = 0
+) -> int:
     """Do the same with a serialised batch."""
+    calls: Iterable[Call]
     if isinstance(batch, MixedBatch):
-        _send(_mixed_calls(batch), produce, full)
-        return len(batch)
-    if batch.keys is not None or batch.partition is not None or batch.timestamps is not None or batch.headers:
-        _send(_calls(batch), produce, full)
-        return len(batch)
-    topic = batch.topic
-    for value in batch.values:
-        try:
-            produce(topic, value)
-        except BufferError:
-            _again(produce, (topic, value), full)
-    return len(batch)
+        calls = _mixed_calls(batch)
+    elif batch.keys is not None or batch.partition is not None or batch.timestamps is not None or batch.headers:
+        calls = _calls(batch)
+    else:
+        calls = zip(repeat(batch.topic), batch.values, strict=False)
+    count = len(batch)
+    if window is None or not count:
+        _send(calls, produce, full)
+    else:
+        _send_in_parts(calls, count, size / count + _key_size(batch.keys or ()), produce, full, window)
+    return count
+
+
+def _key_size(keys: Sequence[object]) -> int:
+    """Estimate the size of each key by that of the first one."""
+    first = keys[0] if keys else None
+    return len(first) if isinstance(first, bytes) else 0
+
+
+def _send_in_parts(
+    calls: Iterable[Call], left: int, average: float, produce: Produce, full: Callable[[], None], window: SendWindow
+) -> None:
+    rest = iter(calls)
+    average += RECORD_OVERHEAD
+    while left > 0:
+        part = min(left, window.records_left(average))
+        _send(islice(rest, part), produce, full)
+        window.note(part, average)
+        left -= part
 
 
 def _mixed_calls(batch: MixedBatch) -> Iterable[Call]:

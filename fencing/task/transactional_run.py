@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ringfence.connectors.api import SourceTask
 from ringfence.fencing.errors import Abortable
-from ringfence.fencing.kafka.client_settings import transaction_timeout_ms
+from ringfence.fencing.kafka.client_settings import batch_bytes, transaction_timeout_ms
 from ringfence.fencing.kafka.hanging import GROUP_OFFSETS
 from ringfence.fencing.kafka.protocols import TransactionalClient
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
@@ -41,6 +41,7 @@ class TransactionalRun:
         worker = spec.worker_settings
         self._runtime = runtime
         self._new_producer = new_producer
+        self._batch_bytes = batch_bytes(worker, spec.connector_config)
         self._boundaries = Boundaries.of(spec.connector_config, int(worker.get("offset.flush.interval.ms", "60000")))
         self._timeout_ms = self._boundaries.transaction_timeout_ms(
             transaction_timeout_ms(worker, spec.connector_config)
@@ -177,6 +178,7 @@ class TransactionalRun:
             path,
             commit_timeout_s=self._timeout_ms / 1000,
             keep_records=overrides(plugin, "commit_record"),
+            batch_bytes=self._batch_bytes,
             copy=kept.copy(offsets, lambda text: report.stage("copying offsets", text)),
             clear=self.leftovers.clear,
         )

@@ -11,6 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from ringfence.connectors.api import RecordBatch, SourceRecord
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, FencingError, UnknownOutcome
+from ringfence.fencing.kafka.producer_settings import BATCH_BYTES
 from ringfence.fencing.kafka.protocols import TransactionalClient
 from ringfence.fencing.kafka.translation import kafka_errors
 from ringfence.fencing.offsets.ledger_keys import log_partition_of
@@ -19,6 +20,7 @@ from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOf
 from ringfence.fencing.offsets.worker_copy import OffsetsCopy
 from ringfence.fencing.records.prepared import Committed, GatheredOffsets, Prepared
 from ringfence.fencing.records.record_path import RecordPath
+from ringfence.fencing.records.send_window import SendWindow
 from ringfence.fencing.share.source import ShareSource
 from ringfence.fencing.task.group_source import Carried, GroupSource
 from ringfence.fencing.task.positions import Positions
@@ -28,6 +30,7 @@ from ringfence.fencing.task.transaction_counts import TransactionCounts
 log = logging.getLogger(__name__)
 
 _ABORT_S = 10.0
+_FLUSH_S = 0.1
 
 
 class Transactions:
@@ -43,10 +46,11 @@ class Transactions:
         *,
         commit_timeout_s: float,
         keep_records: bool,
+        batch_bytes: int = BATCH_BYTES,
         copy: OffsetsCopy | None = None,
         clear: Callable[[Set[str]], None] = lambda _: None,
     ) -> None:
-        """keep_records: the plugin overrides `commit_record`.
+        """keep_records: the plugin overrides `commit_record`. batch_bytes: the producer's `batch.size`.
 
         offsets_topic: the effective one; copy: to the worker's topic if that is another. It is closed at the end.
         clear: called before a producer first writes to topics; returns once no transaction of its older epochs hangs
@@ -63,6 +67,8 @@ class Transactions:
         self._stopping = runtime.require_current
         self._copy = copy
         self._clear = clear
+        self._window = SendWindow(batch_bytes, self._deliver, self._count_partitions, self._clock.monotonic)
+        self._partitions: tuple[frozenset[str], int] = frozenset(), 1
         self._counts = TransactionCounts(counters, runtime.attempt)
         self._counts.read_again(known)
         self._headers: list[tuple[str, bytes]] = []
@@ -102,11 +108,11 @@ class Transactions:
         """Produce a batch in the open transaction, or in a new one. Settle the last commit first."""
         assert self._pending is None, "settle the last commit before the next batch"
         self._begin(prepared.topics)
+        self._topics |= prepared.topics
         before = self._path.bytes
         produce = self._producer.produce if self.positions is None else self.positions.noting(self._producer.produce)
         with kafka_errors("producing"):
-            sent = self._path.send(prepared, produce, self._make_room, self._gathered)
-        self._topics |= prepared.topics
+            sent = self._path.send(prepared, produce, self._make_room, self._gathered, self._window)
         self._counts.add(prepared.counts(sent))
         self._counters.records += sent
         self._counters.open_records += sent
@@ -124,6 +130,7 @@ class Transactions:
         if not self._open:
             self._producer.begin()
             self._open = True
+            self._window.reset()
             self._counters.open_since = self._clock.wall()
             if self.share is not None:
                 with kafka_errors("writing a claim"):
@@ -134,6 +141,17 @@ class Transactions:
         with kafka_errors("producing"):
             self._producer.serve(0.02)
         self._stopping()
+
+    def _deliver(self) -> None:
+        """Wait until nothing is queued. What has failed is reported by the next call of the producer."""
+        while self._producer.flush(_FLUSH_S):
+            self._stopping()
+
+    def _count_partitions(self) -> int:
+        """Return the number of partitions that the open transaction writes to. A broker is asked once."""
+        if self._partitions[0] != self._topics:
+            self._partitions = frozenset(self._topics), self._producer.count_partitions(self._topics)
+        return self._partitions[1]
 
     def start_commit(self) -> None:
         """Produce the offsets, and commit on the other thread. `settle` returns the outcome."""

@@ -1,6 +1,6 @@
 """The checker is shown to fail: the same crash with transactions, and with a plain producer in their place."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 
 import pytest
 from confluent_kafka import Producer
@@ -42,6 +42,9 @@ class PlainProducer:
 
     def flush(self, seconds: float) -> int:
         return int(self._producer.flush(seconds))
+
+    def count_partitions(self, topics: Set[str]) -> int:
+        return 1
 
     def close(self) -> None:
         self._producer.flush(30)
