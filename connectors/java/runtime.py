@@ -15,8 +15,8 @@ INSTALL_PATH: Final = "plugin.install.path"
 """The folder of `plugin.path` for uploaded plugins; without it, plugins cannot be installed through this worker."""
 JAVA_OPTIONS: Final = "java.options"
 DEFAULT_OPTIONS: Final = "-Xms80m -Xmx256m -Xmn36m"
-"""A fixed young generation, which costs 15 MiB more than the smallest one, and saves most full collections: Java would
-let the heap grow by one at a time. A small initial heap: Java's default, a 64th of the machine's memory, fills up first.
+"""A fixed young generation costs 15 MiB more than the smallest one, and saves most full collections: Java would let the
+heap grow by one at a time. A small initial heap: Java's default, a 64th of the machine's memory, fills up first.
 """
 ENVIRONMENT: Final = "RINGFENCE_JAVA_CONNECTORS"
 """Passes `as_settings` to plugin processes, as JSON."""
