@@ -24,9 +24,9 @@ from ringfence.fencing.kafka.transactions import TransactionProber
 from ringfence.fencing.offsets.record_counts import decode
 from ringfence.fencing.offsets.source_offsets import SourceOffset, SourceOffsets, decode_key, may_concern
 from ringfence.fencing.proof.alignment import Aligned, Border, align
-from ringfence.fencing.proof.checks import Tallied
 from ringfence.fencing.proof.offset_commits import Attempt, OffsetCommits, OffsetRecord
 from ringfence.fencing.proof.positions import PositionTally
+from ringfence.fencing.proof.tallied import Tallied
 from ringfence.fencing.proof.topic_tally import TopicTally
 from ringfence.fencing.topics.topic_log import TopicLog
 

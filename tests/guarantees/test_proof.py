@@ -16,9 +16,10 @@ from ringfence.fencing.kafka.producer import TransactionalProducer
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.offsets.record_counts import AttemptCounts, RecordCounts, encode
 from ringfence.fencing.offsets.source_offsets import encode_key, encode_value
-from ringfence.fencing.proof.check import Result
+from ringfence.fencing.proof.check_result import Result
 from ringfence.fencing.proof.count import Asked, Counted, Counting
-from ringfence.fencing.proof.report import EXACT, FAILED, make_checks, to_json, verdict
+from ringfence.fencing.proof.report_json import to_json
+from ringfence.fencing.proof.verdict import EXACT, FAILED, make_checks, verdict
 from tests.guarantees.stage import PARTITION, Script, Stage
 from tests.support.broker import Broker
 from tests.support.waiting import eventually

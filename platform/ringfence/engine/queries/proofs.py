@@ -27,10 +27,11 @@ from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.admin import cluster_id
 from ringfence.fencing.leader.fence_targets import AdminAccess, ways
-from ringfence.fencing.proof import report
-from ringfence.fencing.proof.check import Check, Result
+from ringfence.fencing.proof.check_result import Check, Result
 from ringfence.fencing.proof.count import Asked, Counted, Counting
 from ringfence.fencing.proof.positions import parse_declaration
+from ringfence.fencing.proof.report_json import to_json
+from ringfence.fencing.proof.verdict import make_checks
 from ringfence.requests.questions import StartProof
 from ringfence.requests.refused import Refused
 from ringfence.worker_config import WorkerConfig
@@ -127,13 +128,13 @@ class Proofs:
     ) -> dict[str, Any]:
         row.beat("asking the connector for its source", 0, 0)
         of_source, no_source = self._of_source(asked.config, found)
-        checks = report.make_checks(found, of_source, no_positions, no_source)
+        checks = make_checks(found, of_source, no_positions, no_source)
         checks = [_weaken(each, asked) for each in checks]
         if found.missing:
             text = f"Topics of the connector that do not exist (any more): {', '.join(found.missing)}"
             checks.append(Check("topics", Result.UNKNOWN, text))
         return {
-            **report.to_json(found, checks),
+            **to_json(found, checks),
             "connector": asked.config["name"],
             "class": asked.config.get("connector.class", ""),
             "version": self._plugins.version_of(asked.config) or "",

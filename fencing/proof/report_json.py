@@ -1,58 +1,16 @@
-"""Converts a count to a report: for the API, for a file, and for pages. Pure."""
+"""The report of a proof as JSON: for the API, for a file, and for pages. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ringfence.fencing.proof.check import Check, Result
-from ringfence.fencing.proof.checks import (
-    check_deleted,
-    check_offsets_with_records,
-    check_order,
-    check_others,
-    check_positions,
-    check_source,
-    check_transactions,
-    count_others,
-)
+from ringfence.fencing.proof.check_result import Check
+from ringfence.fencing.proof.checks.other_producers import count_others
 from ringfence.fencing.proof.count import Counted
-
-EXACT: Final = "exact"
-FAILED: Final = "failed"
-INCOMPLETE: Final = "incomplete"
+from ringfence.fencing.proof.verdict import verdict
 
 _MOST_ROWS: Final = 200
-_DECIDING: Final = ("transactions", "records without source offsets", "older generations")
 
 Json = dict[str, Any]
-
-
-def make_checks(found: Counted, of_source: int | None, no_positions: str, no_source: str) -> list[Check]:
-    """Return all checks, the decisive ones first. of_source: the number of records that the source reports."""
-    complete = not found.tallied.commits.gaps and not found.tallied.deleted
-    counted = count_of(found) if complete else None
-    return [
-        check_transactions(found.aligned, found.letters, found.tallied),
-        check_offsets_with_records(found.tallied),
-        check_order(found.tallied),
-        check_positions(found.positions, no_positions),
-        check_source(counted, of_source, no_source if complete else "Older records or source offsets were deleted"),
-        check_others(found.tallied),
-        check_deleted(found.tallied),
-    ]
-
-
-def count_of(found: Counted) -> int:
-    """Return the transactions' counts of records, dead letters and skipped records, over all readable attempts."""
-    commits = found.tallied.commits
-    return sum(sum(max(each.counts for each in commits.commits(attempt))) for attempt in commits.attempts)
-
-
-def verdict(checks: Sequence[Check]) -> str:
-    """Return FAILED if any check failed; EXACT if all decisive ones are proved; else INCOMPLETE."""
-    if any(each.result is Result.FAILED for each in checks):
-        return FAILED
-    proved = all(each.result is Result.OK for each in checks if each.name in _DECIDING)
-    return EXACT if proved else INCOMPLETE
 
 
 def to_json(found: Counted, checks: Sequence[Check]) -> Json:

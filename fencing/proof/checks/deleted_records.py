@@ -1,0 +1,12 @@
+"""What retention or compaction has deleted, so that nobody can count it."""
+
+from ringfence.fencing.proof.check_result import Check, Result
+from ringfence.fencing.proof.tallied import Tallied
+
+
+def check_deleted(tallied: Tallied) -> Check:
+    """Report what was deleted and so cannot be counted."""
+    if not tallied.deleted:
+        return Check("deleted records", Result.OK, "None: the topics hold everything from their first offset on")
+    text = f"Deleted by retention or compaction, and not counted: {'; '.join(tallied.deleted[:5])}"
+    return Check("deleted records", Result.NOTE, text)

@@ -1,0 +1,25 @@
+"""Whether others write to the connector's topics, too."""
+
+from ringfence.connectors.plural_forms import write_count
+from ringfence.fencing.proof.check_result import Check, Result
+from ringfence.fencing.proof.tallied import Tallied
+
+
+def check_others(tallied: Tallied) -> Check:
+    """Report whether other producers write to the same topics."""
+    name = "other producers"
+    count = count_others(tallied)
+    if not count:
+        return Check(name, Result.OK, "None: every record in the topics is this connector's")
+    text = f"{write_count(count, 'record')} by producers that are not this connector's"
+    if tallied.commits.gaps or tallied.ids is None:
+        text += ", or by attempts whose source offsets were compacted away"
+    return Check(name, Result.NOTE, text, "They are not counted. Nothing is wrong where others may write there")
+
+
+def count_others(tallied: Tallied) -> int:
+    """Count the visible records of other producers, including those without transactions."""
+    return sum(
+        tally.plain + sum(written.visible for who, written in tally.producers.items() if not tallied.own(who))
+        for tally in tallied.records.values()
+    )

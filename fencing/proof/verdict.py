@@ -1,0 +1,49 @@
+"""The verdict of a proof: its checks together, and what they prove. Pure."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from ringfence.fencing.proof.check_result import Check, Result
+from ringfence.fencing.proof.checks.deleted_records import check_deleted
+from ringfence.fencing.proof.checks.gaps_and_duplicates import check_positions
+from ringfence.fencing.proof.checks.older_generations import check_order
+from ringfence.fencing.proof.checks.other_producers import check_others
+from ringfence.fencing.proof.checks.records_without_offsets import check_offsets_with_records
+from ringfence.fencing.proof.checks.source_count import check_source
+from ringfence.fencing.proof.checks.transactions import check_transactions
+from ringfence.fencing.proof.count import Counted
+
+EXACT: Final = "exact"
+FAILED: Final = "failed"
+INCOMPLETE: Final = "incomplete"
+
+_DECIDING: Final = ("transactions", "records without source offsets", "older generations")
+
+
+def make_checks(found: Counted, of_source: int | None, no_positions: str, no_source: str) -> list[Check]:
+    """Return all checks, the decisive ones first. of_source: the number of records that the source reports."""
+    complete = not found.tallied.commits.gaps and not found.tallied.deleted
+    counted = count_of(found) if complete else None
+    return [
+        check_transactions(found.aligned, found.letters, found.tallied),
+        check_offsets_with_records(found.tallied),
+        check_order(found.tallied),
+        check_positions(found.positions, no_positions),
+        check_source(counted, of_source, no_source if complete else "Older records or source offsets were deleted"),
+        check_others(found.tallied),
+        check_deleted(found.tallied),
+    ]
+
+
+def count_of(found: Counted) -> int:
+    """Return the transactions' counts of records, dead letters and skipped records, over all readable attempts."""
+    commits = found.tallied.commits
+    return sum(sum(max(each.counts for each in commits.commits(attempt))) for attempt in commits.attempts)
+
+
+def verdict(checks: Sequence[Check]) -> str:
+    """Return FAILED if any check failed; EXACT if all decisive ones are proved; else INCOMPLETE."""
+    if any(each.result is Result.FAILED for each in checks):
+        return FAILED
+    proved = all(each.result is Result.OK for each in checks if each.name in _DECIDING)
+    return EXACT if proved else INCOMPLETE
