@@ -21,7 +21,7 @@ from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.tail import Limits, OffsetRange, Reading, TailRecord, edges
 from ringfence.fencing.kafka.translation import kafka_errors, unknown_outcome
 from ringfence.fencing.records.dead_letter import DeadLetter, Headers, Place, mark
-from ringfence.fencing.records.errors import Call
+from ringfence.fencing.records.error_handling import Call
 
 MOST_LETTERS: Final = 500
 MOST_BYTES: Final = 16 * 1024 * 1024

@@ -15,7 +15,7 @@ from ringfence.connectors.api.records import SERIALIZED, MixedBatch, SerializedR
 from ringfence.connectors.columns import Column, alike, column_of
 from ringfence.fencing.kafka.protocols import Produce
 from ringfence.fencing.offsets.source_offsets import Offset, Partition
-from ringfence.fencing.records.errors import ConversionSteps, RecordErrors
+from ringfence.fencing.records.error_handling import ConversionSteps, RecordErrors
 from ringfence.fencing.records.prepared import GatheredOffsets, Prepared
 from ringfence.fencing.records.send_window import SendWindow
 from ringfence.fencing.records.sending import make_call, send_calls, send_raw

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ringfence.connectors.api import SourceTask
 from ringfence.fencing.records.record_path import Convert
-from ringfence.fencing.topics.record_failures import RecordFailure
+from ringfence.fencing.topics.status.failed_record import RecordFailure
 
 
 @dataclass(frozen=True, slots=True)

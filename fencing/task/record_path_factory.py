@@ -5,7 +5,8 @@ from collections.abc import Callable
 from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.kafka.admin import TopicSpec, topic_exists
 from ringfence.fencing.metrics import Measures
-from ringfence.fencing.records.errors import ErrorPolicy, RecordErrors
+from ringfence.fencing.records.error_handling import RecordErrors
+from ringfence.fencing.records.error_policy import ErrorPolicy
 from ringfence.fencing.records.record_path import RecordPath
 from ringfence.fencing.records.topic_creation import TopicMaker, TopicRules, make
 from ringfence.fencing.task.clients import admin_connection

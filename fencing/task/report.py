@@ -13,9 +13,10 @@ from ringfence.fencing.task.counters import Counters
 from ringfence.fencing.task.gauges import Gauges
 from ringfence.fencing.task.spec import TaskSpec
 from ringfence.fencing.topics.active_topics import TopicStatus
-from ringfence.fencing.topics.record_failures import RecordFailure, error_of
+from ringfence.fencing.topics.error_traces import error_of
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import FAILED, SUPERSEDED, State, TaskStatus
+from ringfence.fencing.topics.status.failed_record import RecordFailure
 
 log = logging.getLogger(__name__)
 

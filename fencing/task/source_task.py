@@ -26,7 +26,7 @@ from ringfence.fencing.clock import SYSTEM_CLOCK, Clock
 from ringfence.fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable
 from ringfence.fencing.leader.restarts import why_of
 from ringfence.fencing.modes import Mode
-from ringfence.fencing.records import failed_record
+from ringfence.fencing.records.failed_record_lookup import find_failed_record
 from ringfence.fencing.task import start_watch
 from ringfence.fencing.task.at_least_once.run import AtLeastOnceRun
 from ringfence.fencing.task.clients import transactional_producer
@@ -116,7 +116,7 @@ class SourceTaskRun:
         if self._runtime.is_superseded():
             log.info("Task %s is superseded; it met: %s", self._spec.task, self._plugin.redact(str(error)))
             return _SUPERSEDED
-        failure = failed_record.find(error, self._spec.connector_config, self._plugin.redact)
+        failure = find_failed_record(error, self._spec.connector_config, self._plugin.redact)
         trace = self._plugin.redact(readable(error))
         log.error("Task %s failed: %s", self._spec.task, trace)
         self._counters.measures.count_failure(error, self._runtime.clock)

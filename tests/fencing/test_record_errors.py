@@ -10,9 +10,12 @@ from ringfence.connectors.api import RetriableError, SourceRecord
 from ringfence.fencing.ids import ConnectorName, TaskId
 from ringfence.fencing.metrics import Measures
 from ringfence.fencing.records.dead_letter import DeadLetter
-from ringfence.fencing.records.errors import ErrorPolicy, RecordErrors, Stage
+from ringfence.fencing.records.error_handling import RecordErrors, Stage
+from ringfence.fencing.records.error_policy import ErrorPolicy
+from ringfence.fencing.records.failed_record_lookup import failure_of
 from ringfence.fencing.records.record_path import RecordPath
-from ringfence.fencing.topics import record_failures
+from ringfence.fencing.topics.error_traces import NOTE, error_of
+from ringfence.fencing.topics.status import failed_record
 
 PARTITION = {"file": "a"}
 TASK = TaskId(ConnectorName("flights"), 3)
@@ -122,11 +125,11 @@ def test_the_error_names_its_record(value: str, stage: str, alias: str, settings
     config |= {"value.converter.schemas.enable": "false"}
     with pytest.raises((ValueError, KeyError)) as raised:
         Made(config).produced("good", value)
-    failure = record_failures.of(raised.value)
+    failure = failure_of(raised.value)
     assert failure is not None
     assert (failure.stage, failure.alias, failure.settings, failure.value) == (stage, alias, settings, value)
     assert (failure.partition, failure.offset) == ('{"file":"a"}', '{"line":1}')
-    assert record_failures.read(failure.fields()) == failure
+    assert failed_record.read(failure.fields()) == failure
 
 
 def test_a_tolerated_record_is_skipped_and_its_offset_is_not() -> None:
@@ -236,5 +239,5 @@ def test_a_trace_tells_its_error_and_names_the_record_after_it() -> None:
     with pytest.raises(ValueError, match="is no text") as raised:
         Made({}).produced("bad")
     trace = "".join(traceback.format_exception(raised.value))
-    assert trace.strip().splitlines()[-1].startswith(record_failures.NOTE)
-    assert record_failures.error_of(trace) == "ValueError: the secret hunter2 is no text"
+    assert trace.strip().splitlines()[-1].startswith(NOTE)
+    assert error_of(trace) == "ValueError: the secret hunter2 is no text"

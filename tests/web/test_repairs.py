@@ -8,8 +8,8 @@ from django.test import Client
 
 from ringfence.access.principal import Principal, Right
 from ringfence.access.verbs import Verb
-from ringfence.fencing.topics.record_failures import RecordFailure
 from ringfence.fencing.topics.status import FAILED, State
+from ringfence.fencing.topics.status.failed_record import RecordFailure
 from ringfence.history.models import ConfigVersion
 from ringfence.middleware import access as middleware
 from ringfence.projection.models import Task

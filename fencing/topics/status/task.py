@@ -6,8 +6,8 @@ from typing import Final
 
 from ringfence.connectors.api import Endpoint
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
-from ringfence.fencing.topics import record_failures
-from ringfence.fencing.topics.record_failures import RecordFailure
+from ringfence.fencing.topics.status import failed_record
+from ringfence.fencing.topics.status.failed_record import RecordFailure
 from ringfence.fencing.topics.status_entry import Fields, StatusEntry, parse_number, parse_text
 from ringfence.fencing.topics.status_state import Attempt, State, StatusState
 
@@ -84,7 +84,7 @@ class TaskStatus(StatusEntry):
             parse_number(value, "next_ms", 0),
             parse_text(value, "version"),
             value.get("left_open") is True,
-            record_failures.read(value.get("record")),
+            failed_record.read(value.get("record")),
             _read_endpoint(value.get("endpoint")),
             parse_number(value, "reconfigure_ms", 0),
         )

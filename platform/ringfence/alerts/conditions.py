@@ -9,7 +9,7 @@ from enum import StrEnum
 from ringfence.connectors.plural_forms import write_count
 from ringfence.error_class import split_class
 from ringfence.fencing.name_patterns import matches
-from ringfence.fencing.topics import record_failures
+from ringfence.fencing.topics.error_traces import error_of
 
 
 class Kind(StrEnum):
@@ -185,7 +185,7 @@ def last_error(trace: str) -> str:
 
     A class with a package is left out. A built-in class stays: `KeyError: 'id'` is clearer than `'id'`.
     """
-    error = record_failures.error_of(trace)
+    error = error_of(trace)
     name, message = split_class(error)
     return message if "." in name else error
 

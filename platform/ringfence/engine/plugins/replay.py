@@ -14,7 +14,8 @@ from ringfence.fencing.clock import SYSTEM_CLOCK
 from ringfence.fencing.ids import ConnectorName, TaskId
 from ringfence.fencing.metrics import Measures
 from ringfence.fencing.records.dead_letter import DeadLetter, NotExact
-from ringfence.fencing.records.errors import Call, ErrorPolicy, RecordErrors
+from ringfence.fencing.records.error_handling import Call, RecordErrors
+from ringfence.fencing.records.error_policy import ErrorPolicy
 from ringfence.fencing.records.topic_check import check_name
 
 _ERROR_LIMIT: Final = 1000

@@ -23,7 +23,7 @@ from ringfence.fencing.kafka.client_settings import connection_of
 from ringfence.fencing.kafka.tail import Limits, TailRecord
 from ringfence.fencing.leader.fence_targets import ways
 from ringfence.fencing.records.dead_letter import PREFIX, DeadLetter, Place
-from ringfence.fencing.records.errors import Call
+from ringfence.fencing.records.error_handling import Call
 from ringfence.fencing.records.topic_access import TopicAccess
 from ringfence.fencing.records.topic_creation import TopicMaker
 from ringfence.fencing.records.topic_creation import TopicRules as CreationRules

@@ -24,9 +24,8 @@ from ringfence.engine.spark.driver_process import end_driver, wait_for_end
 from ringfence.fencing.ids import TaskId
 from ringfence.fencing.task.plugin import Outcome
 from ringfence.fencing.task.spec import TaskSpec
-from ringfence.fencing.topics import record_failures
 from ringfence.fencing.topics.connector_logs import about
-from ringfence.fencing.topics.status import FAILED
+from ringfence.fencing.topics.status import FAILED, failed_record
 from ringfence.memory_limit import explain, memory_limit
 from ringfence.spark_settings import DRIVER_MEMORY, OUT_OF_MEMORY, is_local, spark_settings
 
@@ -211,7 +210,7 @@ def _nothing(value: int) -> int:
 
 
 def _outcome(value: dict[str, Any]) -> Outcome:
-    return Outcome(**{**value, "failure": record_failures.read(value.get("failure"))})
+    return Outcome(**{**value, "failure": failed_record.read(value.get("failure"))})
 
 
 def _end_of(told: str, spec: TaskSpec) -> Outcome | Lost:

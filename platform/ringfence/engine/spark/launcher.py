@@ -26,8 +26,8 @@ from ringfence.fencing.task.spec import TaskSpec
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.connector_state import ConnectorState, Placement
+from ringfence.fencing.topics.error_traces import error_of
 from ringfence.fencing.topics.log_levels import ClusterLevels
-from ringfence.fencing.topics.record_failures import error_of
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import LOST, STARTING, SUPERSEDED, State, TaskStatus, WorkerRecord
 from ringfence.fencing.topics.topic_ids import TopicIds

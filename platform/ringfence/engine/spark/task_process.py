@@ -25,7 +25,7 @@ from ringfence.connectors.secret_names import hiding
 from ringfence.connectors.transforms import build_transforms
 from ringfence.fencing.ids import member_client_id
 from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.records.errors import Stage
+from ringfence.fencing.records.error_handling import Stage
 from ringfence.fencing.task.plugin import Outcome, Plugin
 from ringfence.fencing.task.source_task import SourceTaskRun
 from ringfence.fencing.task.spec import TaskSpec

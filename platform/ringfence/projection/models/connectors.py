@@ -7,8 +7,8 @@ from urllib.parse import quote
 from django.db import models
 
 from ringfence.encryption import decrypt_text
-from ringfence.fencing.topics import record_failures
-from ringfence.fencing.topics.record_failures import RecordFailure
+from ringfence.fencing.topics.status import failed_record
+from ringfence.fencing.topics.status.failed_record import RecordFailure
 from ringfence.projection.clean_text import loads_clean
 
 
@@ -150,7 +150,7 @@ class Task(models.Model):
         """The record that caused its failure, with data of the source. Raises `NoKey`."""
         if not self.failure:
             return None
-        return record_failures.read(loads_clean(decrypt_text(self.failure, f"failure {self.connector}-{self.number}")))
+        return failed_record.read(loads_clean(decrypt_text(self.failure, f"failure {self.connector}-{self.number}")))
 
 
 class RecordTotals(models.Model):

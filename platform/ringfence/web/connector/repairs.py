@@ -17,7 +17,7 @@ from ringfence.access.verbs import Verb
 from ringfence.api import writing
 from ringfence.connectors.delivery_settings import DEAD_LETTERS
 from ringfence.dispatch import Refused
-from ringfence.fencing.records.errors import TOLERANCE
+from ringfence.fencing.records.error_policy import TOLERANCE
 from ringfence.history.models import ConfigVersion
 from ringfence.http.errors import ConnectError
 from ringfence.http.masking import Masker, unmask

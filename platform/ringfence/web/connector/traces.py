@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ringfence.error_class import split_class
-from ringfence.fencing.topics.record_failures import NOTE, RecordFailure
+from ringfence.fencing.topics.error_traces import NOTE
+from ringfence.fencing.topics.status.failed_record import RecordFailure
 from ringfence.web.connector.error_hints import Hint, find_hint
 from ringfence.web.handbook.references import Reference
 

@@ -7,11 +7,7 @@ from typing import Final
 LONGEST: Final = 200
 """The maximum length of the record's value in a status, in characters."""
 
-NOTE: Final = "Failed on a record: stage "
-"""The beginning of the last line of a trace, for readers that only see the trace."""
-
 _TEXTS: Final = ("stage", "class_name", "alias", "topic", "partition", "offset", "value")
-_ATTRIBUTE: Final = "ringfence_record_failure"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,41 +41,6 @@ def read(value: object) -> RecordFailure | None:
     return RecordFailure(settings=names, **text)
 
 
-def attach(error: Exception, failure: RecordFailure) -> None:
-    """Attach the failure to the error, for `of`."""
-    setattr(error, _ATTRIBUTE, failure)
-
-
-def of(error: BaseException | None) -> RecordFailure | None:
-    """Return the failure attached to the error or to one of its causes; None if there is none."""
-    while error is not None:
-        found = getattr(error, _ATTRIBUTE, None)
-        if isinstance(found, RecordFailure):
-            return found
-        error = error.__cause__
-    return None
-
-
 def shorten(value: str) -> str:
     """Return at most LONGEST characters. Redact the value first: a secret that is cut off is not recognised."""
     return value if len(value) <= LONGEST else f"{value[:LONGEST]}…"
-
-
-def error_of(trace: str) -> str:
-    """Return the last line of a trace that is not a NOTE; "" for an empty trace."""
-    lines = [line.strip() for line in trace.strip().splitlines() if not line.startswith(NOTE)]
-    return lines[-1] if lines else ""
-
-
-def settings_of(config: Mapping[str, str], stage: str, alias: str) -> tuple[str, ...]:
-    """Return the names of the settings that configure a transform or converter.
-
-    alias: the transform's, "" for a converter. Settings of the framework, such as `predicate`, are left out.
-    """
-    if alias:
-        prefix = f"transforms.{alias}."
-        framework = {prefix + name for name in ("type", "predicate", "negate", "plugin.version")}
-        return tuple(sorted(name for name in config if name.startswith(prefix) and name not in framework))
-    prefix = stage.lower().replace("_", ".")
-    own = sorted(name for name in config if name.startswith(f"{prefix}."))
-    return (prefix, *own)

@@ -7,27 +7,21 @@ handle them.
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, TypeVar
 
 from ringfence.connectors.api import RetriableError, Schema, SourceRecord
-from ringfence.connectors.delivery_settings import DEAD_LETTERS
 from ringfence.connectors.transforms.keys import aliases
 from ringfence.fencing.clock import Clock
 from ringfence.fencing.ids import TaskId
 from ringfence.fencing.metrics import Measures
 from ringfence.fencing.records.dead_letter import as_bytes, as_json, make_dead_letter
-from ringfence.fencing.topics import record_failures
-from ringfence.fencing.topics.record_failures import NOTE, RecordFailure
+from ringfence.fencing.records.error_policy import ErrorPolicy
+from ringfence.fencing.records.failed_record_lookup import attach, settings_of
+from ringfence.fencing.topics.error_traces import NOTE
+from ringfence.fencing.topics.status.failed_record import RecordFailure, shorten
 
 log = logging.getLogger(__name__)
-
-TOLERANCE = "errors.tolerance"
-RETRY_TIMEOUT = "errors.retry.timeout"
-RETRY_DELAY_MAX = "errors.retry.delay.max.ms"
-LOG = "errors.log.enable"
-LOG_MESSAGES = "errors.log.include.messages"
 
 _FIRST_DELAY_S = 0.3
 
@@ -63,41 +57,6 @@ class ConversionSteps(Protocol):
     def value(self, topic: str, value: object, schema: Schema | None) -> bytes | None: ...
 
     def headers(self, topic: str, headers: Sequence[tuple[str, object]]) -> list[tuple[str, bytes | None]]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class ErrorPolicy:
-    """A connector's `errors.*` settings. `retry_s`: infinity for -1."""
-
-    tolerant: bool = False
-    retry_s: float = 0.0
-    delay_max_s: float = 60.0
-    log: bool = False
-    log_messages: bool = False
-    dead_letters: str | None = None
-
-    @classmethod
-    def of(cls, config: Mapping[str, str]) -> "ErrorPolicy":
-        """Read the policy from a validated configuration."""
-        tolerant = config.get(TOLERANCE, "none").strip().lower() == "all"
-        retry_ms = int(config.get(RETRY_TIMEOUT, "0"))
-        return cls(
-            tolerant,
-            float("inf") if retry_ms < 0 else retry_ms / 1000,
-            int(config.get(RETRY_DELAY_MAX, "60000")) / 1000,
-            _true(config, LOG),
-            _true(config, LOG_MESSAGES),
-            (config.get(DEAD_LETTERS, "").strip() or None) if tolerant else None,
-        )
-
-    @property
-    def plain(self) -> bool:
-        """Whether every error fails the task at once."""
-        return not (self.tolerant or self.retry_s or self.log)
-
-
-def _true(config: Mapping[str, str], name: str) -> bool:
-    return config.get(name, "false").strip().lower() == "true"
 
 
 class RecordErrors:
@@ -189,7 +148,7 @@ class RecordErrors:
             self._say(record, stage, by, error)
         if not self._policy.tolerant:
             error.add_note(f"{NOTE}{stage}, class {by}, source offset {as_json(record.source_offset)}.")
-            record_failures.attach(error, self._failure(record, stage, by, alias))
+            attach(error, self._failure(record, stage, by, alias))
             raise error
         self._measures.count_skipped(self._clock)
         if self._policy.dead_letters is None:
@@ -212,11 +171,11 @@ class RecordErrors:
             stage,
             by,
             alias,
-            record_failures.settings_of(self._config, stage, alias),
+            settings_of(self._config, stage, alias),
             record.topic,
             self._redact(as_json(record.source_partition)),
             self._redact(as_json(record.source_offset)),
-            record_failures.shorten(self._redact(value)),
+            shorten(self._redact(value)),
         )
 
     def _say(self, record: SourceRecord, stage: Stage, by: str, error: Exception) -> None:
