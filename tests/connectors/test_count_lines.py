@@ -4,15 +4,15 @@ import io
 
 import pytest
 
-from ringfence.connectors.builtin.file_stream import lines
-from ringfence.connectors.builtin.file_stream.lines import LineBuffer, count_lines
+from ringfence.connectors.builtin.file_stream import line_splitting
+from ringfence.connectors.builtin.file_stream.line_splitting import LineBuffer, count_lines
 
 TEXT = b"one\ntwo\r\n\rfour\r\n\r\n\nsix\rseven"
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 3, 1000])
 def test_it_counts_what_the_task_delivers(monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
-    monkeypatch.setattr(lines, "_CHUNK", chunk)
+    monkeypatch.setattr(line_splitting, "_CHUNK", chunk)
     buffer = LineBuffer()
     buffer.feed(TEXT)
     ready = len(buffer)

@@ -19,19 +19,11 @@ from ringfence.connectors.api import (
     SourceRecord,
 )
 from ringfence.connectors.builtin.webhook import settings as names
+from ringfence.connectors.builtin.webhook.answers import ACCEPTED, DUPLICATE, FULL, NO_ROOM, STOPPED, Answer
 from ringfence.connectors.builtin.webhook.connector import WebhookSourceConnector
-from ringfence.connectors.builtin.webhook.intake import (
-    ACCEPTED,
-    DUPLICATE,
-    FULL,
-    NO_ROOM,
-    STOPPED,
-    Answer,
-    Intake,
-    Ticket,
-)
-from ringfence.connectors.builtin.webhook.key_window import HEAD, PAGE_KEYS, KeyWindow, digest_of
-from ringfence.connectors.builtin.webhook.receiving import Receiver, Refused
+from ringfence.connectors.builtin.webhook.idempotency_keys import HEAD, PAGE_KEYS, KeyWindow, digest_of
+from ringfence.connectors.builtin.webhook.request_parsing import Receiver, Refused
+from ringfence.connectors.builtin.webhook.request_queue import RequestQueue, Ticket
 from ringfence.connectors.builtin.webhook.settings import CONFIG_DEF
 from ringfence.connectors.builtin.webhook.signatures import signature_check
 from ringfence.connectors.builtin.webhook.task import WebhookSourceTask
@@ -213,12 +205,12 @@ class Asked:
 
     def __init__(self, **limits: int) -> None:
         self.window = KeyWindow(1000)
-        self.intake = Intake(self.window, **{"most": 10, "most_bytes": 1000, "most_keys": 100, **limits})
+        self.requests = RequestQueue(self.window, **{"most": 10, "most_bytes": 1000, "most_keys": 100, **limits})
         self.answers: dict[str, Answer] = {}
 
     def ask(self, who: str, key: str = "", size: int = 1) -> Ticket | None:
         ticket = Ticket(who, (), size, NOW, key, digest_of(key) if key else None)
-        found = self.intake.offer(ticket, self.teller(who), NOW)
+        found = self.requests.offer(ticket, self.teller(who), NOW)
         if isinstance(found, Answer):
             self.answers[who] = found
             return None
@@ -228,8 +220,8 @@ class Asked:
         return lambda answer: self.answers.__setitem__(who, answer)
 
     def poll(self) -> list[object]:
-        tickets = self.intake.take(100, 0)
-        self.intake.write_keys(tickets, NOW)
+        tickets = self.requests.take(100, 0)
+        self.requests.write_keys(tickets, NOW)
         return [ticket.value for ticket in tickets]
 
     def settle(self, told: list[Any]) -> None:
@@ -245,7 +237,7 @@ def test_nobody_hears_2xx_before_the_commit_and_one_key_is_one_record() -> None:
     asked.ask("c", "k")  # while it is written
     asked.ask("d", "other")
     assert not asked.answers
-    asked.settle(asked.intake.commit())
+    asked.settle(asked.requests.commit())
     asked.ask("e", "k")
     assert asked.answers == {"a": ACCEPTED, "b": DUPLICATE, "c": DUPLICATE, "e": DUPLICATE}
     assert asked.poll() == ["d"]
@@ -257,7 +249,7 @@ def test_what_is_aborted_is_answered_with_503_and_its_key_is_not_known() -> None
     asked.poll()
     asked.ask("b", "k")
     asked.ask("c", "other")
-    asked.settle(asked.intake.close())
+    asked.settle(asked.requests.close())
     asked.ask("d", "k")
     assert {who: answer.status for who, answer in asked.answers.items()} == dict.fromkeys("abcd", 503)
     assert asked.answers["d"] == STOPPED
@@ -273,16 +265,16 @@ def test_the_queue_is_bounded_by_number_by_bytes_and_by_keys() -> None:
     asked.poll()
     asked.ask("d")
     assert asked.answers["d"] == FULL, "what is being committed counts, too"
-    asked.settle(asked.intake.commit())
+    asked.settle(asked.requests.commit())
     asked.ask("e", size=1001)
     assert asked.answers["e"] == FULL
     for who in "xy":
         asked.ask(who, who)
     asked.poll()
-    asked.settle(asked.intake.commit())
+    asked.settle(asked.requests.commit())
     asked.ask("z", "z")
     asked.poll()
-    asked.settle(asked.intake.commit())
+    asked.settle(asked.requests.commit())
     asked.ask("n", "n")
     assert asked.answers["n"] == NO_ROOM, "no key is forgotten early"
 
@@ -291,16 +283,16 @@ def test_a_request_that_nobody_waits_for_is_dropped_unless_it_was_taken() -> Non
     asked = Asked()
     tell = asked.teller("a")
     ticket = Ticket("a", (), 1, NOW, "k", digest_of("k"))
-    assert asked.intake.offer(ticket, tell, NOW) is ticket
-    asked.intake.withdraw(ticket, tell)
+    assert asked.requests.offer(ticket, tell, NOW) is ticket
+    asked.requests.withdraw(ticket, tell)
     assert asked.poll() == []
-    assert asked.intake.waiting == 0
+    assert asked.requests.waiting == 0
     asked.ask("b", "k")
     asked.poll()
     taken = asked.ask("c", "k")
     assert taken is not None
-    asked.intake.withdraw(taken, tell)
-    asked.settle(asked.intake.commit())
+    asked.requests.withdraw(taken, tell)
+    asked.settle(asked.requests.commit())
     asked.ask("d", "k")
     assert asked.answers["d"] == DUPLICATE
 

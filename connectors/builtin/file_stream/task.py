@@ -1,21 +1,18 @@
-"""Reads one file from the committed position, and follows what is appended."""
+"""Makes records of a file's lines, from the committed position on."""
 
 import logging
-import os
-import stat
 import time
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from ringfence.connectors.api import ConnectorError, RecordBatch, RetriableError, SourceOffset, SourceRecord, SourceTask
+from ringfence.connectors.api import ConnectorError, RecordBatch, SourceOffset, SourceRecord, SourceTask
 from ringfence.connectors.api.schemas import STRING
-from ringfence.connectors.builtin.file_stream.lines import LineBuffer
+from ringfence.connectors.builtin.file_stream.followed_file import FollowedFile
+from ringfence.connectors.builtin.file_stream.line_splitting import LineBuffer
 from ringfence.connectors.builtin.file_stream.settings import BATCH_SIZE, CONFIG_DEF, FILE, FILENAME, POSITION, TOPIC
-from ringfence.connectors.files import open_allowed
 
 logger = logging.getLogger(__name__)
 
-CHUNK_BYTES = 1 << 20
 IDLE_SECONDS = 0.1
 
 
@@ -27,7 +24,7 @@ class FileStreamSourceTask(SourceTask):
     """
 
     version: ClassVar[str | None] = "1.0.0"
-    _file: int | None = None  # so that stop() can follow a failed start
+    _file: FollowedFile | None = None  # so that stop() can follow a failed start
 
     def start(self, config: Mapping[str, str]) -> None:
         settings = CONFIG_DEF.parse(config)
@@ -36,20 +33,17 @@ class FileStreamSourceTask(SourceTask):
         self._batch_size = settings.integer(BATCH_SIZE)
         self._partition = {FILENAME: self._path}
         position = read_committed_position(self.context.offset_reader.offset(self._partition))
-        self._file = _open(self._path)
-        size = os.fstat(self._file).st_size
-        if size < position:
-            raise _shorter(self._path, size, position)
-        self._read_to = position
+        self._file = FollowedFile(self._path, position)
         self._lines = LineBuffer(position)
-        logger.info("Reading %s from byte %d of %d on", self._path, position, size)
+        logger.info("Reading %s from byte %d of %d on", self._path, position, self._file.size)
 
     def poll(self) -> Sequence[SourceRecord] | RecordBatch | None:
         lines = self._lines
-        while len(lines) < self._batch_size and self._read():
-            pass
+        assert self._file is not None
+        while len(lines) < self._batch_size and (chunk := self._file.read()):
+            lines.feed(chunk)
         if not len(lines):
-            self._check_still_the_same_file()
+            self._file.check_still_the_same(lines.position)
             self.context.wait(IDLE_SECONDS)
             return None
         if self.context.raw_batches:
@@ -59,7 +53,7 @@ class FileStreamSourceTask(SourceTask):
 
     def stop(self) -> None:
         if self._file is not None:
-            os.close(self._file)
+            self._file.close()
             self._file = None
 
     def _records(self) -> list[SourceRecord]:
@@ -82,37 +76,6 @@ class FileStreamSourceTask(SourceTask):
             for line, position in zip(taken, positions, strict=True)
         ]
 
-    def _read(self) -> bool:
-        """Feed the next chunk. Returns False at the end of the file."""
-        assert self._file is not None
-        try:
-            chunk = os.pread(self._file, CHUNK_BYTES, self._read_to)
-        except OSError as error:
-            raise RetriableError(f"File {self._path} cannot be read at byte {self._read_to}: {error}.") from error
-        self._read_to += len(chunk)
-        self._lines.feed(chunk)
-        return bool(chunk)
-
-    def _check_still_the_same_file(self) -> None:
-        """Compare the position with the current file. Called only at the end of the file."""
-        assert self._file is not None
-        opened = os.fstat(self._file)
-        if opened.st_size < self._read_to:
-            raise _shorter(self._path, opened.st_size, self._read_to)
-        try:
-            current = os.stat(self._path)
-        except OSError as error:
-            raise ConnectorError(
-                f"File {self._path} is gone ({error.strerror}). All lines up to byte {self._lines.position} were "
-                "delivered. Restore the file and restart the task, or delete the connector."
-            ) from error
-        if (current.st_dev, current.st_ino) != (opened.st_dev, opened.st_ino):
-            raise ConnectorError(
-                f"File {self._path} was replaced by another file. All lines of the old file up to byte "
-                f"{self._lines.position} were delivered. To read the new file from its beginning, stop the connector, "
-                "reset its offsets and resume it."
-            )
-
 
 def read_committed_position(offset: SourceOffset | None) -> int:
     """Return the byte to start at. Raises `ConnectorError` for an offset that is not FileStreamSource's."""
@@ -125,32 +88,3 @@ def read_committed_position(offset: SourceOffset | None) -> int:
             "Stop the connector and alter or reset its offsets."
         )
     return position
-
-
-def _open(path: str) -> int:
-    try:
-        file = open_allowed(path)  # non-blocking: opening a pipe must not hang
-    except OSError as error:
-        raise ConnectorError(unreadable(path, error)) from error
-    if not stat.S_ISREG(os.fstat(file).st_mode):
-        os.close(file)
-        raise ConnectorError(not_a_file(path))
-    return file
-
-
-def unreadable(path: str, error: OSError) -> str:
-    """Return a message: why the file cannot be opened, and the remedy."""
-    if isinstance(error, FileNotFoundError):
-        return f"File {path} does not exist. Create it, or set the path of a file that every worker can read."
-    return f"File {path} cannot be read ({error.strerror}). Give the worker's user the permission to read it."
-
-
-def not_a_file(path: str) -> str:
-    return f"{path} is not a regular file. Set the path of a regular file: only there do positions have a meaning."
-
-
-def _shorter(path: str, size: int, position: int) -> ConnectorError:
-    return ConnectorError(
-        f"File {path} has {size} bytes, but was read up to byte {position} before: it was truncated or replaced. To "
-        "read it from its beginning, stop the connector, reset its offsets and resume it."
-    )

@@ -16,7 +16,7 @@ from ringfence.connectors.api import (
     SourceTask,
 )
 from ringfence.connectors.builtin.webhook import settings as names
-from ringfence.connectors.builtin.webhook.key_window import HEAD, check_head, check_page, page_of
+from ringfence.connectors.builtin.webhook.idempotency_keys import HEAD, check_head, check_page, page_of
 from ringfence.connectors.builtin.webhook.settings import CONFIG_DEF
 from ringfence.connectors.builtin.webhook.task import WebhookSourceTask
 from ringfence.connectors.delivery_settings import TRANSACTION_BOUNDARY, transaction_boundary

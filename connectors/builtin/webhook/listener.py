@@ -9,8 +9,9 @@ from collections.abc import Coroutine, Iterable
 from typing import Any, Final
 
 from ringfence.connectors.builtin.webhook import frames
-from ringfence.connectors.builtin.webhook.intake import TOO_LATE, Answer, Intake, Tell, Ticket
-from ringfence.connectors.builtin.webhook.receiving import Receiver
+from ringfence.connectors.builtin.webhook.answers import TOO_LATE, Answer
+from ringfence.connectors.builtin.webhook.request_parsing import Receiver
+from ringfence.connectors.builtin.webhook.request_queue import RequestQueue, Tell, Ticket
 
 logger = logging.getLogger(__name__)
 
@@ -25,12 +26,12 @@ class Listener:
     later.
     """
 
-    def __init__(self, receiver: Receiver, intake: Intake, timeout_s: float) -> None:
+    def __init__(self, receiver: Receiver, requests: RequestQueue, timeout_s: float) -> None:
         self.id = secrets.token_hex(8)
         self.secret = secrets.token_hex(32)
         self.port = 0
         self._receiver = receiver
-        self._intake = intake
+        self._requests = requests
         self._timeout_s = timeout_s
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
@@ -120,14 +121,14 @@ class Listener:
                 timer.cancel()
             _send(writer, number, answer)
 
-        found = self._receiver.receive(header["headers"], body, self._intake, tell, time.time_ns() // 1_000_000)
+        found = self._receiver.receive(header["headers"], body, self._requests, tell, time.time_ns() // 1_000_000)
         if isinstance(found, Answer):
             _send(writer, number, found)
         else:
             timer = self._loop.call_later(self._timeout_s, self._expire, found, tell)
 
     def _expire(self, ticket: Ticket, tell: Tell) -> None:
-        self._intake.withdraw(ticket, tell)
+        self._requests.withdraw(ticket, tell)
         tell(TOO_LATE)
 
 

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from ringfence.connectors.api import ConnectorError, Endpoint, OffsetRecord, RecordBatch, SourceRecord, SourceTask
 from ringfence.connectors.builtin.webhook import settings as names
-from ringfence.connectors.builtin.webhook.intake import Intake, Ticket
-from ringfence.connectors.builtin.webhook.key_window import HEAD, KeyWindow
+from ringfence.connectors.builtin.webhook.idempotency_keys import HEAD, KeyWindow
 from ringfence.connectors.builtin.webhook.listener import Listener
-from ringfence.connectors.builtin.webhook.receiving import Receiver, Refused
+from ringfence.connectors.builtin.webhook.request_parsing import Receiver, Refused
+from ringfence.connectors.builtin.webhook.request_queue import RequestQueue, Ticket
 from ringfence.connectors.builtin.webhook.settings import CONFIG_DEF
 from ringfence.connectors.worker_limits import current
 
@@ -32,7 +32,7 @@ class WebhookSourceTask(SourceTask):
 
     version: ClassVar[str | None] = "1.0.0"
     _listener: Listener | None = None  # so that stop() can follow a failed start
-    _intake: Intake | None = None
+    _requests: RequestQueue | None = None
 
     def start(self, config: Mapping[str, str]) -> None:
         parsed = CONFIG_DEF.parse(config)
@@ -48,7 +48,7 @@ class WebhookSourceTask(SourceTask):
         window = KeyWindow(parsed.integer(names.WINDOW))
         if receiver.keyed:
             window.load(self.context.offset_reader)
-        self._intake = Intake(
+        self._requests = RequestQueue(
             window,
             most=parsed.integer(names.QUEUE),
             most_bytes=parsed.integer(names.QUEUE_BYTES),
@@ -59,9 +59,9 @@ class WebhookSourceTask(SourceTask):
         self._listen(receiver, parsed.integer(names.RESPONSE_TIMEOUT) / 1000)
 
     def _listen(self, receiver: Receiver, timeout_s: float) -> None:
-        assert self._intake is not None
+        assert self._requests is not None
         host, advertised = current().listen_addresses()
-        self._listener = Listener(receiver, self._intake, timeout_s)
+        self._listener = Listener(receiver, self._requests, timeout_s)
         try:
             self._listener.start(host)
         except OSError as error:
@@ -83,19 +83,19 @@ class WebhookSourceTask(SourceTask):
         self._keys = metrics.gauge("webhook_keys", "Idempotency keys that are remembered")
 
     def poll(self) -> Sequence[SourceRecord] | RecordBatch | None:
-        intake = self._intake
-        if intake is None:
+        requests = self._requests
+        if requests is None:
             example, self._example = self._example, None
             return [self._record(example, {})] if example is not None else None
         rest = self._rested - time.monotonic()
         if rest > 0:
             self.context.wait(rest)
-        tickets = intake.take(self._batch, _IDLE_SECONDS)
-        self._waiting.set(intake.waiting)
-        self._refused.set(intake.refused)
-        self._duplicates.set(intake.duplicates)
+        tickets = requests.take(self._batch, _IDLE_SECONDS)
+        self._waiting.set(requests.waiting)
+        self._refused.set(requests.refused)
+        self._duplicates.set(requests.duplicates)
         self._keys.set(len(self._window))
-        written, head = intake.write_keys(tickets, time.time_ns() // 1_000_000)
+        written, head = requests.write_keys(tickets, time.time_ns() // 1_000_000)
         if not tickets and not written:
             return None
         records = [self._record(ticket, head) for ticket in tickets]
@@ -109,14 +109,14 @@ class WebhookSourceTask(SourceTask):
 
     def commit(self) -> None:
         """Answer the senders: only now are their requests committed."""
-        if self._intake is not None and self._listener is not None:
+        if self._requests is not None and self._listener is not None:
             self._rested = time.monotonic() + _REST_SECONDS
-            self._listener.tell(self._intake.commit())
+            self._listener.tell(self._requests.commit())
 
     def stop(self) -> None:
         """Answer waiting senders with 503: this instance commits nothing more."""
-        if self._intake is not None and self._listener is not None:
-            self._listener.tell(self._intake.close())
+        if self._requests is not None and self._listener is not None:
+            self._listener.tell(self._requests.close())
         if self._listener is not None:
             self._listener.stop()
 

@@ -4,7 +4,7 @@ from typing import Any, BinaryIO, ClassVar, Final
 
 from ringfence.connectors.api import ParsedConfig, Schema
 from ringfence.connectors.api.schemas import STRING
-from ringfence.connectors.builtin.file_stream.lines import LineBuffer
+from ringfence.connectors.builtin.file_stream.line_splitting import LineBuffer
 from ringfence.connectors.builtin.files.formats.base import FormatError, FormatReader, Rows
 from ringfence.connectors.builtin.files.settings import ENCODING
 

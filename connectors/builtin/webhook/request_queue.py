@@ -8,29 +8,9 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
-from ringfence.connectors.builtin.webhook.key_window import KeyWindow, Written
-
-AGAIN_SECONDS: Final = 1
-"""The value of Retry-After."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The answer to the sender. again: seconds after which to retry, 0: never."""
-
-    status: int
-    text: str
-    again: int = 0
-
-
-ACCEPTED: Final = Answer(200, "accepted")
-DUPLICATE: Final = Answer(200, "duplicate")
-FULL: Final = Answer(503, "Too many requests are waiting for their commit. Send the request again.", AGAIN_SECONDS)
-NO_ROOM: Final = Answer(503, "The window of idempotency keys is full. Send the request again later.", 60)
-STOPPED: Final = Answer(503, "The task is stopping before the request is committed. Send it again.", AGAIN_SECONDS)
-TOO_LATE: Final = Answer(503, "The request is not committed yet. Send it again.", AGAIN_SECONDS)
+from ringfence.connectors.builtin.webhook.answers import ACCEPTED, DUPLICATE, FULL, NO_ROOM, STOPPED, Answer
+from ringfence.connectors.builtin.webhook.idempotency_keys import KeyWindow, Written
 
 Tell = Callable[[Answer], None]
 
@@ -49,8 +29,8 @@ class Ticket:
     taken: bool = False
 
 
-class Intake:
-    """The intake of one plugin instance. Each waiting sender gets exactly one answer; 2xx only for what
+class RequestQueue:
+    """The requests of one plugin instance. Each waiting sender gets exactly one answer; 2xx only for what
     is committed.
     """
 

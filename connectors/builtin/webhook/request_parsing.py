@@ -1,4 +1,4 @@
-"""Turns an HTTP request into a ticket: size, signature, idempotency key, body. Pure, except for the intake."""
+"""Turns an HTTP request into a ticket: size, signature, idempotency key, body. Pure, except for the queue."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -7,8 +7,9 @@ import orjson
 
 from ringfence.connectors.api import ParsedConfig, Password
 from ringfence.connectors.builtin.webhook import settings as names
-from ringfence.connectors.builtin.webhook.intake import Answer, Intake, Tell, Ticket
-from ringfence.connectors.builtin.webhook.key_window import digest_of
+from ringfence.connectors.builtin.webhook.answers import Answer
+from ringfence.connectors.builtin.webhook.idempotency_keys import digest_of
+from ringfence.connectors.builtin.webhook.request_queue import RequestQueue, Tell, Ticket
 from ringfence.connectors.builtin.webhook.signatures import signature_check
 
 LONGEST_KEY: Final = 255
@@ -46,14 +47,14 @@ class Receiver:
         return bool(self._key)
 
     def receive(
-        self, headers: Sequence[Sequence[str]], body: bytes, intake: Intake, tell: Tell, now_ms: int
+        self, headers: Sequence[Sequence[str]], body: bytes, requests: RequestQueue, tell: Tell, now_ms: int
     ) -> Answer | Ticket:
         """Return an immediate answer, or the ticket that `tell` waits for."""
         try:
             ticket = self.read(headers, body, now_ms)
         except Refused as refused:
             return refused.answer
-        return intake.offer(ticket, tell, now_ms)
+        return requests.offer(ticket, tell, now_ms)
 
     def read(self, headers: Sequence[Sequence[str]], body: bytes, now_ms: int, *, signed: bool = True) -> Ticket:
         """Validate a request. Raises `Refused`. signed: check the signature, before the body is parsed."""
