@@ -151,12 +151,19 @@ def transaction_timeout_ms(worker_settings: Settings, connector_config: Settings
     transaction has ended, since that may still commit offsets. So it need not outlive the session.
     `Boundaries.transaction_timeout_ms` ensures at least three commit intervals.
     """
-    found = effective(Role.PRODUCER, worker_settings, connector_config).settings.get(TRANSACTION_TIMEOUT)
-    text = found or worker_settings.get(TRANSACTION_TIMEOUT, "")
+    producer_settings = effective(Role.PRODUCER, worker_settings, connector_config).settings
+    return timeout_in(producer_settings, worker_settings, connector_config)
+
+
+def timeout_in(producer_settings: Settings, worker_settings: Settings, connector_config: Settings) -> int:
+    """Do the same. producer_settings: the effective ones, where they are known already."""
+    text = producer_settings.get(TRANSACTION_TIMEOUT) or worker_settings.get(TRANSACTION_TIMEOUT, "")
     return int(text) if text.isdecimal() else session_timeout_ms(connector_config) or _DEFAULT_TIMEOUT_MS
 
 
-def batch_bytes(worker_settings: Settings, connector_config: Settings) -> int:
-    """Return the largest size of the producer's batches in bytes: `batch.size`, or the default."""
-    text = effective(Role.PRODUCER, worker_settings, connector_config).settings.get("batch.size", "")
+def batch_bytes(producer_settings: Settings) -> int:
+    """Return the largest size of the producer's batches in bytes: `batch.size` of the effective settings, or the
+    default.
+    """
+    text = producer_settings.get("batch.size", "")
     return int(text) if text.isdecimal() else BATCH_BYTES

@@ -123,6 +123,13 @@ def test_bases_are_pinned_and_new_enough() -> None:
     assert f"JAVA_HOME={next(line for line in LINES if '--from=java' in line).split()[-1]}" in "\n".join(LINES)
 
 
+def test_sparks_drivers_find_the_archive_of_their_classes() -> None:
+    """It is in the cache of the user that runs the worker, and made of what was copied."""
+    made = next(number for number, line in enumerate(LINES) if "ringfence.local.spark_classes" in line)
+    assert LINES.index("USER ringfence") < made
+    assert made > max(number for number, line in enumerate(LINES) if line.startswith(("COPY", "ENV")))
+
+
 def test_it_runs_as_nobody_special() -> None:
     assert [line.split()[1] for line in LINES if line.startswith("USER")] == ["ringfence"]
     assert LINES.index("USER ringfence") < next(i for i, line in enumerate(LINES) if line.startswith("ENTRYPOINT"))

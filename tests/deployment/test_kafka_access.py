@@ -15,7 +15,7 @@ from confluent_kafka import KafkaException
 from ringfence.connectors.builtin.kafka_source.cluster import Cluster, TopicDefinition
 from ringfence.connectors.kafka_settings.java_names import Role
 from ringfence.engine.platform_topics import ensure_topics
-from ringfence.engine.preflight.findings import Result
+from ringfence.engine.preflight.check import Result
 from ringfence.engine.preflight.report import Question, checks
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import login_refused

@@ -7,7 +7,8 @@ import pytest
 
 from ringfence.connectors.topic_durability import MIN_ISR, UNCLEAN_ELECTION, add_min_isr
 from ringfence.engine.platform_topics import ensure_topics, topics_of
-from ringfence.engine.preflight.findings import Check, Result, durability
+from ringfence.engine.preflight.check import Check, Result
+from ringfence.engine.preflight.findings import durability
 from ringfence.engine.preflight.report import Question, checks
 from ringfence.fencing.clock import Deadline, SystemClock
 from ringfence.fencing.errors import FencingError

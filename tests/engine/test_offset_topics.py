@@ -2,7 +2,8 @@
 
 import pytest
 
-from ringfence.engine.preflight.findings import Result, segments
+from ringfence.engine.preflight.check import Result
+from ringfence.engine.preflight.findings import segments
 from ringfence.fencing.offsets.stores import COMPACTED_SOON, offsets_topic_spec
 
 

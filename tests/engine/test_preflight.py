@@ -19,7 +19,7 @@ from ringfence.connectors.kafka_settings.java_names import Role
 from ringfence.engine.platform_topics import topics_of
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import UnknownPlugin
-from ringfence.engine.preflight.findings import Check, Result
+from ringfence.engine.preflight.check import Check, Result
 from ringfence.engine.preflight.report import Question, checks, examine
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError

@@ -10,7 +10,8 @@ import pytest
 from ringfence.engine.leader.members import worker_modes
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.preflight import client_overrides
-from ringfence.engine.preflight.findings import Check, Result, idempotence, lagging
+from ringfence.engine.preflight.check import Check, Result
+from ringfence.engine.preflight.findings import idempotence, lagging
 from ringfence.engine.preflight.report import Question, checks
 from ringfence.engine.preflight.validation_errors import Asked, Modes, ValidationErrors, add_to
 from ringfence.fencing.clock import Deadline

@@ -1,7 +1,9 @@
 """What preflight says of a snapshot that is one transaction, and of a slot that an interrupted one has left; pure."""
 
 from ringfence.engine.preflight import client_overrides
-from ringfence.engine.preflight.findings import Result, check_slot, timeout
+from ringfence.engine.preflight.check import Result
+from ringfence.engine.preflight.findings import timeout
+from ringfence.engine.preflight.slot_findings import check_slot
 from ringfence.worker_config import WorkerConfig
 
 ON = {"snapshot.transaction": "true"}

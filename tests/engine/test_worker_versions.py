@@ -2,7 +2,7 @@
 
 import pytest
 
-from ringfence.engine.preflight.findings import Result
+from ringfence.engine.preflight.check import Result
 from ringfence.engine.preflight.worker_versions import Versions, check_versions
 
 A = "io.debezium.A"

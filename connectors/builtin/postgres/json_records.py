@@ -8,7 +8,7 @@ go through `RecordMaker` and the converters.
 import time
 from typing import Final
 
-from ringfence.connectors.api import ConnectorError, Converters, Schema, SchemaType, SerializedRecords
+from ringfence.connectors.api import ConnectorError, Converters, Schema, SchemaType
 from ringfence.connectors.builtin.postgres import types
 from ringfence.connectors.builtin.postgres.column_types import Read
 from ringfence.connectors.builtin.postgres.envelope_schemas import SOURCE
@@ -61,8 +61,8 @@ class JsonRecords:
         now = b"%d" % time.time_ns()
         times = b'","ts_ms":%b,"ts_us":%b,"ts_ns":%b}%b' % (now[:-6], now[:-3], now, made.end)
         tails = {kind: source[2] + op + times for kind, op in self._wanted.items()}
-        records = SerializedRecords(self._partition, transaction.offset, table.topic, (), (), made.headers)
-        return JsonRun(records, made, source[:2], tails, tombstones=self._maker.tombstones)
+        where = self._partition, transaction.offset, table.topic
+        return JsonRun(where, made, source[:2], tails, tombstones=self._maker.tombstones)
 
     def _of(self, table: Table) -> TableBytes:
         known = table.json

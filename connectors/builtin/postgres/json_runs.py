@@ -4,11 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from ringfence.connectors.api import Schema, SerializedRecords, SourceRecord
+from ringfence.connectors.api import Schema, SerializedRecords, SourceOffset, SourcePartition, SourceRecord
 from ringfence.connectors.builtin.postgres.message_functions import MessageFunction
 from ringfence.connectors.builtin.postgres.row_functions import RowFunction, ValuesFunction
 
 Write = Callable[[bytes | memoryview], bool | None]
+Place = tuple[SourcePartition, SourceOffset, str]
+"""Source partition, source offset and topic of the records."""
 
 READ: Final = b"r"
 _DELETE: Final = 68
@@ -68,20 +70,19 @@ class JsonRun:
 
     def __init__(
         self,
-        records: SerializedRecords,
+        where: Place,
         made: TableBytes,
         source: tuple[bytes, bytes],
         tails: Mapping[bytes, bytes],
         *,
         tombstones: bool,
     ) -> None:
-        """source: the source block before its first position, and between the two; tails: what follows the second one,
+        """where: of the records; source: the source block before its first position, and between the two; tails: what follows the second one,
         by the kind of message, `READ` for rows that were read from the table.
         """
-        self.records = records
         self.values: list[bytes | None] = []
         self._keys: list[bytes | None] = []
-        records.values, records.keys = self.values, self._keys
+        self.records = SerializedRecords(*where, self.values, self._keys, made.headers)
         self._made = made
         self._source = source
         self._tails = tails

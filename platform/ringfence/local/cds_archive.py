@@ -37,9 +37,10 @@ def made_options(jars: Path) -> tuple[str, ...]:
 
 
 def _path(jars: Path) -> Path:
-    # An archive fits only one build of one Java; the JVM would ignore another, and log that on each start.
+    # An archive fits only one build of one Java; the JVM would ignore another, and log that on each start. The time of
+    # a file in an image's layer is in full seconds.
     java = java_path().resolve()
-    build = f"{java} {java.stat().st_mtime_ns} {java.stat().st_size}"
+    build = f"{java} {int(java.stat().st_mtime)} {java.stat().st_size}"
     return jars.with_name(f"{jars.name}-{hashlib.sha256(build.encode()).hexdigest()[:10]}.jsa")
 
 

@@ -1,7 +1,8 @@
 """Start Spark's driver with half the CPU time: its classes, parsed once, kept in an archive (JVM class data sharing).
 
-`make setup` makes the archive: `python -m ringfence.local.spark_classes`. Without one, or with one that does not fit,
-the driver starts as ever. Measured for a worker's driver: 1.9 s of CPU time instead of 3.9, and 225 MiB instead of 280.
+`make setup` makes the archive, and so does the image's build: `python -m ringfence.local.spark_classes`. Without one, or
+with one that does not fit, the driver starts as ever. Measured for a worker's driver: 1.9 s of CPU time instead of 3.9,
+and 225 MiB instead of 280.
 """
 
 import hashlib
@@ -43,7 +44,8 @@ def _archive_of_installed_spark() -> Path:
     if spec is None or spec.origin is None:
         raise LocalError("PySpark is not installed")
     jars = Path(spec.origin).parent / "jars"
-    digest = hashlib.sha256(f"{jars} {jars.stat().st_mtime_ns}".encode()).hexdigest()[:10]
+    changed_s = int(jars.stat().st_mtime)  # the layers of an image keep no fractions of seconds
+    digest = hashlib.sha256(f"{jars} {changed_s}".encode()).hexdigest()[:10]
     return cache_root() / f"spark-{digest}"
 
 

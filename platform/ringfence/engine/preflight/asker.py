@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from ringfence.connectors.common_settings import TASKS_MAX
+from ringfence.connectors.kafka_settings.java_names import Role
+from ringfence.engine.preflight.check import Check
 from ringfence.engine.preflight.client_overrides import has_placeholder
-from ringfence.engine.preflight.findings import Check
 from ringfence.fencing.ids import ConnectorName, TaskId, task_transactional_id
-from ringfence.fencing.kafka.client_settings import transaction_timeout_ms
+from ringfence.fencing.kafka.client_settings import effective, timeout_in
 from ringfence.fencing.kafka.probes import Prober
 from ringfence.fencing.offsets.stores import OffsetStores
 from ringfence.fencing.task.boundaries import Boundaries
@@ -17,7 +19,7 @@ from ringfence.worker_config import WorkerConfig
 _MOST_IDS: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, for what is cached
 class Asker:
     """A connector's configuration, and the worker that would run it.
 
@@ -51,10 +53,16 @@ class Asker:
         topic = self.config.get("topic", "").strip()
         return "" if has_placeholder(topic) else topic
 
+    @cached_property
+    def producer_settings(self) -> Mapping[str, str]:
+        """The effective settings of its tasks' producers."""
+        return effective(Role.PRODUCER, self.worker.settings, self.config).settings
+
     @property
     def timeout_ms(self) -> int:
         """The transaction timeout of its tasks."""
-        return self.boundaries.transaction_timeout_ms(transaction_timeout_ms(self.worker.settings, self.config))
+        configured_ms = timeout_in(self.producer_settings, self.worker.settings, self.config)
+        return self.boundaries.transaction_timeout_ms(configured_ms)
 
     @property
     def boundaries(self) -> Boundaries:

@@ -13,6 +13,7 @@ from ringfence.connectors.egress import Refused
 from ringfence.connectors.kafka_settings.java_names import Role, servers
 from ringfence.engine.preflight import share_checks
 from ringfence.engine.preflight.asker import Ask, Asker
+from ringfence.engine.preflight.check import Check, Result
 from ringfence.engine.preflight.checks import (
     batch_size,
     brokers,
@@ -22,7 +23,6 @@ from ringfence.engine.preflight.checks import (
     transactional_ids,
 )
 from ringfence.engine.preflight.client_overrides import has_placeholder
-from ringfence.engine.preflight.findings import Check, Result
 from ringfence.engine.preflight.probers import PROBERS
 from ringfence.fencing.errors import FencingError, Invalid
 from ringfence.fencing.kafka.client_pool import Login, login_of

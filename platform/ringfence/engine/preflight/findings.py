@@ -1,54 +1,20 @@
 """Preflight's findings: turns the result of a probe into a check with a remedy. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from enum import StrEnum
 from typing import Final
 
 from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, OFFSETS_STORAGE_TOPIC
-from ringfence.connectors.snapshot_settings import (
-    SNAPSHOT_TRANSACTION,
-    SNAPSHOT_TRANSACTION_DROP_SLOT,
-    SNAPSHOT_TRANSACTION_TIMEOUT_MS,
-)
+from ringfence.connectors.snapshot_settings import SNAPSHOT_TRANSACTION_TIMEOUT_MS
 from ringfence.connectors.topic_durability import MIN_ISR, UNCLEAN_ELECTION
+from ringfence.engine.preflight.check import Check, Result
 from ringfence.fencing.kafka.rights import IdHolder, Permission
 from ringfence.fencing.offsets.stores import COMPACTED_SOON
 
 _SHOWN: Final = 5
 _A_DAY_MS: Final = 24 * 3600 * 1000
 
-
-class Result(StrEnum):
-    """The result of a check."""
-
-    OK = "ok"
-    FAILED = "failed"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One finding. key: the setting it belongs to, if any; remedy: what to do if it is not ok.
-
-    decides: if it failed, the connector cannot work here, so validation refuses it (`preflight.validation_errors`).
-    Others are warnings: they can be fixed without changing the configuration, or only concern the worker.
-    """
-
-    name: str
-    result: Result
-    message: str
-    remedy: str = ""
-    key: str = ""
-    decides: bool = False
-
-    def as_json(self) -> dict[str, object]:
-        return {**asdict(self), "result": str(self.result), "decides": self.refuses}
-
-    @property
-    def refuses(self) -> bool:
-        """Whether it failed and makes validation refuse the configuration."""
-        return self.decides and self.result is Result.FAILED
+BATCH_LIMIT: Final = "max.message.bytes"
+BATCH_SIZE: Final = "producer.override.batch.size"
 
 
 def lagging(modes: Mapping[str, str] | None, *, required: bool) -> Check | None:
@@ -86,43 +52,6 @@ def timeout(limit: str | None, timeout_ms: int, snapshot_ms: int = 0) -> Check:
     text = f"The task needs {timeout_ms} ms (at least three commit intervals); the broker allows {limit} ms."
     remedy = f"Shorten the interval, lower {key}, or raise the broker's transaction.max.timeout.ms."
     return Check(name, Result.FAILED, text, remedy, key, decides=True)
-
-
-_SLOT: Final = "replication slot"
-_SLOT_NAME: Final = "slot.name"
-
-
-def check_slot(slot: str, committed: bool | None, config: Mapping[str, str]) -> Check:
-    """Check the replication slot. slot: the one that Debezium's first snapshot would find, "" for none; committed:
-    whether the connector has source offsets, None if unknown.
-    """
-    if not slot:
-        return Check(_SLOT, Result.OK, "It does not exist yet: the first snapshot creates it.", key=_SLOT_NAME)
-    if committed:
-        return Check(_SLOT, Result.OK, f"Slot {slot} exists, and source offsets are committed.", key=_SLOT_NAME)
-    if committed is None:
-        return unknown_slot("whether source offsets are committed cannot be read now")
-    one, drops = (
-        config.get(name, "").strip().lower() for name in (SNAPSHOT_TRANSACTION, SNAPSHOT_TRANSACTION_DROP_SLOT)
-    )
-    if one == drops == "true":
-        text = f"Slot {slot} exists, and no source offset is committed: the task drops it before the snapshot."
-        return Check(_SLOT, Result.OK, text, key=_SLOT_NAME)
-    text = (
-        f"Slot {slot} exists, and no source offset is committed: an interrupted snapshot has left it, or another "
-        "client created it. Changes made around the beginning of the next snapshot would be repeated."
-    )
-    remedy = (
-        f"Drop it with SELECT pg_drop_replication_slot('{slot}'), or set {SNAPSHOT_TRANSACTION}=true and "
-        f"{SNAPSHOT_TRANSACTION_DROP_SLOT}=true."
-    )
-    return Check(_SLOT, Result.FAILED, text, remedy, _SLOT_NAME)
-
-
-def unknown_slot(why: str) -> Check:
-    """Return the finding if the database or Kafka did not answer."""
-    text = f"It is unknown whether there is an old slot: {why}"
-    return Check(_SLOT, Result.UNKNOWN, text, "Check the connector's database settings.", _SLOT_NAME)
 
 
 def compaction(principal: str, topic: str, policy: str | None, exists: bool | None = None) -> Check:
@@ -260,3 +189,19 @@ def check_holders(ids: Sequence[str], holders: Mapping[str, IdHolder], known_tas
     if known_tasks is None or not set(ids) <= holders.keys():
         return Check(name, Result.UNKNOWN, "It is unknown who holds the connector's transactional ids.", remedy)
     return Check(name, Result.OK, "No other client holds the connector's transactional ids.")
+
+
+def check_batch_size(topic: str, limit: str | None, size: int) -> Check:
+    """Return the finding. limit: the topic's, in bytes; None if this principal may not read it."""
+    name = f"batches for topic {topic}"
+    if limit is None or not limit.isdecimal():
+        return Check(
+            name, Result.UNKNOWN, f"{BATCH_LIMIT} of {topic} is not visible to this principal.", key=BATCH_SIZE
+        )
+    if int(limit) >= size:
+        return Check(name, Result.OK, f"{topic} takes batches of up to {int(limit):,} bytes.", key=BATCH_SIZE)
+    text = f"{topic} takes at most {int(limit):,} bytes at a time, and the producer may send batches of {size:,} bytes."
+    remedy = (
+        f"Set {BATCH_SIZE}={limit} or less, or raise {BATCH_LIMIT} of the topic: the broker refuses larger batches."
+    )
+    return Check(name, Result.FAILED, text, remedy, key=BATCH_SIZE)

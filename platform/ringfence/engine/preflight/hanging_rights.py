@@ -7,7 +7,7 @@ tasks use the same order. If neither may, `read_committed` consumers wait at suc
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ringfence.engine.preflight.findings import Check, Result
+from ringfence.engine.preflight.check import Check, Result
 from ringfence.fencing.kafka.marker_probe import may_write_markers
 from ringfence.fencing.kafka.probes import Prober
 from ringfence.fencing.kafka.rights import Permission

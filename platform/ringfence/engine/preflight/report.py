@@ -11,8 +11,8 @@ from ringfence.engine.plugins.errors import BadRequest, PluginError, UnknownPlug
 from ringfence.engine.plugins.host import version_key
 from ringfence.engine.preflight import cluster_checks, findings
 from ringfence.engine.preflight.asker import Asker
+from ringfence.engine.preflight.check import Check, Result
 from ringfence.engine.preflight.client_overrides import warnings_of
-from ringfence.engine.preflight.findings import Check, Result
 from ringfence.engine.preflight.worker_versions import Versions, check_versions, unknown_versions
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError

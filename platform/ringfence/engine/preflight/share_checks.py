@@ -13,8 +13,8 @@ from ringfence.connectors.builtin.kafka_source.cluster import source_settings
 from ringfence.connectors.kafka_settings import share_group
 from ringfence.connectors.topic_durability import UNCLEAN_ELECTION
 from ringfence.engine.preflight import findings
+from ringfence.engine.preflight.check import Check, Result
 from ringfence.engine.preflight.client_overrides import has_placeholder
-from ringfence.engine.preflight.findings import Check, Result
 from ringfence.fencing.clock import SYSTEM_CLOCK
 from ringfence.fencing.errors import FencingError, Invalid
 from ringfence.fencing.kafka.client_pool import ClientPool

@@ -5,7 +5,7 @@ from typing import Final
 
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
 from ringfence.connectors.java import versions
-from ringfence.engine.preflight.findings import Check, Result
+from ringfence.engine.preflight.check import Check, Result
 
 _NAME: Final = "plugin versions"
 _SHOWN: Final = 5

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ringfence.engine.preflight import findings
 from ringfence.engine.preflight.asker import Asker
-from ringfence.engine.preflight.findings import Check, Result
+from ringfence.engine.preflight.check import Check, Result
 from ringfence.fencing.kafka.probes import Prober
 from ringfence.fencing.offsets.stores import OffsetStores
 

@@ -6,7 +6,7 @@ from typing import Final
 from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
 from ringfence.engine.preflight import findings
 from ringfence.engine.preflight.asker import Asker
-from ringfence.engine.preflight.findings import Check, Result
+from ringfence.engine.preflight.check import Check, Result
 from ringfence.fencing.kafka.client_settings import elsewhere
 from ringfence.fencing.kafka.probes import Prober
 from ringfence.fencing.offsets.stores import OffsetStores

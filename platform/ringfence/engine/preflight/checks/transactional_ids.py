@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from ringfence.connectors.kafka_settings.java_names import servers
 from ringfence.engine.preflight import findings, hanging_rights
 from ringfence.engine.preflight.asker import Asker
-from ringfence.engine.preflight.findings import Check, Result
+from ringfence.engine.preflight.check import Check, Result
 from ringfence.engine.preflight.probers import PROBERS
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import leader_transactional_id
