@@ -77,7 +77,7 @@ class JsonRun:
         *,
         tombstones: bool,
     ) -> None:
-        """where: of the records; source: the source block before its first position, and between the two; tails: what follows the second one,
+        """source: the source block before its first position, and between the two; tails: what follows the second one,
         by the kind of message, `READ` for rows that were read from the table.
         """
         self.values: list[bytes | None] = []
