@@ -13,7 +13,7 @@ from ringfence.fencing.offsets.stores import COMPACTED_SOON
 _SHOWN: Final = 5
 _A_DAY_MS: Final = 24 * 3600 * 1000
 
-BATCH_LIMIT: Final = "max.message.bytes"
+MOST_BYTES: Final = "max.message.bytes"
 BATCH_SIZE: Final = "producer.override.batch.size"
 
 
@@ -195,13 +195,9 @@ def check_batch_size(topic: str, limit: str | None, size: int) -> Check:
     """Return the finding. limit: the topic's, in bytes; None if this principal may not read it."""
     name = f"batches for topic {topic}"
     if limit is None or not limit.isdecimal():
-        return Check(
-            name, Result.UNKNOWN, f"{BATCH_LIMIT} of {topic} is not visible to this principal.", key=BATCH_SIZE
-        )
+        return Check(name, Result.UNKNOWN, f"{MOST_BYTES} of {topic} is not visible to this principal.", key=BATCH_SIZE)
     if int(limit) >= size:
         return Check(name, Result.OK, f"{topic} takes batches of up to {int(limit):,} bytes.", key=BATCH_SIZE)
     text = f"{topic} takes at most {int(limit):,} bytes at a time, and the producer may send batches of {size:,} bytes."
-    remedy = (
-        f"Set {BATCH_SIZE}={limit} or less, or raise {BATCH_LIMIT} of the topic: the broker refuses larger batches."
-    )
+    remedy = f"Set {BATCH_SIZE}={limit} or less, or raise {MOST_BYTES} of the topic: the broker refuses larger batches."
     return Check(name, Result.FAILED, text, remedy, key=BATCH_SIZE)

@@ -9,7 +9,7 @@ from ringfence.engine.config_topic import open_config_log
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import BadRequest, PluginError, UnknownPlugin
 from ringfence.engine.plugins.host import version_key
-from ringfence.engine.preflight import cluster_checks, findings
+from ringfence.engine.preflight import cluster_checks, findings, slot_findings
 from ringfence.engine.preflight.asker import Asker
 from ringfence.engine.preflight.check import Check, Result
 from ringfence.engine.preflight.client_overrides import warnings_of
@@ -93,10 +93,10 @@ def _slot(
     try:
         slot = plugins.find_slot(config, max(0.1, limit.slice(plugins.call_seconds)))
     except PluginError as error:
-        yield findings.unknown_slot(error.message)
+        yield slot_findings.unknown_slot(error.message)
         return
     if slot is not None:
-        yield findings.check_slot(slot, offsets(Deadline.after(limit.slice(10))) if slot else None, config)
+        yield slot_findings.check_slot(slot, offsets(Deadline.after(limit.slice(10))) if slot else None, config)
 
 
 def count_known_tasks(name: ConnectorName, worker: WorkerConfig, limit: Deadline) -> int | None:

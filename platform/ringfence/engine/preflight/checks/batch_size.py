@@ -14,5 +14,5 @@ def check_target(prober: Prober, asker: Asker, _stores: OffsetStores) -> Iterato
     """Compare the topic's limit, which counts whole batches, with the producer's `batch.size`."""
     if not asker.topic or prober.topic(asker.topic).exists is False:
         return
-    limit = prober.topic_setting(asker.topic, findings.BATCH_LIMIT)
+    limit = prober.topic_setting(asker.topic, findings.MOST_BYTES)
     yield findings.check_batch_size(asker.topic, limit, batch_bytes(asker.producer_settings))
