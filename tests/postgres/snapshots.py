@@ -5,9 +5,10 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from ringfence.connectors.builtin.postgres import settings as names
+from ringfence.connectors.builtin.postgres import setting_names as names
 from ringfence.connectors.builtin.postgres.connector import PostgresSourceConnector
 from ringfence.connectors.builtin.postgres.snapshot.progress import SnapshotState, find_state
+from ringfence.connectors.builtin.postgres.snapshot.task_share import share_config
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, TaskId
 from ringfence.fencing.offsets.source_offsets import read_offsets
@@ -29,7 +30,7 @@ class SnapshotStand(Stand):
         self._logs: dict[int, Any] = {}
 
     def task_config(self, number: int) -> Mapping[str, str]:
-        return {**self.config, **names.share_config(number, self.tasks)}
+        return {**self.config, **share_config(number, self.tasks)}
 
     def configure(self) -> None:
         """A generation with as many tasks as there are to be."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from ringfence.connectors.api import ConnectorError
-from ringfence.connectors.builtin.postgres.settings import share_config
+from ringfence.connectors.builtin.postgres.snapshot.task_share import share_config
 from ringfence.connectors.builtin.postgres.unsupported import find_unsupported
 from tests.postgres.local import Database, Run, loopback
 from tests.postgres.stand import LOGICAL

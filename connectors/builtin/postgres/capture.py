@@ -4,7 +4,7 @@ import logging
 from collections.abc import Set
 
 from ringfence.connectors.api import ParsedConfig
-from ringfence.connectors.builtin.postgres import settings as names
+from ringfence.connectors.builtin.postgres import setting_names as names
 from ringfence.connectors.builtin.postgres.catalog import read_table, read_type
 from ringfence.connectors.builtin.postgres.column_types import TypeSettings
 from ringfence.connectors.builtin.postgres.field_names import Rename

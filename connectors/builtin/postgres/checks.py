@@ -6,10 +6,11 @@ from typing import Final
 import psycopg
 
 from ringfence.connectors.api import ConfigException, ConnectorError
-from ringfence.connectors.builtin.postgres import settings as names
+from ringfence.connectors.builtin.postgres import setting_names as names
 from ringfence.connectors.builtin.postgres import slots
 from ringfence.connectors.builtin.postgres.capture import captured_tables, selection_of
 from ringfence.connectors.builtin.postgres.session import Server, Session, one_line
+from ringfence.connectors.builtin.postgres.settings import CONFIG_DEF
 from ringfence.connectors.delivery_settings import transaction_boundary
 
 Errors = dict[str, list[str]]
@@ -38,7 +39,7 @@ ORDER BY 1, 2
 def find_errors(config: Mapping[str, str]) -> Errors:
     """Return errors by setting. Empty if the settings themselves are invalid: those errors are reported elsewhere."""
     try:
-        parsed = names.CONFIG_DEF.parse(config)
+        parsed = CONFIG_DEF.parse(config)
     except ConfigException:
         return {}
     try:

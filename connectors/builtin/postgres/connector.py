@@ -18,10 +18,12 @@ from ringfence.connectors.api import (
     SourcePartition,
     SourceTask,
 )
-from ringfence.connectors.builtin.postgres import settings as names
+from ringfence.connectors.builtin.postgres import setting_names as names
 from ringfence.connectors.builtin.postgres.offsets import position_of
-from ringfence.connectors.builtin.postgres.settings import TRIAL
+from ringfence.connectors.builtin.postgres.setting_names import TRIAL
+from ringfence.connectors.builtin.postgres.settings import CONFIG_DEF
 from ringfence.connectors.builtin.postgres.snapshot.plan import is_snapshot_partition
+from ringfence.connectors.builtin.postgres.snapshot.task_share import share_config
 from ringfence.connectors.builtin.postgres.unsupported import find_unsupported
 from ringfence.connectors.delivery_settings import transaction_boundary
 
@@ -62,7 +64,7 @@ class PostgresSourceConnector(SourceConnector):
 
     @classmethod
     def config_def(cls) -> ConfigDef:
-        return names.CONFIG_DEF
+        return CONFIG_DEF
 
     @classmethod
     def task_class(cls) -> type[SourceTask]:
@@ -84,13 +86,13 @@ class PostgresSourceConnector(SourceConnector):
         if tasks > 1 and self._watching is None:
             self._watching = threading.Thread(target=self._watch, name="snapshot watch", daemon=True)
             self._watching.start()
-        return [{**self._config, **names.share_config(number, tasks)} for number in range(tasks)]
+        return [{**self._config, **share_config(number, tasks)} for number in range(tasks)]
 
     def _count_tasks(self, max_tasks: int) -> int:
         """Return one task for streaming, or one for each range of a snapshot, up to `max_tasks`."""
         from ringfence.connectors.builtin.postgres.snapshot.progress import find_state
 
-        parsed = names.CONFIG_DEF.parse(self._config)
+        parsed = CONFIG_DEF.parse(self._config)
         state = find_state(
             parsed.string(names.PREFIX), parsed.string(names.SNAPSHOT), self.context.offset_reader.offset
         )
@@ -129,7 +131,7 @@ class PostgresSourceConnector(SourceConnector):
         from ringfence.connectors.builtin.postgres.choices import describe_snapshot, list_choices
         from ringfence.connectors.builtin.postgres.session import Server, Session
 
-        parsed = names.CONFIG_DEF.parse(config)
+        parsed = CONFIG_DEF.parse(config)
         session = Session(Server(parsed, config.get("name", "")))
         try:
             return {**list_choices(session), names.SNAPSHOT: describe_snapshot(session, selection_of(parsed))}

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from ringfence.connectors.api import SourceOffset
-from ringfence.connectors.builtin.postgres import settings as names
+from ringfence.connectors.builtin.postgres import setting_names as names
 from ringfence.connectors.builtin.postgres import slots
 from ringfence.connectors.builtin.postgres.capture import captured_tables
 from ringfence.connectors.builtin.postgres.offsets import Origin, Position, between, position_of

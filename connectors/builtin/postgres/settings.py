@@ -1,6 +1,5 @@
 """The settings of PostgresSource. Names and defaults are Debezium's if it has the setting."""
 
-from collections.abc import Mapping
 from typing import Final
 
 from ringfence.connectors.api import (
@@ -13,6 +12,7 @@ from ringfence.connectors.api import (
     Width,
 )
 from ringfence.connectors.builtin.postgres import field_names
+from ringfence.connectors.builtin.postgres import setting_names as names
 from ringfence.connectors.builtin.postgres.selection import check_patterns
 from ringfence.connectors.builtin.postgres.setting_checks import (
     check_key_columns,
@@ -21,77 +21,13 @@ from ringfence.connectors.builtin.postgres.setting_checks import (
     check_topic_prefix,
 )
 
-HOST: Final = "database.hostname"
-PORT: Final = "database.port"
-USER: Final = "database.user"
-PASSWORD: Final = "database.password"  # noqa: S105 - the name of a setting
-DATABASE: Final = "database.dbname"
-SSL_MODE: Final = "database.sslmode"
-SSL_ROOT: Final = "database.sslrootcert"
-PREFIX: Final = "topic.prefix"
-SLOT: Final = "slot.name"
-SLOT_FAILOVER: Final = "slot.failover"
-RETAINED_WARN: Final = "slot.retained.warn.bytes"
-PUBLICATION: Final = "publication.name"
-AUTOCREATE: Final = "publication.autocreate.mode"
-VIA_ROOT: Final = "publish.via.partition.root"
-PLUGIN: Final = "plugin.name"
-SCHEMAS: Final = "schema.include.list"
-SCHEMAS_EXCLUDE: Final = "schema.exclude.list"
-TABLES: Final = "table.include.list"
-TABLES_EXCLUDE: Final = "table.exclude.list"
-COLUMNS: Final = "column.include.list"
-COLUMNS_EXCLUDE: Final = "column.exclude.list"
-KEY_COLUMNS: Final = "message.key.columns"
-SNAPSHOT: Final = "snapshot.mode"
-SIGNALS: Final = "signal.data.collection"
-CHUNK_SIZE: Final = "incremental.snapshot.chunk.size"
-RANGE_ROWS: Final = "snapshot.range.rows"
-FIELD_NAMES: Final = "field.name.adjustment.mode"
-DECIMALS: Final = "decimal.handling.mode"
-TIMES: Final = "time.precision.mode"
-INTERVALS: Final = "interval.handling.mode"
-BINARY: Final = "binary.handling.mode"
-HSTORE: Final = "hstore.handling.mode"
-MONEY_DIGITS: Final = "money.fraction.digits"
-UNKNOWN_TYPES: Final = "include.unknown.datatypes"
-PLACEHOLDER: Final = "unavailable.value.placeholder"
-TOMBSTONES: Final = "tombstones.on.delete"
-SKIPPED: Final = "skipped.operations"
-METADATA: Final = "provide.transaction.metadata"
-CONTEXT_HEADERS: Final = "extended.headers.enabled"
-HEARTBEAT: Final = "heartbeat.interval.ms"
-HEARTBEAT_PREFIX: Final = "heartbeat.topics.prefix"
-HEARTBEAT_QUERY: Final = "heartbeat.action.query"
-MESSAGES: Final = "message.prefix.include.list"
-MESSAGES_EXCLUDE: Final = "message.prefix.exclude.list"
-BATCH_SIZE: Final = "max.batch.size"
-TRANSACTIONS: Final = "source.transactions"
-TRANSACTION_ROWS: Final = "source.transaction.max.rows"
-
-TRIAL: Final = "postgres.trial"
-"""In a task's configuration: the task is for a preview, and changes nothing."""
-_SHARE: Final = "postgres.snapshot.share"
-"""In a task's configuration: its number and the number of tasks, `0/4`."""
-
-WHOLE: Final = "whole"
-SPLIT: Final = "split"
-ALL_TABLES: Final = "all_tables"
-FILTERED: Final = "filtered"
-NO_TABLES: Final = "no_tables"
-DISABLED: Final = "disabled"
-INITIAL: Final = "initial"
-INITIAL_ONLY: Final = "initial_only"
-NO_DATA: Final = "no_data"
-WHEN_NEEDED: Final = "when_needed"
-
 _CONNECTION: Final = "Connection"
 _TABLES: Final = "Tables"
 _RECORDS: Final = "Records"
 _STREAM: Final = "Replication"
 
 
-_CHOSEN: Final = (SCHEMAS, SCHEMAS_EXCLUDE, TABLES, TABLES_EXCLUDE)
+_CHOSEN: Final = (names.SCHEMAS, names.SCHEMAS_EXCLUDE, names.TABLES, names.TABLES_EXCLUDE)
 """Settings whose choices depend on the server."""
 
 
@@ -132,7 +68,7 @@ def _definition() -> ConfigDef:
         )
 
     definition.define(
-        HOST,
+        names.HOST,
         ConfigType.STRING,
         validator=NonEmpty(),
         importance=Importance.HIGH,
@@ -141,9 +77,9 @@ def _definition() -> ConfigDef:
         display_name="Host",
         dependents=_CHOSEN,
     )
-    number(PORT, _CONNECTION, "Port of the database server.", 5432, 1, 65535)
+    number(names.PORT, _CONNECTION, "Port of the database server.", 5432, 1, 65535)
     definition.define(
-        USER,
+        names.USER,
         ConfigType.STRING,
         validator=NonEmpty(),
         importance=Importance.HIGH,
@@ -153,7 +89,7 @@ def _definition() -> ConfigDef:
         dependents=_CHOSEN,
     )
     definition.define(
-        PASSWORD,
+        names.PASSWORD,
         ConfigType.PASSWORD,
         None,
         importance=Importance.HIGH,
@@ -163,7 +99,7 @@ def _definition() -> ConfigDef:
         dependents=_CHOSEN,
     )
     definition.define(
-        DATABASE,
+        names.DATABASE,
         ConfigType.STRING,
         validator=NonEmpty(),
         importance=Importance.HIGH,
@@ -173,15 +109,15 @@ def _definition() -> ConfigDef:
         dependents=_CHOSEN,
     )
     choice(
-        SSL_MODE,
+        names.SSL_MODE,
         _CONNECTION,
         "Whether to encrypt the connection, and to verify the server's certificate.",
         *("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
         default="prefer",
     )
-    text(SSL_ROOT, _CONNECTION, "File with the CA certificates that verify the server's certificate.")
+    text(names.SSL_ROOT, _CONNECTION, "File with the CA certificates that verify the server's certificate.")
     definition.define(
-        PREFIX,
+        names.PREFIX,
         ConfigType.STRING,
         validator=check_topic_prefix,
         importance=Importance.HIGH,
@@ -189,34 +125,34 @@ def _definition() -> ConfigDef:
         documentation="Prefix of topic names: prefix.schema.table. Do not change it later.",
         display_name="Topic prefix",
     )
-    patterns(SCHEMAS, _TABLES, "Schemas to read, as regular expressions. Default: all but PostgreSQL's own.")
-    patterns(SCHEMAS_EXCLUDE, _TABLES, "Schemas to exclude, as regular expressions.")
-    patterns(TABLES, _TABLES, "Tables to read, as regular expressions for schema.table. Default: all.")
-    patterns(TABLES_EXCLUDE, _TABLES, "Tables to exclude, as regular expressions for schema.table.")
-    patterns(COLUMNS, _TABLES, "Columns to read, as regular expressions for schema.table.column. Default: all.")
-    patterns(COLUMNS_EXCLUDE, _TABLES, "Columns to exclude, as regular expressions for schema.table.column.")
+    patterns(names.SCHEMAS, _TABLES, "Schemas to read, as regular expressions. Default: all but PostgreSQL's own.")
+    patterns(names.SCHEMAS_EXCLUDE, _TABLES, "Schemas to exclude, as regular expressions.")
+    patterns(names.TABLES, _TABLES, "Tables to read, as regular expressions for schema.table. Default: all.")
+    patterns(names.TABLES_EXCLUDE, _TABLES, "Tables to exclude, as regular expressions for schema.table.")
+    patterns(names.COLUMNS, _TABLES, "Columns to read, as regular expressions for schema.table.column. Default: all.")
+    patterns(names.COLUMNS_EXCLUDE, _TABLES, "Columns to exclude, as regular expressions for schema.table.column.")
     text(
-        KEY_COLUMNS,
+        names.KEY_COLUMNS,
         _TABLES,
         "Record keys in place of primary keys: schema.table:column,column;… The table is a regular expression.",
         validator=check_key_columns,
         importance=Importance.LOW,
     )
     text(
-        SLOT,
+        names.SLOT,
         _STREAM,
         "Name of the replication slot. It is created if it is missing.",
         "debezium",
         validator=check_slot_name,
     )
     flag(
-        SLOT_FAILOVER,
+        names.SLOT_FAILOVER,
         _STREAM,
         "Synchronize the slot to standbys (PostgreSQL 17 or newer).",
         False,
     )
     definition.define(
-        RETAINED_WARN,
+        names.RETAINED_WARN,
         ConfigType.LONG,
         5 * 1024**3,
         group=_STREAM,
@@ -225,69 +161,69 @@ def _definition() -> ConfigDef:
         documentation="If the server retains more bytes of write-ahead log for the slot, the connector's page and an "
         "alert report it; 0: never. At most 80 % of max_slot_wal_keep_size.",
     )
-    text(PUBLICATION, _STREAM, "Name of the publication.", "dbz_publication", validator=NonEmpty())
+    text(names.PUBLICATION, _STREAM, "Name of the publication.", "dbz_publication", validator=NonEmpty())
     choice(
-        AUTOCREATE,
+        names.AUTOCREATE,
         _STREAM,
         "How a missing publication is created: for all tables, for the captured tables, for none, or not at all.",
-        *(ALL_TABLES, FILTERED, NO_TABLES, DISABLED),
-        default=ALL_TABLES,
+        *(names.ALL_TABLES, names.FILTERED, names.NO_TABLES, names.DISABLED),
+        default=names.ALL_TABLES,
     )
-    flag(VIA_ROOT, _STREAM, "Publish changes of partitions as changes of their root table.", False)
-    choice(PLUGIN, _STREAM, "The output plugin of the slot.", "pgoutput", default="pgoutput")
+    flag(names.VIA_ROOT, _STREAM, "Publish changes of partitions as changes of their root table.", False)
+    choice(names.PLUGIN, _STREAM, "The output plugin of the slot.", "pgoutput", default="pgoutput")
     choice(
-        SNAPSHOT,
+        names.SNAPSHOT,
         _STREAM,
         "initial: if nothing is committed yet, read the existing rows, then changes; initial_only: the rows, but no "
         "changes; no_data: changes from now on; when_needed: as initial, and read the rows again if changes were lost, "
         "for example because the slot was dropped.",
-        *(INITIAL, INITIAL_ONLY, NO_DATA, WHEN_NEEDED),
-        default=INITIAL,
+        *(names.INITIAL, names.INITIAL_ONLY, names.NO_DATA, names.WHEN_NEEDED),
+        default=names.INITIAL,
     )
     number(
-        RANGE_ROWS,
+        names.RANGE_ROWS,
         _STREAM,
         "Approximate rows in a range of the snapshot. The ranges are distributed to up to tasks.max tasks.",
         100_000,
         1,
     )
     text(
-        SIGNALS,
+        names.SIGNALS,
         _STREAM,
         "Debezium's signal table, schema.table, with the columns id, type and data. It must be in the publication.",
         importance=Importance.LOW,
     )
-    number(CHUNK_SIZE, _STREAM, "Rows in a chunk of an incremental snapshot.", 1024, 1, 100_000)
+    number(names.CHUNK_SIZE, _STREAM, "Rows in a chunk of an incremental snapshot.", 1024, 1, 100_000)
     choice(
-        TRANSACTIONS,
+        names.TRANSACTIONS,
         _STREAM,
         "whole: a transaction of the database is never visible in parts (with transaction.boundary=connector); split: "
         "transaction.boundary alone determines where transactions end.",
-        *(WHOLE, SPLIT),
-        default=WHOLE,
+        *(names.WHOLE, names.SPLIT),
+        default=names.WHOLE,
     )
     number(
-        TRANSACTION_ROWS,
+        names.TRANSACTION_ROWS,
         _STREAM,
         "A transaction of the database with more changes becomes visible in parts, with a warning.",
         500_000,
         1,
     )
     number(
-        HEARTBEAT,
+        names.HEARTBEAT,
         _STREAM,
         "Milliseconds after which the position is committed if no captured table has changed; 0: a minute, without "
         "records in the heartbeat topic.",
         0,
         0,
     )
-    text(HEARTBEAT_PREFIX, _STREAM, "Prefix of the heartbeat topic's name.", "__debezium-heartbeat")
-    text(HEARTBEAT_QUERY, _STREAM, "SQL to run with each heartbeat.")
+    text(names.HEARTBEAT_PREFIX, _STREAM, "Prefix of the heartbeat topic's name.", "__debezium-heartbeat")
+    text(names.HEARTBEAT_QUERY, _STREAM, "SQL to run with each heartbeat.")
     # About one produce request. If more records wait while a request is in flight, librdkafka's thread polls its
     # connection without a pause (`rd_kafka_toppar_producer_serve` in 2.16), and slows down a broker on this machine.
-    number(BATCH_SIZE, _STREAM, "Maximum number of records in a batch.", 2048, 1)
+    number(names.BATCH_SIZE, _STREAM, "Maximum number of records in a batch.", 2048, 1)
     choice(
-        FIELD_NAMES,
+        names.FIELD_NAMES,
         _RECORDS,
         "How to name fields of columns whose names Avro does not allow. none: as the columns, or as with avro if the "
         "connector has an AvroConverter of its own; avro: with underscores; avro_unicode: with the codes of "
@@ -295,16 +231,18 @@ def _definition() -> ConfigDef:
         *(field_names.NONE, field_names.AVRO, field_names.AVRO_UNICODE),
         default=field_names.NONE,
     )
-    choice(DECIMALS, _RECORDS, "How numeric and money are written.", "precise", "double", "string", default="precise")
     choice(
-        TIMES,
+        names.DECIMALS, _RECORDS, "How numeric and money are written.", "precise", "double", "string", default="precise"
+    )
+    choice(
+        names.TIMES,
         _RECORDS,
         "How dates and times are written: with the column's precision, in microseconds, or as Kafka Connect's types.",
         *("adaptive", "adaptive_time_microseconds", "connect"),
         default="adaptive",
     )
     choice(
-        INTERVALS,
+        names.INTERVALS,
         _RECORDS,
         "How intervals are written: microseconds or ISO 8601.",
         "numeric",
@@ -312,24 +250,24 @@ def _definition() -> ConfigDef:
         default="numeric",
     )
     choice(
-        BINARY,
+        names.BINARY,
         _RECORDS,
         "How bytea is written.",
         *("bytes", "base64", "base64-url-safe", "hex"),
         default="bytes",
     )
-    choice(HSTORE, _RECORDS, "How hstore is written.", "json", "map", default="json")
-    number(MONEY_DIGITS, _RECORDS, "Decimal places of money.", 2, 0, 9)
-    flag(UNKNOWN_TYPES, _RECORDS, "Write columns of unsupported types as the bytes of their text.", False)
+    choice(names.HSTORE, _RECORDS, "How hstore is written.", "json", "map", default="json")
+    number(names.MONEY_DIGITS, _RECORDS, "Decimal places of money.", 2, 0, 9)
+    flag(names.UNKNOWN_TYPES, _RECORDS, "Write columns of unsupported types as the bytes of their text.", False)
     text(
-        PLACEHOLDER,
+        names.PLACEHOLDER,
         _RECORDS,
         "Replaces a large value that an update did not change: the server does not send it.",
         "__debezium_unavailable_value",
     )
-    flag(TOMBSTONES, _RECORDS, "Write a tombstone after each delete, so that compaction removes the key.", True)
+    flag(names.TOMBSTONES, _RECORDS, "Write a tombstone after each delete, so that compaction removes the key.", True)
     definition.define(
-        SKIPPED,
+        names.SKIPPED,
         ConfigType.LIST,
         "t",
         group=_RECORDS,
@@ -338,26 +276,19 @@ def _definition() -> ConfigDef:
         documentation="Operations without records: c, u, d, t(runcate), m(essage), r(ead in a snapshot); or none.",
     )
     flag(
-        METADATA,
+        names.METADATA,
         _RECORDS,
         "Write the beginning and end of transactions to the topic prefix.transaction, and number their records.",
         False,
     )
-    flag(CONTEXT_HEADERS, _RECORDS, "Write headers with the connector's name and the task's id.", True)
-    patterns(MESSAGES, _RECORDS, "Prefixes of logical decoding messages to read, as regular expressions. Default: all.")
-    patterns(MESSAGES_EXCLUDE, _RECORDS, "Prefixes of logical decoding messages to exclude, as regular expressions.")
+    flag(names.CONTEXT_HEADERS, _RECORDS, "Write headers with the connector's name and the task's id.", True)
+    patterns(
+        names.MESSAGES, _RECORDS, "Prefixes of logical decoding messages to read, as regular expressions. Default: all."
+    )
+    patterns(
+        names.MESSAGES_EXCLUDE, _RECORDS, "Prefixes of logical decoding messages to exclude, as regular expressions."
+    )
     return definition
 
 
 CONFIG_DEF: Final = _definition()
-
-
-def share_config(number: int, tasks: int) -> dict[str, str]:
-    """Return the setting with a task's share of the snapshot."""
-    return {_SHARE: f"{number}/{tasks}"}
-
-
-def share_of(config: Mapping[str, str]) -> tuple[int, int]:
-    """Return the task's number and the number of tasks."""
-    number, tasks = config.get(_SHARE, "0/1").split("/")
-    return int(number), int(tasks)

@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from ringfence.connectors.api import ParsedConfig
-from ringfence.connectors.builtin.postgres import settings as names
+from ringfence.connectors.builtin.postgres import setting_names as names
 from ringfence.connectors.builtin.postgres.capture import describer, record_settings, selection_of
 from ringfence.connectors.builtin.postgres.field_names import renaming
 from ringfence.connectors.builtin.postgres.known_tables import Describe
 from ringfence.connectors.builtin.postgres.records import RecordMaker, RecordSettings
 from ringfence.connectors.builtin.postgres.session import Server, Session
+from ringfence.connectors.builtin.postgres.settings import CONFIG_DEF
 
 _DEFAULT_TIMEOUT_MS = 60_000
 
@@ -18,7 +19,7 @@ class Setup:
     """A task's parsed configuration. session: for catalog queries; the task closes it."""
 
     def __init__(self, config: Mapping[str, str]) -> None:
-        parsed: ParsedConfig = names.CONFIG_DEF.parse(config)
+        parsed: ParsedConfig = CONFIG_DEF.parse(config)
         self.parsed = parsed
         self.server = Server(parsed, config.get("name", ""))
         self.session = Session(self.server)

@@ -11,7 +11,7 @@ from typing import Final
 import psycopg
 
 from ringfence.connectors.api import ConnectorError, Gauge, SourceMetrics
-from ringfence.connectors.builtin.postgres import settings as names
+from ringfence.connectors.builtin.postgres import setting_names as names
 from ringfence.connectors.builtin.postgres.session import Server, Session
 
 logger = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ import psycopg
 from psycopg import sql
 
 from ringfence.connectors.api import ConnectorError, RetriableError
-from ringfence.connectors.builtin.postgres import settings as names
+from ringfence.connectors.builtin.postgres import setting_names as names
 from ringfence.connectors.builtin.postgres.lsn import lsn_text
 from ringfence.connectors.builtin.postgres.session import Session, one_line
 

@@ -15,7 +15,7 @@ from ringfence.connectors.api import (
     SourceRecord,
     SourceTaskContext,
 )
-from ringfence.connectors.builtin.postgres import settings as names
+from ringfence.connectors.builtin.postgres import setting_names as names
 from ringfence.connectors.builtin.postgres import slots
 from ringfence.connectors.builtin.postgres.incremental.signal_table import SignalTable
 from ringfence.connectors.builtin.postgres.incremental.snapshots import IncrementalSnapshots

@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 import psycopg
 
 from ringfence.connectors.api import ConnectorError, OffsetRecord, RetriableError, SourceRecord, SourceTask
-from ringfence.connectors.builtin.postgres import settings as names
+from ringfence.connectors.builtin.postgres import setting_names as names
 from ringfence.connectors.builtin.postgres.capture import captured_tables
 from ringfence.connectors.builtin.postgres.opening import Opened, open_slot, prepare_publication, renew_slot
 from ringfence.connectors.builtin.postgres.records import VERSION
@@ -19,6 +19,7 @@ from ringfence.connectors.builtin.postgres.slots import LostPosition
 from ringfence.connectors.builtin.postgres.snapshot.contained import Contained
 from ringfence.connectors.builtin.postgres.snapshot.progress import SnapshotState, find_state
 from ringfence.connectors.builtin.postgres.snapshot.run import SnapshotRun
+from ringfence.connectors.builtin.postgres.snapshot.task_share import share_of
 from ringfence.connectors.builtin.postgres.streaming import Streaming
 
 logger = logging.getLogger(__name__)
@@ -45,7 +46,7 @@ class PostgresSourceTask(SourceTask):
 
     def start(self, config: Mapping[str, str]) -> None:
         setup = self._setup = Setup(config)
-        self._number, self._tasks = names.share_of(config)
+        self._number, self._tasks = share_of(config)
         self._first: list[SourceRecord] = []
         """The records that the first `poll` returns."""
         trial = names.TRIAL in config

@@ -7,7 +7,8 @@ Settings that only tune Debezium's threads and queues are accepted and have no e
 from collections.abc import Mapping
 from typing import Final
 
-from ringfence.connectors.builtin.postgres.settings import CONFIG_DEF, SNAPSHOT
+from ringfence.connectors.builtin.postgres.setting_names import SNAPSHOT
+from ringfence.connectors.builtin.postgres.settings import CONFIG_DEF
 
 _FAMILIES: Final = (
     "column.mask.",

@@ -3,7 +3,7 @@
 from typing import Final, NamedTuple
 
 from ringfence.connectors.api import OffsetRecord, ParsedConfig, SourceRecord
-from ringfence.connectors.builtin.postgres import settings as names
+from ringfence.connectors.builtin.postgres import setting_names as names
 from ringfence.connectors.builtin.postgres.incremental.state import incremental_partition
 from ringfence.connectors.builtin.postgres.pgoutput import Relation, read_row
 

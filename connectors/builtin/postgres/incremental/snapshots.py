@@ -14,7 +14,7 @@ from typing import Final
 import psycopg
 
 from ringfence.connectors.api import ConnectorError, OffsetRecord, RetriableError, SourceRecord, SourceTaskContext
-from ringfence.connectors.builtin.postgres import settings as names
+from ringfence.connectors.builtin.postgres import setting_names as names
 from ringfence.connectors.builtin.postgres.incremental.chunks import Chunk, ChunkReader, read_error
 from ringfence.connectors.builtin.postgres.incremental.gauges import IncrementalGauges
 from ringfence.connectors.builtin.postgres.incremental.requests import EXECUTE, SnapshotRequest, parse_request

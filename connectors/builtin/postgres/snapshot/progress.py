@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ringfence.connectors.api import ConnectorError, SourceOffset, SourcePartition
-from ringfence.connectors.builtin.postgres import settings as names
+from ringfence.connectors.builtin.postgres import setting_names as names
 from ringfence.connectors.builtin.postgres.catalog import Query
 from ringfence.connectors.builtin.postgres.snapshot.contained import Contained
 from ringfence.connectors.builtin.postgres.snapshot.key_order import order_of

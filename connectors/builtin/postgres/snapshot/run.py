@@ -15,7 +15,7 @@ from ringfence.connectors.api import (
     SourceRecord,
     SourceTaskContext,
 )
-from ringfence.connectors.builtin.postgres import settings as names
+from ringfence.connectors.builtin.postgres import setting_names as names
 from ringfence.connectors.builtin.postgres.session import one_line
 from ringfence.connectors.builtin.postgres.setup import Setup
 from ringfence.connectors.builtin.postgres.snapshot.gauges import SnapshotGauges
