@@ -28,7 +28,8 @@ from ringfence.connectors.converters import (
     find_converter,
     find_header_converter,
 )
-from ringfence.connectors.delivery_settings import delivery_settings, error_settings, not_yet
+from ringfence.connectors.delivery_settings import delivery_settings, not_yet
+from ringfence.connectors.error_settings import error_settings
 
 NAME: Final = "name"
 CONNECTOR_CLASS: Final = "connector.class"

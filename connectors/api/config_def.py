@@ -6,20 +6,16 @@ messages and the JSON are Kafka's (`org.apache.kafka.common.config.ConfigDef`), 
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from ringfence.connectors.api.config_keys import ConfigKey, ConfigValue, ParsedConfig, Recommender
 from ringfence.connectors.api.config_types import (
     HIDDEN,
     NO_DEFAULT,
     ConfigException,
-    ConfigKey,
     ConfigType,
-    ConfigValue,
     Importance,
-    ParsedConfig,
     Password,
-    Recommender,
     Validator,
     Width,
-    parse_value,
 )
 from ringfence.connectors.api.validators import (
     AllOf,
@@ -31,6 +27,7 @@ from ringfence.connectors.api.validators import (
     ShownIf,
     UniqueItems,
 )
+from ringfence.connectors.api.value_parsing import parse_value
 
 __all__ = [
     "HIDDEN",

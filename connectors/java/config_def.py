@@ -13,7 +13,7 @@ from ringfence.connectors.api import (
     Importance,
     Width,
 )
-from ringfence.connectors.api.config_types import parse_value
+from ringfence.connectors.api.value_parsing import parse_value
 
 
 def keys_of(infos: Iterable[Mapping[str, Any]]) -> ConfigDef:

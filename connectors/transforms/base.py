@@ -1,9 +1,9 @@
 """The interface of transforms, which change one record at a time between connector and converters."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import new_class
-from typing import ClassVar, Final, Generic, TypeVar, cast
+from typing import ClassVar, Final, TypeVar, cast
 
 from ringfence.connectors.api import (
     ConfigDef,
@@ -135,36 +135,6 @@ def _half(cls: type[_T], half: str) -> type[_T]:
         }
 
     return cast("type[_T]", new_class(cls.__name__ + half, (cls,), exec_body=fill))
-
-
-_Made = TypeVar("_Made")
-
-
-class Rebuilt(Generic[_Made]):
-    """A cache of what is built from each schema: there are few of them."""
-
-    def __init__(self, build: Callable[[Schema], _Made]) -> None:
-        self._build = build
-        self._known: dict[Schema, _Made] = {}
-        self._last: Schema | None = None
-        self._made: _Made | None = None
-
-    def __call__(self, schema: Schema) -> _Made:
-        if schema is self._last and self._made is not None:
-            return self._made
-        made = self._known.get(schema)
-        if made is None:
-            if len(self._known) >= 64:
-                self._known.clear()
-            made = self._known[schema] = self._build(schema)
-        self._last, self._made = schema, made
-        return made
-
-
-def basics(schema: Schema, fields: Mapping[str, Schema] | None = None, **more: object) -> Schema:
-    """Return a struct schema with name, version, doc and parameters of another schema, but without its optionality."""
-    changes: dict[str, object] = {"type": SchemaType.STRUCT, "keys": None, "values": None} if fields is not None else {}
-    return schema.but(**{"optional": False, "default": None, "fields": (fields or {}).items(), **changes, **more})
 
 
 def replace_null(keys: ConfigDef) -> ConfigDef:

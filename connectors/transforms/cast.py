@@ -18,7 +18,8 @@ from ringfence.connectors.api import (
     Struct,
 )
 from ringfence.connectors.api.structs import single
-from ringfence.connectors.transforms.base import KeyOrValue, Rebuilt, basics, halves, replace_null, values_of
+from ringfence.connectors.transforms.base import KeyOrValue, halves, replace_null, values_of
+from ringfence.connectors.transforms.rebuilding import Rebuilt, basics
 from ringfence.connectors.values.moments import encode, is_moment
 from ringfence.connectors.values.texts import moment_text, number_text
 

@@ -14,8 +14,9 @@ from ringfence.connectors.api import (
     Struct,
 )
 from ringfence.connectors.columns import Column
-from ringfence.connectors.transforms.base import JAVA, KeyOrValue, Rebuilt, halves, keep_for, replace_null
+from ringfence.connectors.transforms.base import JAVA, KeyOrValue, halves, keep_for, replace_null
 from ringfence.connectors.transforms.paths import FieldPath, field_syntax
+from ringfence.connectors.transforms.rebuilding import Rebuilt
 
 
 class ExtractField(KeyOrValue):

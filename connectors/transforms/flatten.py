@@ -12,7 +12,8 @@ from ringfence.connectors.api import (
     SourceRecord,
     Struct,
 )
-from ringfence.connectors.transforms.base import KeyOrValue, Rebuilt, basics, halves
+from ringfence.connectors.transforms.base import KeyOrValue, halves
+from ringfence.connectors.transforms.rebuilding import Rebuilt, basics
 
 
 class Flatten(KeyOrValue):

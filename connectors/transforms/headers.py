@@ -15,16 +15,8 @@ from ringfence.connectors.api import (
     SourceRecord,
     Struct,
 )
-from ringfence.connectors.transforms.base import (
-    JAVA,
-    KeyOrValue,
-    Rebuilt,
-    Transform,
-    basics,
-    halves,
-    keep_for,
-    replace_null,
-)
+from ringfence.connectors.transforms.base import JAVA, KeyOrValue, Transform, halves, keep_for, replace_null
+from ringfence.connectors.transforms.rebuilding import Rebuilt, basics
 from ringfence.connectors.values.literals import parse
 
 

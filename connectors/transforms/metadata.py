@@ -12,7 +12,8 @@ from ringfence.connectors.api import (
     SourceRecord,
     Struct,
 )
-from ringfence.connectors.transforms.base import KeyOrValue, Rebuilt, halves, replace_null, values_of
+from ringfence.connectors.transforms.base import KeyOrValue, halves, replace_null, values_of
+from ringfence.connectors.transforms.rebuilding import Rebuilt
 
 
 class SetSchemaMetadata(KeyOrValue):

@@ -4,15 +4,8 @@ from collections.abc import Mapping
 
 from ringfence.connectors.api import ConfigDef, ConfigException, ConfigType, Importance, Schema, SourceRecord, Struct
 from ringfence.connectors.columns import Column
-from ringfence.connectors.transforms.base import (
-    KeyOrValue,
-    Rebuilt,
-    basics,
-    fill_defaults,
-    halves,
-    keep_for,
-    replace_null,
-)
+from ringfence.connectors.transforms.base import KeyOrValue, fill_defaults, halves, keep_for, replace_null
+from ringfence.connectors.transforms.rebuilding import Rebuilt, basics
 
 
 def parse_renames(name: str, items: list[str]) -> dict[str, str]:

@@ -18,16 +18,8 @@ from ringfence.connectors.api import (
     Struct,
 )
 from ringfence.connectors.api.schemas import DATE, DATE_NAME, INT64, STRING, TIME, TIME_NAME, TIMESTAMP, TIMESTAMP_NAME
-from ringfence.connectors.transforms.base import (
-    JAVA,
-    KeyOrValue,
-    Rebuilt,
-    Transform,
-    basics,
-    halves,
-    replace_null,
-    values_of,
-)
+from ringfence.connectors.transforms.base import JAVA, KeyOrValue, Transform, halves, replace_null, values_of
+from ringfence.connectors.transforms.rebuilding import Rebuilt, basics
 from ringfence.connectors.values.date_patterns import DatePattern, PatternError
 from ringfence.connectors.values.moments import is_moment, millis, to_date, to_datetime, to_time
 

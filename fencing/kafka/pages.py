@@ -12,11 +12,11 @@ from typing import Final
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Invalid
-from ringfence.fencing.kafka.admin import offsets_since
 from ringfence.fencing.kafka.raw_fetch import RawFetcher
 from ringfence.fencing.kafka.record_batches import Batch, Decisions
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.tail import Limits, OffsetRange, Reading, TailRecord, Visibility, between, edges
+from ringfence.fencing.kafka.topic_offsets import offsets_since
 
 _WIDER: Final = 4
 _WIDEST: Final = 1_000_000

@@ -8,7 +8,7 @@ from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
-from ringfence.fencing.kafka.admin import _asking
+from ringfence.fencing.kafka.admin_clients import asking
 from ringfence.fencing.kafka.listed_offsets import list_offsets
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.translation import kafka_errors
@@ -26,7 +26,7 @@ class Ends:
 
 def ends_of(connection: Connection, places: Collection[_Where], deadline: Deadline) -> dict[_Where, Ends]:
     """Return the ends of those partitions that exist."""
-    with _asking(connection, "asking for the ends of partitions") as client:
+    with asking(connection, "asking for the ends of partitions") as client:
         every = client.list_topics(timeout=max(0.5, deadline.slice(5.0))).topics
         there = [
             TopicPartition(topic, number)

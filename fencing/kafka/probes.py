@@ -25,7 +25,7 @@ from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, Met
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
 from ringfence.fencing.errors import Fatal, FencingError, Retriable
-from ringfence.fencing.kafka.admin import login_refused
+from ringfence.fencing.kafka.admin_clients import login_refused
 from ringfence.fencing.kafka.producer import TransactionalProducer
 from ringfence.fencing.kafka.python_client import PythonClient
 from ringfence.fencing.kafka.rights import IdHolder, Permission, TopicRights

@@ -13,10 +13,10 @@ from kafka.protocol.consumer import HeartbeatRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import offsets_since
 from ringfence.fencing.kafka.rights import Permission
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.share_groups import PREFIX, ShareGroupAdmin
+from ringfence.fencing.kafka.topic_offsets import offsets_since
 
 FEATURE: Final = "share.version"
 

@@ -8,7 +8,7 @@ from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from ringfence.fencing.errors import Retriable
-from ringfence.fencing.kafka.admin import _admin, _retire
+from ringfence.fencing.kafka.admin_clients import admin_client, retire
 from ringfence.fencing.kafka.listed_offsets import list_offsets
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.translation import kafka_errors
@@ -26,7 +26,7 @@ class StableEnds:
         spec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         asked = {TopicPartition(topic, one): spec for topic, ones in partitions.items() for one in ones}
         with kafka_errors("asking for stable offsets"):
-            self._client: AdminClient = _admin(connection)  # kept, since its responses are lost with it
+            self._client: AdminClient = admin_client(connection)  # kept, since its responses are lost with it
             self._answers: Mapping[TopicPartition, Future[Any]] = list_offsets(
                 self._client, asked, IsolationLevel.READ_COMMITTED, _ANSWER_SECONDS, _LEADERS_SECONDS
             )
@@ -40,7 +40,7 @@ class StableEnds:
         try:
             return self._result()
         except Retriable:
-            _retire(self._connection, self._client)
+            retire(self._connection, self._client)
             raise
 
     def _result(self) -> dict[tuple[str, int], int]:

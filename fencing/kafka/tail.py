@@ -15,8 +15,9 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, Fenced, Retriable
-from ringfence.fencing.kafka.admin import Place, offsets_at, topic_identity
+from ringfence.fencing.kafka.admin import topic_identity
 from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.topic_offsets import Place, offsets_at
 from ringfence.fencing.kafka.translation import kafka_errors, translate
 
 MOST_PARTITIONS = 100

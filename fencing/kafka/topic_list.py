@@ -9,7 +9,7 @@ from confluent_kafka.admin import ConfigResource, OffsetSpec  # type: ignore[att
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
-from ringfence.fencing.kafka.admin import _asking
+from ringfence.fencing.kafka.admin_clients import asking
 from ringfence.fencing.kafka.listed_offsets import list_offsets
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.translation import kafka_errors
@@ -34,13 +34,13 @@ class TopicInfo:
 
 def topic_names(connection: Connection, deadline: Deadline) -> list[str]:
     """Return the topics that this principal may see."""
-    with _asking(connection, "listing topics") as client:
+    with asking(connection, "listing topics") as client:
         return sorted(client.list_topics(timeout=max(0.5, deadline.slice(5.0))).topics)
 
 
 def topic_infos(connection: Connection, names: Sequence[str], deadline: Deadline) -> list[TopicInfo]:
     """Return the details of those of these topics that exist."""
-    with _asking(connection, "describing topics") as client:
+    with asking(connection, "describing topics") as client:
         every = client.list_topics(timeout=max(0.5, deadline.slice(5.0))).topics
         there = {name: every[name] for name in names if name in every and every[name].error is None}
         asked = [TopicPartition(name, number) for name, one in there.items() for number in one.partitions]

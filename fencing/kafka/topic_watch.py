@@ -8,7 +8,7 @@ from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from ringfence.fencing.errors import FencingError
-from ringfence.fencing.kafka.admin import _admin
+from ringfence.fencing.kafka.admin_clients import admin_client
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.translation import kafka_errors
 
@@ -40,7 +40,7 @@ class TopicWatch:
         elif now >= self._next and self._expected:
             self._next = now + self._every
             with kafka_errors("describing topics"):
-                self._client = _admin(self._connection)  # kept: its answers go with it
+                self._client = admin_client(self._connection)  # kept: its answers go with it
                 asked = self._client.describe_topics(
                     TopicCollection(list(self._expected)), request_timeout=_ANSWER_SECONDS
                 )

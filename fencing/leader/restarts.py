@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ringfence.connectors.api import ConfigException
-from ringfence.connectors.delivery_settings import AUTO_RESTART_ENABLED, AUTO_RESTART_MAX_ATTEMPTS
+from ringfence.connectors.error_settings import AUTO_RESTART_ENABLED, AUTO_RESTART_MAX_ATTEMPTS
 from ringfence.fencing.topics.connector_state import Placement
 from ringfence.fencing.topics.status import FAILED, MISCONFIGURED, TaskStatus
 

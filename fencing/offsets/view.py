@@ -17,9 +17,10 @@ from typing import Final
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, Retriable
 from ringfence.fencing.ids import ConnectorName
-from ringfence.fencing.kafka.admin import Place, offsets_at, topic_identity
+from ringfence.fencing.kafka.admin import topic_identity
 from ringfence.fencing.kafka.consumer import PartitionReader
 from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.topic_offsets import Place, offsets_at
 from ringfence.fencing.offsets.index import OffsetIndex
 from ringfence.fencing.offsets.snapshot import OffsetsSnapshot
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 from ringfence.connectors.api import ConnectorError
 from ringfence.fencing.clock import Clock, Deadline
-from ringfence.fencing.kafka.admin import Place, offsets_at
 from ringfence.fencing.kafka.consumer import PartitionReader
 from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.topic_offsets import Place, offsets_at
 from ringfence.fencing.offsets.ledger_keys import InputPartition
 from ringfence.fencing.share.input_topics import InputTopics
 from ringfence.fencing.share.ledger_records import State

@@ -29,9 +29,10 @@ from collections.abc import Callable, Iterator
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, TopicLost
-from ringfence.fencing.kafka.admin import Place, end_offsets, offsets_at, topic_identity
+from ringfence.fencing.kafka.admin import topic_identity
 from ringfence.fencing.kafka.consumer import Isolation, LogRecord, PartitionReader, record_of
 from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.topic_offsets import Place, end_offsets, offsets_at
 from ringfence.fencing.topics.open_tail import HURRIED_MS, MARKER_SECONDS, OpenTail, Positions, Wanted, late
 
 __all__ = ["PATIENCE_SECONDS", "Isolation", "LogRecord", "TopicLog"]

@@ -9,8 +9,8 @@ from pathlib import Path
 from ringfence.connectors import properties
 from ringfence.connectors.api import ConfigException
 from ringfence.connectors.config_providers import ConfigProviders
-from ringfence.connectors.delivery_settings import AUTO_RESTART_ENABLED, AUTO_RESTART_MAX_ATTEMPTS
 from ringfence.connectors.egress import DEFAULT, EGRESS_ALLOW, Policy
+from ringfence.connectors.error_settings import AUTO_RESTART_ENABLED, AUTO_RESTART_MAX_ATTEMPTS
 from ringfence.connectors.java.runtime import INSTALL_PATH, PLUGIN_PATH, folders_in
 from ringfence.connectors.kafka_settings.java_names import BOOTSTRAP, Role, servers, translate
 from ringfence.connectors.worker_limits import wrong_roots

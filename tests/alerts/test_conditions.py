@@ -5,19 +5,9 @@ from typing import Any
 
 import pytest
 
-from ringfence.alerts.conditions import (
-    Asked,
-    ClusterSnapshot,
-    ConnectorSnapshot,
-    Finding,
-    ForeignRecords,
-    Kind,
-    TaskSnapshot,
-    changes,
-    look,
-    pause_ms,
-)
+from ringfence.alerts.conditions import Asked, Finding, Kind, changes, look, pause_ms
 from ringfence.alerts.episodes import follow
+from ringfence.alerts.snapshot import ClusterSnapshot, ConnectorSnapshot, ForeignRecords, TaskSnapshot
 
 NOW = 1_000_000_000
 

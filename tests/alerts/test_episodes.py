@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from ringfence.alerts.conditions import Asked, ClusterSnapshot, ConnectorSnapshot, Episode, Kind, TaskSnapshot, look
+from ringfence.alerts.conditions import Asked, Kind, look
 from ringfence.alerts.episodes import STABLE_MS, follow
+from ringfence.alerts.snapshot import ClusterSnapshot, ConnectorSnapshot, Episode, TaskSnapshot
 
 START = 1_000_000_000
 LOOK_MS = 5_000

@@ -18,7 +18,7 @@ from ringfence.engine.platform_topics import ensure_topics
 from ringfence.engine.preflight.check import Result
 from ringfence.engine.preflight.report import Question, checks
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import login_refused
+from ringfence.fencing.kafka.admin_clients import login_refused
 from ringfence.fencing.kafka.client_settings import connection_of
 from ringfence.fencing.kafka.hanging import HangingProber
 from ringfence.fencing.kafka.probes import Prober

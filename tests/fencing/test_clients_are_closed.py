@@ -14,7 +14,8 @@ import pytest
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError, Retriable
 from ringfence.fencing.kafka import admin, probes
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics, forget_admin_clients, topic_identity
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics, topic_identity
+from ringfence.fencing.kafka.admin_clients import forget_admin_clients, login_refused
 from ringfence.fencing.kafka.client_pool import ClientPool, close_idle_clients
 from ringfence.fencing.kafka.consumer import PartitionReader
 from ringfence.fencing.kafka.fencer import Fencer
@@ -137,7 +138,7 @@ def test_nothing_is_left(
         eventually(lambda: answered(caller, Connection(broker.bootstrap)), 60, "an answer")
     else:
         monkeypatch.setattr(probes, "_BOOTSTRAP_MS", int(PATIENCE_S * 1000))
-        monkeypatch.setattr(probes, "login_refused", partial(admin.login_refused, seconds=PATIENCE_S))
+        monkeypatch.setattr(probes, "login_refused", partial(login_refused, seconds=PATIENCE_S))
         # Not made in vain: what fails to connect is what was left behind.
         nobody = Connection(f"127.0.0.1:{free_port()}")
         try:

@@ -9,7 +9,8 @@ from django.test.utils import CaptureQueriesContext
 
 from ringfence.fencing.topics.status import State
 from ringfence.projection import minutes
-from ringfence.projection.minutes import EVERYTHING, ITSELF, UNKNOWN, Cell, hours, join_strips, strips, worst
+from ringfence.projection.minute_strips import Cell, hours, join_strips, strips
+from ringfence.projection.minutes import EVERYTHING, ITSELF, UNKNOWN, worst
 from ringfence.projection.models import Connector, Minute, Task
 from tests.mirror.test_projection import progress, project, running
 from tests.support.topics import Topic, connector_status, task_status

@@ -18,8 +18,9 @@ import pyspark
 import pytest
 
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import TopicSpec, create_topics, end_offsets
+from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.topic_offsets import end_offsets
 from ringfence.fencing.topics.topic_log import Isolation, TopicLog
 from ringfence.local.jars import Coordinate, resolve
 from ringfence.local.java import find_java

@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 
 from ringfence.dispatch import Refused
 from ringfence.fencing.topics.status import State
-from ringfence.projection.minutes import Cell
+from ringfence.projection.minute_strips import Cell
 from ringfence.projection.models import Connector, Minute, RecordTotals, SourceOffset, Task, Worker
 from ringfence.web.connector.task_heatmap import WIDTH, strip
 from ringfence.web.state_badges import Severity

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ringfence.alerts.conditions import ClusterSnapshot, ConnectorSnapshot, Episode, TaskSnapshot, last_error
+from ringfence.alerts.conditions import last_error
+from ringfence.alerts.snapshot import ClusterSnapshot, ConnectorSnapshot, Episode, TaskSnapshot
 
 STABLE_MS: Final = 600_000
 """After running for this long without a failure, a subject has recovered, even if its source had nothing to read."""

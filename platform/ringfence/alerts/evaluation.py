@@ -11,22 +11,10 @@ from django.db import Error as DatabaseError
 from django.db import transaction
 
 from ringfence.alerts import deliveries, foreign_records, silences
-from ringfence.alerts.conditions import (
-    Asked,
-    Changes,
-    ClusterSnapshot,
-    ConnectorSnapshot,
-    Episode,
-    Finding,
-    Kind,
-    OverLimit,
-    TaskSnapshot,
-    What,
-    changes,
-    look,
-)
+from ringfence.alerts.conditions import Asked, Changes, Finding, Kind, What, changes, look
 from ringfence.alerts.episodes import follow
 from ringfence.alerts.models import Delivery, EpisodeRow, Incident, Rule, Silence, Turn
+from ringfence.alerts.snapshot import ClusterSnapshot, ConnectorSnapshot, Episode, OverLimit, TaskSnapshot
 from ringfence.http.masking import Masker
 from ringfence.projection import topic_memory
 from ringfence.projection.models import Connector, GenerationRow, Task

@@ -6,8 +6,8 @@ Every leader reports them at the beginning of its term; a record that is already
 from collections.abc import Iterator
 from typing import Final
 
-from ringfence.alerts.conditions import ForeignRecords
 from ringfence.alerts.models import ForeignRecord
+from ringfence.alerts.snapshot import ForeignRecords
 
 RECENT_MS: Final = 24 * 3600 * 1000
 """An incident ends if no new record has come for this long, because nothing shows whether it was handled."""

@@ -35,6 +35,9 @@ class Family:
         return f"{self.meaning} Bad when {self.bad}." if self.bad else self.meaning
 
 
+Families = list[tuple[Family, list[Sample]]]
+
+
 def labels(names: Mapping[str, object]) -> str:
     """Format `{connector="a",task="0"}`, escaped; "" for none."""
     pairs = ",".join(f'{name}="{str(value).translate(_LABEL)}"' for name, value in names.items())

@@ -11,7 +11,7 @@ from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.clocks import clocks
 from ringfence.http.errors import json_error
-from ringfence.metrics import cluster, connect_tasks, own_tasks, source
+from ringfence.metrics import connect_tasks, connector_metrics, own_tasks, source, worker_metrics
 from ringfence.metrics.task_view import FIELDS, TaskView
 from ringfence.metrics.text import CONTENT_TYPE, Family, Kind, Sample, labels, render
 from ringfence.projection import record_totals
@@ -44,7 +44,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
 def exposition(now_ms: int, who: Principal = EVERYBODY_HERE) -> str:
     """Return the metrics of the visible connectors, with five queries for any number of connectors and tasks."""
     connectors = list(
-        Connector.objects.filter(who.query(), known=True).only(*cluster.CONNECTOR_FIELDS).order_by("name")
+        Connector.objects.filter(who.query(), known=True).only(*connector_metrics.CONNECTOR_FIELDS).order_by("name")
     )
     names = {row.name for row in connectors}
     rows = Task.objects.filter(known=True).only(*FIELDS).order_by("connector", "number")
@@ -64,14 +64,14 @@ def exposition(now_ms: int, who: Principal = EVERYBODY_HERE) -> str:
     ]
     members, startups = list(Worker.objects.order_by("worker")), list(Startups.objects.all())
     families = [
-        *cluster.connectors(connectors, shown, known_health()),
+        *connector_metrics.connectors(connectors, shown, known_health()),
         (_STATUS, status),
         *(
             (family, [(label, found) for label, view in views if (found := value(view)) is not None])
             for family, value in (*connect_tasks.TASKS, *own_tasks.TASKS)
         ),
         *source.families(shown, now_ms),
-        *cluster.workers(members, startups, connectors, shown),
+        *worker_metrics.workers(members, startups, connectors, shown),
         (_CLOCKS, [(labels({"process": name}), ahead) for name, ahead in clocks.offsets().items()]),
     ]
     return render(families)

@@ -8,10 +8,11 @@ from ringfence.connectors.plugins import class_path
 from ringfence.engine.plugins.instances import TASK_CLASS
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import TaskId
-from ringfence.fencing.kafka.admin import Place, offsets_at, topic_identity, topic_names
+from ringfence.fencing.kafka.admin import topic_identity, topic_names
 from ringfence.fencing.kafka.consumer import LogRecord
 from ringfence.fencing.kafka.producer import TransactionalProducer
 from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.topic_offsets import Place, offsets_at
 from ringfence.fencing.offsets.alteration import guard_id, write
 from ringfence.fencing.offsets.source_offsets import encode_key, read_offsets
 from ringfence.fencing.task.spec import TaskSpec

@@ -10,8 +10,9 @@ from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.engine.queries.dead_letters import DeadLetters
 from ringfence.engine.queries.topic_tail import last_records
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.kafka.admin import end_offsets, topic_identity
+from ringfence.fencing.kafka.admin import topic_identity
 from ringfence.fencing.kafka.plain_producer import PlainProducer
+from ringfence.fencing.kafka.topic_offsets import end_offsets
 from ringfence.requests.refused import Refused
 from ringfence.worker_config import WorkerConfig
 from tests.security.end_to_end.site import Site

@@ -4,9 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, ClassVar, Final
-from urllib.parse import urlsplit
 
-from ringfence.connectors import egress, worker_limits
 from ringfence.connectors.api import (
     ConfigDef,
     ConfigType,
@@ -15,19 +13,20 @@ from ringfence.connectors.api import (
     ParsedConfig,
     Width,
 )
-from ringfence.connectors.builtin.files.places.base import FileChanged, FileInfo, OpenedFile, Place, is_hidden, secret
+from ringfence.connectors.builtin.files.places.base import FileChanged, FileInfo, OpenedFile, Place, is_hidden
+from ringfence.connectors.builtin.files.places.s3_connection import (
+    ACCESS_KEY,
+    ENDPOINT,
+    REGION,
+    SECRET_KEY,
+    SESSION_TOKEN,
+    connect,
+)
 from ringfence.connectors.builtin.files.settings import URL
-
-ACCESS_KEY: Final = "s3.access.key"
-SECRET_KEY: Final = "s3.secret.key"  # noqa: S105 - the name of a setting
-SESSION_TOKEN: Final = "s3.session.token"  # noqa: S105
-REGION: Final = "s3.region"
-ENDPOINT: Final = "s3.endpoint.url"
 
 _GROUP: Final = "S3"
 _BLOCK_BYTES: Final = 8 << 20
 _ADDRESS: Final = re.compile(r"s3://(?P<bucket>[A-Za-z0-9][A-Za-z0-9._-]{1,254})(?:/(?P<prefix>.*))?")
-_REGION: Final = re.compile(r"[a-z0-9-]{1,40}")
 
 
 class S3Prefix(Place):
@@ -83,7 +82,7 @@ class S3Prefix(Place):
     def __init__(self, url: str, settings: ParsedConfig) -> None:
         self._bucket, self._prefix = _parts_of(url)
         self.address = f"s3://{self._bucket}/{self._prefix}".rstrip("/")
-        self._files = _connect(settings)
+        self._files = connect(settings)
 
     def check(self) -> None:
         try:
@@ -204,71 +203,3 @@ def _parts_of(url: str) -> tuple[str, str]:
     if found is None:
         raise ConnectorError(f"{URL} {url!r} must have the form s3://bucket or s3://bucket/prefix.")
     return found["bucket"], found["prefix"] or ""
-
-
-def _connect(settings: ParsedConfig) -> Any:
-    import s3fs
-
-    region = settings.string(REGION)
-    if not _REGION.fullmatch(region):
-        raise ConnectorError(f"{REGION} {region!r} is not the name of a region, such as eu-central-1.")
-    endpoint = str(settings.get(ENDPOINT) or "").strip() or None
-    policy = egress.Policy(worker_limits.current().egress)
-    _check_endpoint(endpoint or f"https://s3.{region}.amazonaws.com", policy)
-    access_key = settings.get(ACCESS_KEY) or None
-    return s3fs.S3FileSystem(
-        anon=access_key is None,
-        key=access_key,
-        secret=secret(settings, SECRET_KEY),
-        token=secret(settings, SESSION_TOKEN),
-        endpoint_url=endpoint,
-        client_kwargs={"region_name": region},
-        config_kwargs={
-            "connect_timeout": 5,
-            "read_timeout": 30,
-            "retries": {"max_attempts": 3, "mode": "standard"},
-            # With virtual-hosted addresses, a bucket's name could lead to any host.
-            "s3": {"addressing_style": "path" if endpoint else "auto"},
-            "connector_args": {"resolver": _resolver(policy)},
-        },
-        use_listings_cache=False,
-        skip_instance_cache=True,
-    )
-
-
-def _check_endpoint(endpoint: str, policy: egress.Policy) -> None:
-    parts = urlsplit(endpoint)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
-        raise ConnectorError(f"{ENDPOINT} must have the form https://host:port.")
-    try:
-        policy.addresses(parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
-    except egress.Refused as error:
-        raise ConnectorError(f"{ENDPOINT}: {error}.") from error
-    except (OSError, UnicodeError):
-        pass  # the connection reports a name without an address
-
-
-def _resolver(policy: egress.Policy) -> Any:
-    """Return a resolver that looks a name up for each connection, and returns allowed addresses only."""
-    from aiohttp.abc import AbstractResolver
-    from aiohttp.resolver import ThreadedResolver
-
-    class Guarded(AbstractResolver):
-        def __init__(self) -> None:
-            self._inner: ThreadedResolver | None = None
-
-        async def resolve(self, host: str, port: int = 0, family: Any = 0) -> Any:
-            if self._inner is None:
-                self._inner = ThreadedResolver()  # must be created in the loop that uses it
-            found = await self._inner.resolve(host, port, family)
-            try:
-                policy.addresses(host, port, lambda *_: [each["host"] for each in found])
-            except egress.Refused as error:
-                raise OSError(str(error)) from error
-            return found
-
-        async def close(self) -> None:
-            if self._inner is not None:
-                await self._inner.close()
-
-    return Guarded()

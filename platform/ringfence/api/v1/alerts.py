@@ -4,84 +4,22 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from django.db.models import Q, QuerySet
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from ringfence.access.routes import everywhere, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.alerts import editing, tasks
-from ringfence.alerts.conditions import Kind
 from ringfence.alerts.listing import incidents
 from ringfence.alerts.models import Delivery, Destination, Rule
-from ringfence.alerts.senders import KINDS
+from ringfence.api.v1.alert_shapes import DeliveryShape, DestinationShape, IncidentShape, RuleShape
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, either, equal, flag, since, until
-from ringfence.api.v1.request_fields import FlagField, IntegerField, ListField, OneOfField, RequestShape, StringField
 from ringfence.audit.trail import tell
 from ringfence.http.errors import bad_request, not_found
 
 Row = TypeVar("Row")
 _READS, _WRITES = everywhere(Verb.VIEW), everywhere(Verb.ADMIN).writing()
-
-
-class RuleShape(RequestShape):
-    """`kind`: failed, stalled, bad-records, open-transaction, source-metric, fencing-failed, topic-lost,
-    foreign-record, no-leader; `seconds`: how long it must last."""
-
-    id = serializers.IntegerField(read_only=True)
-    name = StringField(max_length=100)
-    kind = OneOfField(choices=[kind.value for kind in Kind])
-    pattern = StringField(max_length=300, default="*")
-    seconds = IntegerField(min_value=0, max_value=editing.LONGEST_SECONDS, default=60)
-    enabled = FlagField(default=True)
-    destinations = ListField(child=StringField(), default=list, refusal="must be a list of their names")
-
-
-class DestinationShape(RequestShape):
-    """`kind`: webhook, slack, mail. `url` and `secret` are masked; a mask that is sent back keeps the stored value."""
-
-    id = serializers.IntegerField(read_only=True)
-    name = StringField(max_length=100)
-    kind = OneOfField(choices=list(KINDS))
-    url = StringField(max_length=2000, allow_blank=True, required=False)
-    secret = StringField(allow_blank=True, allow_null=True, required=False, trim_whitespace=False)
-    recipients = ListField(child=StringField(allow_blank=True), allow_null=True, required=False)
-    enabled = FlagField(default=True)
-
-
-class IncidentShape(serializers.Serializer[Any]):
-    """`began_ms`: of the first failure; `resolved_ms`, `acknowledged_ms`: 0 until then; `withheld`: silenced."""
-
-    id = serializers.IntegerField()
-    rule = serializers.CharField(source="rule_name")
-    kind = serializers.CharField()
-    subject = serializers.CharField()
-    connector = serializers.CharField()
-    summary = serializers.CharField()
-    began_ms = serializers.IntegerField()
-    failures = serializers.IntegerField()
-    acknowledged_ms = serializers.IntegerField()
-    acknowledged_by = serializers.CharField()
-    withheld = serializers.BooleanField()
-    opened_ms = serializers.IntegerField()
-    resolved_ms = serializers.IntegerField()
-
-
-class DeliveryShape(serializers.Serializer[Any]):
-    """`state`: waiting, under way, sent, given up; `due_ms`: the next try; `status`: of the last answer, or 0."""
-
-    id = serializers.IntegerField()
-    incident = serializers.IntegerField(source="incident_id", allow_null=True)
-    destination = serializers.CharField(source="destination_name")
-    what = serializers.CharField()
-    state = serializers.CharField()
-    tries = serializers.IntegerField()
-    created_ms = serializers.IntegerField()
-    due_ms = serializers.IntegerField()
-    ended_ms = serializers.IntegerField()
-    status = serializers.IntegerField()
-    error = serializers.CharField()
 
 
 def _save(save: Callable[..., Row], *arguments: Any) -> Row:

@@ -15,7 +15,7 @@ from ringfence.alerts import handling, silences
 from ringfence.alerts.deliveries import now_ms
 from ringfence.alerts.listing import incidents
 from ringfence.alerts.models import Incident
-from ringfence.api.v1.alerts import IncidentShape
+from ringfence.api.v1.alert_shapes import IncidentShape
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.listing import ListView, equal
 from ringfence.api.v1.request_fields import IntegerField, ReasonField, RequestShape, StringField

@@ -12,9 +12,11 @@ of steps for a record. A missing field is null. Comparing values of different ty
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
+
+from ringfence.engine.browsing.expression_operators import COMPARISONS, Names, Node, both, either, follow, truth
 
 LONGEST: Final = 1000
 _DEEPEST: Final = 30
@@ -24,9 +26,6 @@ _TOKEN: Final = re.compile(
     r"""|(?P<word>[A-Za-z_][A-Za-z0-9_\-]*)|(?P<sign>==|!=|<=|>=|[<>().\[\]]))"""
 )
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r"}
-
-Names = Mapping[str, Any]
-Node = Callable[[Names], Any]
 
 
 class Wrong(ValueError):
@@ -47,7 +46,7 @@ def parse(text: str) -> Callable[[Names], bool]:
     parser = _Parser(_tokens(text))
     node = parser.parse_any(0)
     parser.expect_end()
-    return lambda names: _truth(node(names))
+    return lambda names: truth(node(names))
 
 
 def _tokens(text: str) -> list[_Token]:
@@ -76,13 +75,13 @@ class _Parser:
             raise Wrong("it is nested too deeply")
         node = self._parse_all(depth)
         while self._takes("or"):
-            node = _either(node, self._parse_all(depth))
+            node = either(node, self._parse_all(depth))
         return node
 
     def _parse_all(self, depth: int) -> Node:
         node = self._parse_negation(depth)
         while self._takes("and"):
-            node = _both(node, self._parse_negation(depth))
+            node = both(node, self._parse_negation(depth))
         return node
 
     def _parse_negation(self, depth: int) -> Node:
@@ -90,16 +89,16 @@ class _Parser:
             raise Wrong("it is nested too deeply")
         if self._takes("not"):
             inner = self._parse_negation(depth + 1)
-            return lambda names: not _truth(inner(names))
+            return lambda names: not truth(inner(names))
         return self._parse_comparison(depth)
 
     def _parse_comparison(self, depth: int) -> Node:
         left = self._parse_operand(depth)
         token = self._peek()
-        if token is None or token.text not in _COMPARISONS or token.kind not in ("sign", "word"):
+        if token is None or token.text not in COMPARISONS or token.kind not in ("sign", "word"):
             return left
         self._at += 1
-        compare, right = _COMPARISONS[token.text], self._parse_operand(depth)
+        compare, right = COMPARISONS[token.text], self._parse_operand(depth)
         return lambda names: compare(left(names), right(names))
 
     def _parse_operand(self, depth: int) -> Node:
@@ -143,7 +142,7 @@ class _Parser:
             else:
                 break
         root, steps = token.text, tuple(path)
-        return lambda names: _follow(names.get(root), steps)
+        return lambda names: follow(names.get(root), steps)
 
     def _peek(self) -> _Token | None:
         return self._tokens[self._at] if self._at < len(self._tokens) else None
@@ -169,83 +168,3 @@ class _Parser:
 
 def _unquote(text: str) -> str:
     return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[1]), text[1:-1], flags=re.DOTALL)
-
-
-def _follow(value: Any, path: tuple[str | int, ...]) -> Any:
-    for step in path:
-        if isinstance(step, str) and isinstance(value, Mapping):
-            value = value.get(step)
-        elif isinstance(step, int) and isinstance(value, list) and -len(value) <= step < len(value):
-            value = value[step]
-        else:
-            return None
-    return value
-
-
-def _both(left: Node, right: Node) -> Node:
-    return lambda names: _truth(left(names)) and _truth(right(names))
-
-
-def _either(left: Node, right: Node) -> Node:
-    return lambda names: _truth(left(names)) or _truth(right(names))
-
-
-def _truth(value: Any) -> bool:
-    return value is not None and value is not False
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _equal(left: Any, right: Any) -> bool:
-    return bool(type(left) is type(right) or (_is_number(left) and _is_number(right))) and bool(left == right)
-
-
-def _compare_alike(test: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    def compare(left: Any, right: Any) -> bool:
-        alike = (_is_number(left) and _is_number(right)) or (isinstance(left, str) and isinstance(right, str))
-        return alike and test(left, right)
-
-    return compare
-
-
-def _contains(left: Any, right: Any) -> bool:
-    if isinstance(left, str):
-        return isinstance(right, str) and right in left
-    return isinstance(left, list | Mapping) and any(_equal(each, right) for each in left)
-
-
-def _of_texts(test: Callable[[str, str], bool]) -> Callable[[Any, Any], bool]:
-    return lambda left, right: isinstance(left, str) and isinstance(right, str) and test(left, right)
-
-
-def _is_like(text: str, pattern: str) -> bool:
-    """`*` and `?`, without going back further than the last `*`: time is bounded by the product of the lengths."""
-    at = in_pattern = 0
-    star, after = -1, 0
-    while at < len(text):
-        if in_pattern < len(pattern) and pattern[in_pattern] in ("?", text[at]) and pattern[in_pattern] != "*":
-            at, in_pattern = at + 1, in_pattern + 1
-        elif in_pattern < len(pattern) and pattern[in_pattern] == "*":
-            star, after, in_pattern = in_pattern, at, in_pattern + 1
-        elif star >= 0:
-            after += 1
-            at, in_pattern = after, star + 1
-        else:
-            return False
-    return not pattern[in_pattern:].strip("*")
-
-
-_COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
-    "==": _equal,
-    "!=": lambda left, right: not _equal(left, right),
-    "<": _compare_alike(lambda left, right: left < right),
-    "<=": _compare_alike(lambda left, right: left <= right),
-    ">": _compare_alike(lambda left, right: left > right),
-    ">=": _compare_alike(lambda left, right: left >= right),
-    "contains": _contains,
-    "startswith": _of_texts(str.startswith),
-    "endswith": _of_texts(str.endswith),
-    "like": _of_texts(_is_like),
-}

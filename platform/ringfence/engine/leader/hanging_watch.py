@@ -15,20 +15,12 @@ group are ended or reported there.
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import Final
 
-from ringfence.connectors.kafka_settings.java_names import servers
-from ringfence.engine.queries.hanging_transactions import SLACK_MS, topics_of
-from ringfence.engine.queries.transactional_ids import clusters, first_that_may
-from ringfence.fencing.clock import Deadline
-from ringfence.fencing.errors import Fatal, FencingError
-from ringfence.fencing.ids import ConnectorName, leader_transactional_id
-from ringfence.fencing.kafka.hanging import GROUP_OFFSETS, Hanging, HangingProber, Key
-from ringfence.fencing.leader.fence_targets import AdminAccess
-from ringfence.fencing.leader.older_epochs import describe_manual_abort
+from ringfence.engine.leader.hanging_search import Found, Topics, look, places_of
+from ringfence.fencing.kafka.hanging import Hanging, Key
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.requests.refused import Refused
@@ -37,119 +29,6 @@ from ringfence.worker_config import WorkerConfig
 log = logging.getLogger(__name__)
 
 _EVERY_SECONDS: Final = 60.0
-_ASK_SECONDS: Final = 30.0
-
-Topics = Mapping[ConnectorName, Iterable[str]]
-
-
-@dataclass(slots=True)
-class Place:
-    """A cluster, with the connectors that write to each topic there."""
-
-    ways: list[AdminAccess]
-    topics: dict[str, set[str]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A hanging transaction. connectors: those that write to its topic, none for a topic of the platform.
-
-    ended: whether it was just ended; why_not: the reason if it was not.
-    """
-
-    one: Hanging
-    connectors: tuple[str, ...]
-    cluster: str
-    ended: bool
-    why_not: str = ""
-
-    def describe(self) -> dict[str, object]:
-        """Return the fields of an event."""
-        one = self.one
-        return {
-            "cluster": self.cluster,
-            "topic": one.topic,
-            "partition": one.partition,
-            "producer_id": one.producer_id,
-            "epoch": one.epoch,
-            "start_offset": one.start_offset,
-            "last_ms": one.last_ms,
-            "transactional_id": one.transactional_id,
-            "connectors": list(self.connectors),
-            "why_not": self.why_not,
-        }
-
-
-def places_of(state: ClusterState, active: Topics, worker: WorkerConfig) -> list[Place]:
-    """Return every cluster that connectors write to, first the worker's own."""
-    base = worker.connection("ringfence-hanging")
-    own = {worker.config_topic, worker.offsets_topic, worker.status_topic, worker.events_topic}
-    places = {
-        servers(base.bootstrap): Place([AdminAccess("the worker's credentials", base)], {topic: set() for topic in own})
-    }
-    for connector in state.existing():
-        config = connector.config or {}
-        try:
-            reached = clusters(connector.name, [config], worker)
-        except Refused as refusal:
-            log.info("Hanging transactions of %s are not looked for: %s", connector.name, refusal)
-            continue
-        for ways in reached:
-            place = places.setdefault(servers(ways[0].connection.bootstrap), Place([]))
-            place.ways = place.ways or ways
-            for topic in topics_of(active.get(connector.name, ()), config, worker):
-                if topic not in own:
-                    place.topics.setdefault(topic, set()).add(connector.name)
-    return list(places.values())
-
-
-def look(place: Place, group_id: str, hung_ms: Callable[[str, Hanging], float]) -> list[Found]:
-    """Find the hanging transactions in a cluster, and end those that are safe to end.
-
-    hung_ms(cluster, one): returns how long this leader has seen it hang. Raises `Refused` if no login may look.
-    """
-
-    def ask(way: AdminAccess) -> list[Found]:
-        with HangingProber(way.connection) as prober:
-            hanging = [*prober.hanging(place.topics, (), Deadline.after(_ASK_SECONDS)), *_of_groups(prober, group_id)]
-            limit_ms = prober.longest_ms() + SLACK_MS if hanging else 0
-            cluster = way.connection.bootstrap
-            return [
-                _settle(prober, one, place, way, limit_ms - hung_ms(cluster, one) if not _is_ours(one, group_id) else 0)
-                for one in hanging
-            ]
-
-    return first_that_may(place.ways, ask, "Hanging transactions cannot be looked for")
-
-
-def _of_groups(prober: HangingProber, group_id: str) -> list[Hanging]:
-    """Return this group's hanging transactions on the consumer groups' topic; [] if this principal may not read it,
-    like most.
-    """
-    try:
-        hanging = prober.hanging([GROUP_OFFSETS], (), Deadline.after(_ASK_SECONDS))
-    except Fatal as error:
-        log.debug("Topic %s is not looked at: %s", GROUP_OFFSETS, error)
-        return []
-    return [one for one in hanging if _is_ours(one, group_id)]
-
-
-def _is_ours(one: Hanging, group_id: str) -> bool:
-    """Return whether it belongs to a task or to the leader."""
-    return one.transactional_id.startswith(f"{group_id}-") or one.transactional_id == leader_transactional_id(group_id)
-
-
-def _settle(prober: HangingProber, one: Hanging, place: Place, way: AdminAccess, wait_ms: float) -> Found:
-    writers, cluster = tuple(sorted(place.topics.get(one.topic, ()))), way.connection.bootstrap
-    if wait_ms > 0:
-        why = f"Its owner is unknown: it is ended automatically where it still hangs in {wait_ms / 1000:.0f} s"
-        return Found(one, writers, cluster, False, why)
-    try:
-        prober.abort(one)
-    except FencingError as error:
-        return Found(one, writers, cluster, False, f"{error}. {describe_manual_abort(one, [way])}")
-    log.warning("Ended a transaction that no coordinator knew of: %s", one.told)
-    return Found(one, writers, cluster, True)
 
 
 class HangingWatch:

@@ -14,8 +14,9 @@ from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import OffsetsRefused, PluginError
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, WorkerId
-from ringfence.fencing.kafka.admin import end_offsets, topic_identity
+from ringfence.fencing.kafka.admin import topic_identity
 from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.topic_offsets import end_offsets
 from ringfence.fencing.leader.assignment import Member
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffset, canonical
 from ringfence.fencing.topics.active_topics import key_of

@@ -6,25 +6,18 @@ It is limited by number, bytes and time; a plugin that ignores the limits is kil
 
 import itertools
 import logging
-import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ringfence.connectors.api import (
     ConnectorError,
-    Endpoint,
-    GroupInput,
-    OffsetReader,
     OffsetRecord,
     RecordBatch,
     RetriableError,
-    ShareInput,
-    Signal,
     SourceConnector,
     SourceRecord,
     SourceTask,
-    TransactionContext,
 )
 from ringfence.connectors.api.records import MixedBatch
 from ringfence.connectors.common_settings import TASKS_MAX
@@ -33,9 +26,9 @@ from ringfence.connectors.delivery_settings import transaction_boundary
 from ringfence.connectors.plugins import PluginInfo
 from ringfence.engine.plugins.display import size_of
 from ringfence.engine.plugins.instances import InstanceContext, Offsets, SnapshotReader, check_shape
+from ringfence.engine.plugins.preview_context import PreviewContext
 from ringfence.engine.plugins.secrets import Scrubber
 from ringfence.engine.plugins.trial import TransformationChain
-from ringfence.fencing.task.gauges import Gauges
 from ringfence.fencing.task.transaction_context import RequestedEndings
 
 logger = logging.getLogger(__name__)
@@ -52,68 +45,6 @@ class Bounds:
     records: int
     bytes: int
     seconds: float
-
-
-class PreviewContext:
-    """The context of a task in a preview. Nothing reaches Kafka."""
-
-    def __init__(
-        self, config: Mapping[str, str], reader: OffsetReader, raw: bool, transactions: TransactionContext | None
-    ) -> None:
-        self.config = config
-        self.offset_reader = reader
-        self.raw_batches = raw
-        self.converters = None
-        self.transaction_context = transactions
-        self.metrics = Gauges()
-        self.signals: Sequence[Signal] = ()
-        self.ends_at = float("inf")
-        self._never = threading.Event()
-
-    @property
-    def over(self) -> bool:
-        return time.monotonic() >= self.ends_at
-
-    def read_offsets(self) -> OffsetReader:
-        return self.offset_reader
-
-    def join_group(
-        self,
-        group: str,
-        topics: Sequence[str],
-        *,
-        session_timeout_ms: int,
-        first: Mapping[tuple[str, int], int] | None = None,
-    ) -> GroupInput:
-        """Refuse: a member would take partitions away from running tasks."""
-        raise ConnectorError(
-            f"This task reads as a member of the consumer group {group}, and a preview joins no group. Look at the "
-            "records of its topics instead."
-        )
-
-    def join_share_group(
-        self,
-        group: str | None,
-        topics: Sequence[str],
-        settings: Mapping[str, str],
-        *,
-        cluster: Mapping[str, str] | None = None,
-    ) -> ShareInput:
-        """Refuse: a member would get records that running tasks wait for."""
-        raise ConnectorError(
-            "This task reads as a member of a share group, and a preview joins no group. Look at the records of its "
-            "topics instead."
-        )
-
-    def announce_endpoint(self, endpoint: Endpoint) -> None:
-        raise ConnectorError("This task waits for incoming requests, but a preview receives none.")
-
-    def request_task_reconfiguration(self) -> None:
-        """Do nothing: the tasks of a preview are not reconfigured."""
-
-    def wait(self, seconds: float) -> bool:
-        self._never.wait(max(0.0, min(seconds, self.ends_at - time.monotonic())))
-        return self.over
 
 
 def preview(

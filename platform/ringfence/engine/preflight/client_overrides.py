@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ringfence.connectors.api import ConfigType
-from ringfence.connectors.api.config_types import ConfigKey, ConfigValue, Importance
+from ringfence.connectors.api.config_keys import ConfigKey, ConfigValue
+from ringfence.connectors.api.config_types import Importance
 from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC, TRANSACTION_BOUNDARY_INTERVAL_MS
 from ringfence.connectors.kafka_settings.java_names import BOOTSTRAP, TRANSACTION_TIMEOUT, Role
 from ringfence.connectors.kafka_settings.security import SECRETS

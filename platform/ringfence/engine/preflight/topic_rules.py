@@ -7,7 +7,8 @@ topic that a record goes to (`fencing.records.topic_access`).
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from ringfence.connectors.delivery_settings import DEAD_LETTERS, OFFSETS_STORAGE_TOPIC
+from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
+from ringfence.connectors.error_settings import DEAD_LETTERS
 from ringfence.engine.platform_topics import topics_of
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.records.topic_access import TopicAccess, offsets_topics

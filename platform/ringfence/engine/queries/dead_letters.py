@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from ringfence.connectors.config_providers import ConfigProviders
-from ringfence.connectors.delivery_settings import DEAD_LETTERS, OFFSETS_STORAGE_TOPIC
+from ringfence.connectors.delivery_settings import OFFSETS_STORAGE_TOPIC
+from ringfence.connectors.error_settings import DEAD_LETTERS
 from ringfence.connectors.kafka_settings.java_names import Role
 from ringfence.engine.base64_text import decode, encode
 from ringfence.engine.plugins import PluginHost

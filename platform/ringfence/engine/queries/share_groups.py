@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, Fatal, FencingError
-from ringfence.fencing.kafka.admin import Place, offsets_at, offsets_since, topic_exists, topic_identity
+from ringfence.fencing.kafka.admin import topic_exists, topic_identity
 from ringfence.fencing.kafka.group_admin import NotThere
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.share_groups import (
@@ -14,6 +14,7 @@ from ringfence.fencing.kafka.share_groups import (
     ShareStart,
     share_group_admin,
 )
+from ringfence.fencing.kafka.topic_offsets import Place, offsets_at, offsets_since
 from ringfence.fencing.share.group_moves import UNKNOWN, PartitionMove, Wish
 from ringfence.requests.refused import Refused
 from ringfence.requests.share_group_act import Move, MovedPartition

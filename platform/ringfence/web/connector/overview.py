@@ -11,7 +11,8 @@ from django.urls import path
 
 from ringfence.fencing.leader.fence_targets import may_keep_own_offsets
 from ringfence.http.masking import Masker
-from ringfence.projection import minutes
+from ringfence.projection.minute_strips import join_strips, strips
+from ringfence.projection.minutes import ITSELF
 from ringfence.projection.models import ActiveTopic, Connector, Event, GenerationRow, SourceOffset, Task
 from ringfence.projection.source_metrics import metrics_of
 from ringfence.web.connector import task_heatmap
@@ -57,7 +58,7 @@ def overview(request: HttpRequest, row: Connector) -> dict[str, Any]:
     now, name = now_ms(), row.name
     masker, config, tasks = Masker([row.class_name]), row.settings, tasks_of(row)
     states = {(name, task.number): (task.state, task.since_ms) for task in tasks}
-    hour = minutes.strips([name], now, now={(name, minutes.ITSELF): (row.state, row.since_ms), **states})
+    hour = strips([name], now, now={(name, ITSELF): (row.state, row.since_ms), **states})
     shown = tasks[: task_heatmap.SHOWN]
     offsets = SourceOffset.objects.filter(connector=name).order_by("-updated_ms", "partition")
     history = list(GenerationRow.objects.filter(connector=name).order_by("-generation")[:SHOWN_GENERATIONS])
@@ -67,7 +68,7 @@ def overview(request: HttpRequest, row: Connector) -> dict[str, Any]:
         "tasks": tasks,
         "picture": line([*rates(tasks, now)[1:], rate_of(tasks, now)]),
         "hour": line(task_heatmap.rates(hour, name)),
-        "hour_records": sum(cell.records for cell in minutes.join_strips([*hour.values()])),
+        "hour_records": sum(cell.records for cell in join_strips([*hour.values()])),
         "strips": [
             (each, looks.get(each.task) if each.task is not None else None)
             for each in task_heatmap.strips(hour, name, [task.number for task in shown])

@@ -15,7 +15,7 @@ from ringfence.access.authorise import principal_of
 from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
 from ringfence.api import writing
-from ringfence.connectors.delivery_settings import DEAD_LETTERS
+from ringfence.connectors.error_settings import DEAD_LETTERS
 from ringfence.dispatch import Refused
 from ringfence.fencing.records.error_policy import TOLERANCE
 from ringfence.history.models import ConfigVersion

@@ -8,7 +8,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from ringfence.projection.health_reasons import bad_records, reason
 from ringfence.projection.known_health import KnownHealth, known_health
-from ringfence.projection.minutes import hours
+from ringfence.projection.minute_strips import hours
 from ringfence.projection.models import Connector, Task
 from ringfence.projection.record_totals import find_reported
 from ringfence.projection.slots import MAY_WAIT, find_waiting

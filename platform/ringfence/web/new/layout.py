@@ -5,19 +5,17 @@ It is made from the answer of a validation, so that errors, recommended values a
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from ringfence.connectors.api.config_types import CHOICE_NOTES
 from ringfence.connectors.source_config import source_config_def
 from ringfence.connectors.transforms.keys import aliases
+from ringfence.web.new.cards import CONVERTER, SOURCE, TITLES, TOPIC, TRANSFORMS, Card, Layout, Section, Step
 from ringfence.web.new.field import Field, make_field, other_field
 from ringfence.web.new.predicates import LIST, describe, predicate_of
-from ringfence.web.new.transform_menu import MenuItem, describe_type
+from ringfence.web.new.transform_menu import describe_type
 
-SOURCE, TRANSFORMS, CONVERTER, TOPIC = "source", "transforms", "converter", "topic"
-_TITLES: Final = {SOURCE: "Source", TRANSFORMS: "Transforms", CONVERTER: "Converter", TOPIC: "Topic and delivery"}
-_ICONS: Final = {SOURCE: "database", TRANSFORMS: "wand-sparkles", CONVERTER: "braces", TOPIC: "send"}
 _ELSEWHERE: Final = ("name", "connector.class")
 _IN_TOPIC: Final = ("topic", "topic.prefix", "topic.pattern")
 """Settings of connectors that name the records' topic."""
@@ -30,116 +28,6 @@ _POINTLESS: Final = re.compile(
 """Settings whose default is the only useful value. They are shown only if set."""
 
 
-@dataclass(slots=True)
-class Section:
-    """Fields under one heading; "" for none."""
-
-    title: str
-    fields: list[Field]
-
-    @property
-    def visible(self) -> bool:
-        return any(each.visible for each in self.fields)
-
-
-@dataclass(slots=True)
-class Step:
-    """One transform. fields: its own settings; which: the records it applies to, with the settings of its predicate
-    unless an earlier transform shows them; only: the same in words, "" for all records; more: its type.
-    """
-
-    alias: str
-    what: MenuItem
-    fields: list[Field]
-    which: list[Field]
-    only: str
-    more: list[Field]
-    first: bool
-    last: bool
-
-    @property
-    def slug(self) -> str:
-        return Field.slug_of(f"transforms.{self.alias}")
-
-    @property
-    def wrong(self) -> int:
-        return sum(bool(each.errors) for each in self.all_fields())
-
-    def all_fields(self) -> Iterable[Field]:
-        yield from (*self.fields, *self.which, *self.more)
-
-    @property
-    def more_is_set(self) -> bool:
-        """Whether a setting other than the type is set, or has errors."""
-        return any((each.is_set and not each.name.endswith(".type")) or each.errors for each in self.more)
-
-
-@dataclass(slots=True)
-class Card:
-    """One part of a record's path. steps, listed (the setting `transforms`): only on the card of transforms."""
-
-    key: str
-    open: list[Section] = field(default_factory=list)
-    advanced: list[Section] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
-    listed: Field | None = None
-    shared: list[str] = field(default_factory=list)
-    """The predicates that transforms may share."""
-
-    @property
-    def title(self) -> str:
-        return _TITLES[self.key]
-
-    @property
-    def icon(self) -> str:
-        return _ICONS[self.key]
-
-    def fields(self) -> Iterable[Field]:
-        yield from (self.listed,) if self.listed else ()
-        for step in self.steps:
-            yield from step.all_fields()
-        for section in (*self.open, *self.advanced):
-            yield from section.fields
-
-    @property
-    def folded(self) -> list[Field]:
-        return [each for section in self.advanced for each in section.fields if each.visible]
-
-    @property
-    def folded_set(self) -> int:
-        return sum(each.is_set for each in self.folded)
-
-    @property
-    def unfold(self) -> bool:
-        """Whether a folded field has errors."""
-        return any(each.errors for each in self.folded)
-
-    @property
-    def wrong(self) -> int:
-        return sum(bool(each.errors) for each in self.fields())
-
-
-@dataclass(slots=True)
-class Layout:
-    """others: undeclared settings, which are kept. rest: errors that belong to no field."""
-
-    cards: list[Card] = field(default_factory=list)
-    others: list[Field] = field(default_factory=list)
-    rest: list[str] = field(default_factory=list)
-
-    def list_declared(self) -> Iterable[Field]:
-        for card in self.cards:
-            yield from card.fields()
-
-    def fields(self) -> Iterable[Field]:
-        yield from self.list_declared()
-        yield from self.others
-
-    @property
-    def wrong(self) -> list[Field]:
-        return [each for each in self.fields() if each.errors]
-
-
 def layout(
     validation: Mapping[str, Any],
     config: Mapping[str, str],
@@ -150,7 +38,7 @@ def layout(
     framework = source_config_def(config).keys
     found = Layout()
     notes = validation.get(CHOICE_NOTES, {})
-    by_card: dict[str, list[_Placed]] = {key: [] for key in _TITLES}
+    by_card: dict[str, list[_Placed]] = {key: [] for key in TITLES}
     for entry in validation.get("configs", []):
         definition, value = entry["definition"], entry["value"]
         name = str(definition["name"])

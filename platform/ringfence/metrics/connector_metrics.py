@@ -1,13 +1,14 @@
-"""The metrics of connectors and workers."""
+"""The metrics of connectors, and of the states of their tasks."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import Final
 
-from ringfence.metrics.text import Family, Kind, Sample, labels
+from ringfence.metrics.text import Families, Family, Kind, Sample, labels
+from ringfence.metrics.worker_metrics import WORKER_PREFIX
 from ringfence.projection.known_health import KnownHealth
-from ringfence.projection.models import Connector, Startups, Task, Worker
+from ringfence.projection.models import Connector, Task
 
 CONNECTOR_FIELDS: Final = (
     "name", "class_name", "type", "state", "worker", "version", "unreadable", "generation", "task_count", "fencing",
@@ -16,10 +17,8 @@ CONNECTOR_FIELDS: Final = (
 )  # fmt: skip
 
 _C, _G = Kind.COUNTER, Kind.GAUGE
-_CONNECTOR, _WORKER = "kafka_connect_connector_metrics_", "kafka_connect_connect_worker_metrics_"
+_CONNECTOR: Final = "kafka_connect_connector_metrics_"
 _SHOWN_STATES = ("RUNNING", "PAUSED", "FAILED", "UNASSIGNED", "RESTARTING")
-
-Families = list[tuple[Family, list[Sample]]]
 
 
 def connectors(rows: Sequence[Connector], tasks: Iterable[Task], known: KnownHealth) -> Families:
@@ -34,7 +33,10 @@ def connectors(rows: Sequence[Connector], tasks: Iterable[Task], known: KnownHea
     def in_state(state: str) -> tuple[Family, list[Sample]]:
         word = state.lower()
         family = Family(
-            f"{_WORKER}connector_{word}_task_count", _G, f"Tasks of the connector that are {word}.", _BAD.get(state, "")
+            f"{WORKER_PREFIX}connector_{word}_task_count",
+            _G,
+            f"Tasks of the connector that are {word}.",
+            _BAD.get(state, ""),
         )
         return family, [(labelled[row.name], count[row.name, state]) for row in rows]
 
@@ -80,7 +82,7 @@ def _info(row: Connector) -> str:
 
 
 _TASK_COUNT: Final = (
-    f"{_WORKER}connector_total_task_count",
+    f"{WORKER_PREFIX}connector_total_task_count",
     _G,
     "Tasks of the connector's newest generation.",
     "it is 0 for a running connector",
@@ -159,76 +161,3 @@ _BAD = {
     "RESTARTING": "it stays above 0",
     "RUNNING": "it is below connector_total_task_count for long",
 }
-
-
-def workers(
-    rows: Sequence[Worker], startups: Iterable[Startups], shown: Iterable[Connector], tasks: Iterable[Task]
-) -> Families:
-    """Return the families of the workers that are members, and the startups of those that have left, too."""
-    held = Counter(row.worker for row in shown if row.state in ("RUNNING", "PAUSED", "FAILED"))
-    placed = Counter(task.worker for task in tasks if task.state in ("RUNNING", "PAUSED", "RESTARTING"))
-    known = {row.worker: row for row in startups} | {
-        row.worker: Startups(worker=row.worker) for row in rows if row.worker not in {one.worker for one in startups}
-    }
-
-    def each(value: Callable[[Startups], float | None]) -> list[Sample]:
-        found = [(name, value(row)) for name, row in sorted(known.items())]
-        return [(labels({"worker": name}), number) for name, number in found if number is not None]
-
-    def members(value: Callable[[Worker], float]) -> list[Sample]:
-        return [(labels({"worker": row.worker}), value(row)) for row in rows]
-
-    families: Families = [
-        (
-            Family(
-                _WORKER + "connector_count", _G, "Connector instances that the worker runs: the leader runs all.", ""
-            ),
-            members(lambda row: held[row.worker]),
-        ),
-        (
-            Family(_WORKER + "task_count", _G, "Tasks that the worker runs.", "it equals ringfence_worker_slots"),
-            members(lambda row: placed[row.worker]),
-        ),
-        (
-            Family("ringfence_worker_slots", _G, "Tasks that the worker can run at once.", ""),
-            members(lambda row: row.slots),
-        ),
-    ]
-    for what, name in (("connector", "Connector instances"), ("task", "Tasks")):
-        families += _startups(what, name, each)
-    return families
-
-
-def _startups(what: str, name: str, each: Callable[[Callable[[Startups], float | None]], list[Sample]]) -> Families:
-    def successes(row: Startups) -> int:
-        return row.connector_successes if what == "connector" else row.task_successes
-
-    def failures(row: Startups) -> int:
-        return row.connector_failures if what == "connector" else row.task_failures
-
-    def attempts(row: Startups) -> int:
-        return successes(row) + failures(row) if what == "connector" else row.task_attempts
-
-    def share(part: Callable[[Startups], int]) -> Callable[[Startups], float | None]:
-        return lambda row: part(row) / max(1, successes(row) + failures(row)) if attempts(row) else None
-
-    prefix = f"{_WORKER}{what}_startup_"
-    return [
-        (
-            Family(prefix + "attempts_total", _C, f"{name} that the worker was to start.", "it grows fast"),
-            each(attempts),
-        ),
-        (
-            Family(prefix + "success_total", _C, f"{name} that came up.", "it stays behind the attempts"),
-            each(successes),
-        ),
-        (Family(prefix + "failure_total", _C, f"{name} that failed before they came up.", "it grows"), each(failures)),
-        (
-            Family(prefix + "success_percentage", _G, "The share of startups that came up, 0 to 1.", "it is below 1"),
-            each(share(successes)),
-        ),
-        (
-            Family(prefix + "failure_percentage", _G, "The share of startups that failed, 0 to 1.", "it is above 0"),
-            each(share(failures)),
-        ),
-    ]

@@ -1,0 +1,99 @@
+"""The admin clients of this process, one for each cluster and principal, kept for the next request."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaError
+from confluent_kafka.admin import (
+    AdminClient,
+)
+
+from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Retriable
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.translation import kafka_errors
+
+_YOUNG_SECONDS = 5.0
+_IDLE_SECONDS = 300.0
+
+
+@dataclass(slots=True)
+class _Client:
+    """An admin client. since: when it was created; used: when it was last used, both in monotonic time."""
+
+    client: AdminClient
+    since: float
+    used: float
+
+
+_Key = tuple[str, tuple[tuple[str, str], ...]]
+_clients: dict[_Key, _Client] = {}
+_turn = threading.Lock()
+
+
+def _key(connection: Connection) -> _Key:
+    return connection.bootstrap, tuple(sorted(connection.settings.items()))
+
+
+def admin_client(connection: Connection) -> AdminClient:
+    """Return the admin client of a cluster and principal: they are thread-safe, and each has its own threads.
+
+    Keep the client until its answers have arrived: they are lost when its last reference is gone.
+    """
+    key, now = _key(connection), time.monotonic()
+    with _turn:
+        for other in [other for other, one in _clients.items() if now - one.used > _IDLE_SECONDS]:
+            del _clients[other]
+        known = _clients.get(key)
+        if known is None:
+            with kafka_errors("creating the admin client"):
+                client = AdminClient(connection.librdkafka())  # type: ignore[arg-type]
+            known = _clients[key] = _Client(client, now, now)
+        known.used = now
+        return known.client
+
+
+def forget_admin_clients() -> None:
+    """Close all admin clients, at the end of a process or of its use of a cluster."""
+    with _turn:
+        _clients.clear()
+
+
+@contextmanager
+def asking(connection: Connection, doing: str) -> Iterator[AdminClient]:
+    """Yield the client, and translate errors. After a retriable error, the client is not used again.
+
+    Measured with confluent-kafka 2.16: after a broker's restart, a client kept using the old leader epochs, or timed
+    out on each call, for minutes; a new one got answers at once.
+    """
+    client = admin_client(connection)
+    try:
+        with kafka_errors(doing):
+            yield client
+    except Retriable:
+        retire(connection, client)
+        raise
+
+
+def retire(connection: Connection, client: AdminClient) -> None:
+    with _turn:
+        known = _clients.get(_key(connection))
+        # If the broker is down, a new client would not help.
+        if known is not None and known.client is client and time.monotonic() - known.since >= _YOUNG_SECONDS:
+            del _clients[_key(connection)]
+
+
+def login_refused(connection: Connection, seconds: float = 3.0) -> bool:
+    """Return whether a broker answers and refuses these credentials."""
+    refused: list[KafkaError] = []
+    with kafka_errors("creating the admin client"):
+        client = AdminClient({**connection.librdkafka(), "error_cb": refused.append})  # type: ignore[dict-item]
+    deadline = Deadline.after(seconds)
+    while not deadline.expired:
+        client.poll(0.1)
+        if any(error.code() == KafkaError._AUTHENTICATION for error in refused):
+            return True
+    return False

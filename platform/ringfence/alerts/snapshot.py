@@ -1,0 +1,87 @@
+"""What the rules of alerts see: connectors, tasks, failures and the cluster at one moment."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSnapshot:
+    """One task of the newest generation. Times are milliseconds, 0 for never."""
+
+    connector: str
+    number: int
+    state: str
+    since_ms: int
+    polled_ms: int
+    open_since_ms: int
+    trace: str = ""
+    committed_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorSnapshot:
+    """round_failed_ms: since when the fencing round that its tasks wait for fails; 0 if none does.
+
+    stalled: as on the pages, nothing was moved for longer than usual. skipped, dead_letters: of the last hour;
+    bad_since_ms: since when there are any.
+    """
+
+    name: str
+    state: str
+    target: str
+    since_ms: int
+    round_failed_ms: int = 0
+    message: str = ""
+    stalled: bool = False
+    skipped: int = 0
+    dead_letters: int = 0
+    bad_since_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """A failure that lasts, see `alerts.episodes`. began_ms, failed_ms: of its first and its newest failure."""
+
+    subject: str
+    connector: str
+    began_ms: int
+    failed_ms: int
+    failures: int
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class OverLimit:
+    """A source metric that is above its limit since then, and its description."""
+
+    connector: str
+    subject: str
+    summary: str
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignRecords:
+    """Records of the config topic about one connector ("" for none) that no leader wrote. summary: of the newest."""
+
+    connector: str
+    count: int
+    since_ms: int
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSnapshot:
+    """The cluster at one moment. leaderless_ms: since when there is no leader; 0 if there is one.
+
+    topics_lost: why the cluster has stopped since `topics_lost_ms`, "" if it has not.
+    """
+
+    now_ms: int
+    connectors: tuple[ConnectorSnapshot, ...] = ()
+    tasks: tuple[TaskSnapshot, ...] = ()
+    leaderless_ms: int = 0
+    topics_lost: str = ""
+    topics_lost_ms: int = 0
+    episodes: tuple[Episode, ...] = ()
+    over_limits: tuple[OverLimit, ...] = ()
+    foreign_records: tuple[ForeignRecords, ...] = ()
