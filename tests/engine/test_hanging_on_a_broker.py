@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from ringfence.engine.leader.fencing_round_runner import RoundRunner
 from ringfence.engine.leader.offset_migration import OffsetMigration
-from ringfence.engine.leader.round_runner import RoundRunner
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.engine.queries.hanging_transactions import end, find
 from ringfence.engine.queries.transactional_ids import fence_id

@@ -6,8 +6,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
+from ringfence.engine.leader.fencing_round_runner import RoundRunner, RunningRound
 from ringfence.engine.leader.reconcile_loop import Reconciler
-from ringfence.engine.leader.round_runner import RoundRunner, RunningRound
 from ringfence.fencing.errors import Retriable
 from ringfence.fencing.ids import ConnectorName, Generation
 from ringfence.fencing.leader.fence import FenceResult

@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AclOperation, ResourceType  # type: ignore[attr-defined]
 
+from ringfence.engine.leader.fencing_round_runner import RoundRunner
 from ringfence.engine.leader.members import identity
 from ringfence.engine.leader.offset_migration import OffsetMigration
-from ringfence.engine.leader.round_runner import RoundRunner
 from ringfence.engine.leader.thread import Leader
 from ringfence.engine.platform_topics import ensure_topics
 from ringfence.engine.plugins import PluginHost

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from ringfence.heartbeats.beat import Beat
 from ringfence.heartbeats.beating import Probing
-from ringfence.heartbeats.cluster import Beat, Projected, Vitals, assess
+from ringfence.heartbeats.cluster import Projected, Vitals, assess
 
 NOW_MS = 1_800_000_000_000
 FRESH = Projected(1.0, NOW_MS - 1000)

@@ -15,8 +15,8 @@ from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.ids import Incarnation, WorkerId
 from ringfence.fencing.leader.assignment import Member
 from ringfence.fencing.topics.status import WorkerRecord
+from ringfence.heartbeats.beat import Beat
 from ringfence.heartbeats.beating import Beating, Probing
-from ringfence.heartbeats.cluster import Beat
 from ringfence.heartbeats.look import probe_redis, read
 from ringfence.local.valkey import EmbeddedValkey
 from tests.engine.test_hand_over_on_a_broker import Second

@@ -11,8 +11,8 @@ from django.test import Client
 
 from ringfence import dispatch
 from ringfence.fencing.errors import Retriable
+from ringfence.heartbeats.beat import SILENT_S
 from ringfence.heartbeats.beating import Beating, Probing
-from ringfence.heartbeats.cluster import SILENT_S
 from ringfence.heartbeats.freshness import FreshnessWatch, Positions, write
 from ringfence.heartbeats.look import look, read
 from ringfence.heartbeats.models import Freshness, Heartbeat

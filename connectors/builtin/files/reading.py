@@ -1,18 +1,14 @@
 """One file while it is read: opened, decompressed and parsed."""
 
-import bz2
-import gzip
-import lzma
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from ringfence.connectors.api import ConnectorError, ParsedConfig
+from ringfence.connectors.builtin.files.compression import BROKEN, decompress
 from ringfence.connectors.builtin.files.formats import Columns, FormatError, FormatReader, Rows
 from ringfence.connectors.builtin.files.offsets import FileOffset
 from ringfence.connectors.builtin.files.places import FileInfo, Place
 
-_DECOMPRESS: Final[Mapping[str, Callable[[Any], Any]]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-_BROKEN: Final = (FormatError, EOFError, gzip.BadGzipFile, lzma.LZMAError)
+_BROKEN: Final = (FormatError, *BROKEN)
 
 
 class FileReading:
@@ -43,9 +39,8 @@ class FileReading:
         try:
             with self._errors():
                 stream = self._opened.stream
-                suffix = f".{file.name.rpartition('.')[2]}"
-                if format.compressible and suffix in _DECOMPRESS:
-                    stream = _DECOMPRESS[suffix](stream)
+                if format.compressible:
+                    stream = decompress(file.name, stream)
                 self._reader = format(stream, self.position, settings)
         except BaseException:
             self.close()

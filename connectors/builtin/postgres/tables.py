@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from ringfence.connectors.api import ConnectorError, Schema, SchemaType, Struct
+from ringfence.connectors.api import ConnectorError, Schema, Struct
 from ringfence.connectors.api.schemas import struct
 from ringfence.connectors.builtin.postgres.catalog import CatalogColumn, CatalogTable
 from ringfence.connectors.builtin.postgres.column_types import ColumnType, Read
@@ -13,6 +13,7 @@ from ringfence.connectors.builtin.postgres.envelope_schemas import envelope
 from ringfence.connectors.builtin.postgres.field_names import Rename
 from ringfence.connectors.builtin.postgres.pgoutput import UNCHANGED, Relation, Row
 from ringfence.connectors.builtin.postgres.types import Types
+from ringfence.connectors.builtin.postgres.unavailable_values import unavailable_value
 
 _ILLEGAL: Final = re.compile(r"[^a-zA-Z0-9._-]")
 
@@ -70,7 +71,7 @@ class Table:
             self.kept.append(place)
             fields[name] = _field(made, here)
             self.zeros.append(made.zero)
-            self._unavailable.append(_unavailable(made, placeholder))
+            self._unavailable.append(unavailable_value(made, placeholder))
         if len(self.kept) == len(relation.columns):
             self.kept = None
         self._fields = fields
@@ -173,19 +174,6 @@ def _field(made: ColumnType, here: CatalogColumn | None) -> Schema:
     if here.required and default is None:
         return made.schema
     return made.schema.but(optional=not here.required, default=default)
-
-
-def _unavailable(made: ColumnType, placeholder: str) -> object:
-    schema = made.schema
-    if schema.type is SchemaType.STRING:
-        return placeholder
-    if schema.type is SchemaType.BYTES and schema.name is None:
-        return placeholder.encode()
-    if schema.type is SchemaType.ARRAY and schema.values is not None and schema.values.type is SchemaType.STRING:
-        return [placeholder]
-    if schema.type is SchemaType.MAP:
-        return {placeholder: placeholder}
-    return made.zero
 
 
 Tables = Mapping[int, Table]

@@ -13,6 +13,7 @@ from ringfence.access.routes import SIGNED, on_connector, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import offset_moves, reading, writing
 from ringfence.api.base import ConnectView
+from ringfence.api.expansions import expand
 from ringfence.api.jsonbody import config_of, object_of, text_of
 from ringfence.audit.models import Outcome
 from ringfence.audit.trail import record
@@ -44,7 +45,7 @@ class Connectors(ConnectView):
 
     def get(self, request: Request) -> Response:
         expansions = request.query_params.getlist("expand")
-        return Response(reading.expand(expansions, self.principal) if expansions else reading.names(self.principal))
+        return Response(expand(expansions, self.principal) if expansions else reading.names(self.principal))
 
     def post(self, request: Request) -> Response:
         body = object_of(self.json_body(), "The request body")

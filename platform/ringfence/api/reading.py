@@ -111,26 +111,6 @@ def task_status_of(name: str, number: int) -> Json:
     return task_status(task, row.settings, Masker([row.class_name]))
 
 
-def expand(expansions: Iterable[str], who: Principal) -> Json:
-    """Return the requested parts of every connector for `GET /connectors?expand=…`, with three queries in total."""
-    wanted = set(expansions)
-    rows = list(Connector.objects.filter(who.query(), known=True).order_by("name"))
-    masker = Masker({row.class_name for row in rows})
-    of: dict[str, list[TaskRow]] = {}
-    found = Task.objects.filter(who.query(field="connector"), known=True).order_by("connector", "number")
-    for task in map(TaskRow._make, found.values_list(*TaskRow._fields)):
-        of.setdefault(task.connector, []).append(task)
-    body: Json = {}
-    for row in rows:
-        parts: Json = {}
-        if "status" in wanted:
-            parts["status"] = status(row, of.get(row.name, []), masker)
-        if "info" in wanted:
-            parts["info"] = info(row, [task.number for task in of.get(row.name, [])], masker, who)
-        body[row.name] = parts
-    return body
-
-
 def task_configs(name: str) -> list[Json]:
     """Return the answer of `GET …/tasks`."""
     row = connector(name)

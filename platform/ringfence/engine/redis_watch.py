@@ -19,7 +19,7 @@ from ringfence.engine.leader.thread import Leader
 from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.leader.assignment import Member
-from ringfence.heartbeats.cluster import Beat
+from ringfence.heartbeats.beat import Beat
 from ringfence.requests.refused import Refused
 
 log = logging.getLogger(__name__)

@@ -41,7 +41,7 @@ def watch_redis(worker: WorkerRecord, leader: Leader, stop: threading.Event) -> 
     from django.db import Error as DatabaseError
     from django.db import close_old_connections
 
-    from ringfence.heartbeats.cluster import Beat
+    from ringfence.heartbeats.beat import Beat
     from ringfence.heartbeats.look import read
 
     def beats() -> list[Beat]:

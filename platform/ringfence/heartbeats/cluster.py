@@ -2,45 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final
 
-SILENT_S: Final = 10.0
-"""Seconds. A worker writes every two seconds: one that is silent for longer than this is frozen, dead, or cut off."""
-FORGOTTEN_S: Final = 600.0
-"""Seconds. While other workers live, a silent worker is reported for this long. By then its tasks have moved."""
+from ringfence.heartbeats.beat import FORGOTTEN_S, Beat, is_recent
+from ringfence.heartbeats.problems import (
+    Problem,
+    cut_off,
+    no_kafka,
+    no_leader,
+    no_projection,
+    no_redis,
+    no_worker,
+    silent_worker,
+)
+
 FIRST_READ_S: Final = 30.0
 """Seconds that a new cluster's workers may take to read the topics for the first time."""
-
-
-def _is_recent(age_s: float) -> bool:
-    """A time in the future is not recent, either: it was written before the database's clock was set back, and is
-    meaningless now. A live worker writes again within seconds.
-    """
-    return -SILENT_S <= age_s <= SILENT_S
-
-
-@dataclass(frozen=True, slots=True)
-class Beat:
-    """A worker's heartbeat. age_s: since it was written; led_age_s: since its last one as the leader, if any."""
-
-    worker: str
-    incarnation: str
-    age_s: float
-    began_age_s: float
-    at_ms: int
-    led_age_s: float | None = None
-    kafka_error: str = ""
-    redis_error: str = ""
-    ended: bool = False
-
-    @property
-    def live(self) -> bool:
-        return not self.ended and _is_recent(self.age_s)
-
-    @property
-    def leads(self) -> bool:
-        return self.live and self.led_age_s is not None and _is_recent(self.led_age_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +26,6 @@ class Projected:
 
     age_s: float
     at_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One failure. text: what failed, and the consequences; remedy: what to do. since_ms: 0 if unknown.
-
-    grave: the displayed data may be outdated.
-    """
-
-    key: str
-    text: str
-    remedy: str
-    since_ms: int = 0
-    grave: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +53,6 @@ class Vitals:
         return "|".join((*(problem.key for problem in self.problems), str(self.stale), self.leader))
 
 
-def format_clock(ms: int) -> str:
-    """Format a time of day; "never" for 0."""
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%H:%M:%S UTC") if ms else "never"
-
-
 def assess(beats: Sequence[Beat], projected: Projected | None, redis_error: str = "") -> Vitals:
     """Assess the heartbeats. redis_error: why Redis does not answer this process, "" if it does."""
     live = [beat for beat in beats if beat.live]
@@ -105,7 +63,7 @@ def assess(beats: Sequence[Beat], projected: Projected | None, redis_error: str 
     leader = next((beat.worker for beat in live if beat.leads), "")
     if not live:
         last = max(beats, key=lambda beat: beat.at_ms)
-        problem = _no_worker(last)
+        problem = no_worker(last)
         refusal = f"{problem.text} Nothing was sent or changed. {problem.remedy}"
         marks = frozenset((beat.worker, beat.incarnation) for beat in silent)
         return Vitals((problem,), stale, as_of_ms, marks, "", True, refusal, refusal)
@@ -114,18 +72,18 @@ def assess(beats: Sequence[Beat], projected: Projected | None, redis_error: str 
     if not all(beat.redis_error for beat in live):
         refusal = ""
     if all(beat.kafka_error for beat in live):
-        problems.append(_no_kafka(live, as_of_ms))
+        problems.append(no_kafka(live, as_of_ms))
         leader_refusal = f"{problems[0].text} Nothing was sent or changed. {problems[0].remedy}"
     else:
         if stale:
-            problems.append(_no_projection(as_of_ms))
+            problems.append(no_projection(as_of_ms))
         if not leader:
-            problems.append(_no_leader(beats))
-        problems += [_cut_off(beat, "Kafka", beat.kafka_error) for beat in live if beat.kafka_error]
-    problems += _of_redis(redis_error)
+            problems.append(no_leader(beats))
+        problems += [cut_off(beat, "Kafka", beat.kafka_error) for beat in live if beat.kafka_error]
+    problems += no_redis(redis_error)
     if not redis_error:
-        problems += [_cut_off(beat, "Redis", beat.redis_error) for beat in live if beat.redis_error]
-    problems += [_silent(beat) for beat in silent if beat.age_s <= FORGOTTEN_S]
+        problems += [cut_off(beat, "Redis", beat.redis_error) for beat in live if beat.redis_error]
+    problems += [silent_worker(beat) for beat in silent if beat.age_s <= FORGOTTEN_S]
     marks = frozenset((beat.worker, beat.incarnation) for beat in silent)
     return Vitals(tuple(problems), stale, as_of_ms, marks, leader, True, refusal, leader_refusal)
 
@@ -134,71 +92,9 @@ def _staleness(live: Sequence[Beat], beats: Sequence[Beat], projected: Projected
     if not beats:
         return False, 0
     if projected is not None:
-        stale = not _is_recent(projected.age_s)
+        stale = not is_recent(projected.age_s)
         return stale, projected.at_ms if stale else 0
     return not live or max(beat.began_age_s for beat in live) > FIRST_READ_S, 0
-
-
-def _no_worker(last: Beat) -> Problem:
-    ended = f"{last.worker} was stopped" if last.ended else f"{last.worker} was the last to report"
-    return Problem(
-        "no-worker",
-        f"No worker reports: {ended}, at {format_clock(last.at_ms)}. Nothing is placed, restarted or changed.",
-        "Start a worker, or read the last one's log.",
-        last.at_ms,
-        grave=True,
-    )
-
-
-def _no_kafka(live: Sequence[Beat], as_of_ms: int) -> Problem:
-    who = "the only worker" if len(live) == 1 else f"any of {len(live)} workers"
-    return Problem(
-        "no-kafka",
-        f"Kafka does not answer {who}. Connectors wait, and nothing can be changed.",
-        "Check the brokers and the network between.",
-        as_of_ms,
-        grave=True,
-    )
-
-
-def _no_projection(as_of_ms: int) -> Problem:
-    return Problem(
-        "no-projection",
-        "Nothing new is read from Kafka into the database. Tasks may continue unseen.",
-        "Read the workers' logs: they say what the projection waits for.",
-        as_of_ms,
-        grave=True,
-    )
-
-
-def _no_leader(beats: Sequence[Beat]) -> Problem:
-    led = [(beat.led_age_s, beat) for beat in beats if beat.led_age_s is not None]
-    since_ms = 0
-    if led:
-        age_s, beat = min(led, key=lambda each: each[0])
-        since_ms = beat.at_ms - int((age_s - beat.age_s) * 1000)
-    return Problem(
-        "no-leader",
-        "No worker leads. Tasks keep running, but nothing is placed, restarted or changed, and commands wait.",
-        "The workers elect a leader within seconds; if they do not, their logs say why.",
-        since_ms,
-    )
-
-
-def _of_redis(error: str) -> tuple[Problem, ...]:
-    if not error:
-        return ()
-    text = f"Redis does not answer ({error}). Connectors keep running, but no command can be sent."
-    return (Problem("no-redis", text, "Check that Redis runs at RINGFENCE_REDIS_URL."),)
-
-
-def _cut_off(beat: Beat, what: str, error: str) -> Problem:
-    follows = "Its tasks wait" if what == "Kafka" else "It takes no requests"
-    return Problem(
-        f"no-{what.lower()}-{beat.worker}",
-        f"{beat.worker} does not reach {what}. {follows}.",
-        f"Check the network between: {error}",
-    )
 
 
 def _cut_off_from_redis(live: Sequence[Beat], leader: str) -> str:
@@ -217,12 +113,3 @@ def _cut_off_from_redis(live: Sequence[Beat], leader: str) -> str:
                 "reaches Redis, it soon leads."
             )
     return ""
-
-
-def _silent(beat: Beat) -> Problem:
-    return Problem(
-        f"silent-{beat.worker}",
-        f"{beat.worker} has not reported since {format_clock(beat.at_ms)}: it is frozen, dead, or cut off.",
-        "Its tasks are placed on other workers if those have free slots.",
-        beat.at_ms,
-    )

@@ -12,8 +12,9 @@ from django.db.models import DateTimeField, ExpressionWrapper
 from django.db.models.functions import Now
 
 from ringfence.celery import REDIS_URL
+from ringfence.heartbeats.beat import Beat
 from ringfence.heartbeats.beating import Probing
-from ringfence.heartbeats.cluster import Beat, Projected, Vitals, assess
+from ringfence.heartbeats.cluster import Projected, Vitals, assess
 from ringfence.heartbeats.models import Freshness, Heartbeat
 
 KEPT_SECONDS = 1.0

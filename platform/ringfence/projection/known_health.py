@@ -9,8 +9,9 @@ from typing import Any
 
 from django.db.models import Case, F, Value, When
 
-from ringfence.heartbeats.cluster import Vitals, format_clock
+from ringfence.heartbeats.cluster import Vitals
 from ringfence.heartbeats.look import look
+from ringfence.heartbeats.problems import format_clock
 from ringfence.projection.health import Health
 from ringfence.projection.models import Connector, Task
 

@@ -6,7 +6,7 @@ from rest_framework.response import Response
 from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import reading, writing
-from ringfence.api.beginning import create_at
+from ringfence.api.initial_offsets import create_at
 from ringfence.api.v1.connectors import Connectors, ConnectorShape, as_known
 from ringfence.api.v1.request_fields import OffsetsField, OneOfField, RequestShape, SettingsField, StringField
 

@@ -10,12 +10,12 @@ from dataclasses import replace
 
 from ringfence.engine.leader.abandoned_transactions import AbandonedTransactions
 from ringfence.engine.leader.connector_instances import Instances
+from ringfence.engine.leader.fencing_round_runner import RoundRunner, RunningRound
 from ringfence.engine.leader.hanging_watch import report_ended
 from ringfence.engine.leader.leader_statuses import LeaderStatuses
 from ringfence.engine.leader.lost_attempts import LostAttempts
 from ringfence.engine.leader.mode_check import ModeWatch
 from ringfence.engine.leader.plans import Plan, task_set
-from ringfence.engine.leader.round_runner import RoundRunner, RunningRound
 from ringfence.engine.leader.task_requests import TaskRequests
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, FencingError

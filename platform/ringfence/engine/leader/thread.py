@@ -13,6 +13,7 @@ from functools import partial
 from ringfence.engine.leader.abandoned_transactions import AbandonedTransactions
 from ringfence.engine.leader.config_reloads import ConfigReloads
 from ringfence.engine.leader.connector_instances import Instances
+from ringfence.engine.leader.fencing_round_runner import RoundRunner
 from ringfence.engine.leader.foreign_records import ForeignRecords
 from ringfence.engine.leader.hanging_watch import HangingWatch, report_found
 from ringfence.engine.leader.internal_requests import rotate_key
@@ -24,7 +25,6 @@ from ringfence.engine.leader.plans import Plan
 from ringfence.engine.leader.reconcile_loop import Reconciler
 from ringfence.engine.leader.resignation import Resignation
 from ringfence.engine.leader.restart_plans import restart
-from ringfence.engine.leader.round_runner import RoundRunner
 from ringfence.engine.leader.topics_remembered import remember_topics
 from ringfence.engine.leader.written import Written
 from ringfence.engine.plugins import PluginHost

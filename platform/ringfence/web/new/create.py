@@ -15,7 +15,7 @@ from ringfence import dispatch
 from ringfence.access.authorise import authorise, principal_of
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
-from ringfence.api import beginning, writing
+from ringfence.api import initial_offsets, writing
 from ringfence.audit.trail import note
 from ringfence.connectors.api.config_types import HIDDEN
 from ringfence.dispatch import Refused
@@ -140,7 +140,7 @@ def _create(request: HttpRequest) -> HttpResponse:
         by = principal_of(request)
         if draft.fresh:
             authorise(request, Verb.OFFSETS, draft.name)
-            beginning.create_fresh(draft.name, config, draft.state, by)
+            initial_offsets.create_fresh(draft.name, config, draft.state, by)
         else:
             writing.create(draft.name, config, draft.state, by)
     except (ConnectError, Refused) as error:

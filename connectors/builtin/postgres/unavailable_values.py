@@ -1,0 +1,17 @@
+"""What stands for a large value (TOAST) that an update did not change: the server does not send it."""
+
+from ringfence.connectors.api import SchemaType
+from ringfence.connectors.builtin.postgres.column_types import ColumnType
+
+
+def unavailable_value(made: ColumnType, placeholder: str) -> object:
+    schema = made.schema
+    if schema.type is SchemaType.STRING:
+        return placeholder
+    if schema.type is SchemaType.BYTES and schema.name is None:
+        return placeholder.encode()
+    if schema.type is SchemaType.ARRAY and schema.values is not None and schema.values.type is SchemaType.STRING:
+        return [placeholder]
+    if schema.type is SchemaType.MAP:
+        return {placeholder: placeholder}
+    return made.zero
