@@ -47,9 +47,9 @@ def list_offsets(
     does not exist, or has no leader, gets an error at once. Raises `KafkaException` if no broker reports the leaders in
     time.
     """
-    places = [(one.topic, one.partition) for one in asked]
+    places = [(tp.topic, tp.partition) for tp in asked]
     leaders = _leaders(client, places, seconds if leaders_seconds is None else leaders_seconds)
-    ready = {one: spec for one, spec in asked.items() if leaders.get((one.topic, one.partition))}
+    ready = {tp: spec for tp, spec in asked.items() if leaders.get((tp.topic, tp.partition))}
     answers: dict[TopicPartition, Future[Any]] = {}
     if ready:
         answers.update(client.list_offsets(ready, isolation_level=level, request_timeout=seconds))
@@ -57,11 +57,11 @@ def list_offsets(
             answer.add_done_callback(partial(_doubt, ref(client)))
     # As in librdkafka: `_NOENT` is temporary, since not every broker may know a new topic yet.
     unknown = KafkaError.UNKNOWN_TOPIC_OR_PART if ready else KafkaError._NOENT
-    reasons = _ask_reasons(client, {one.topic for one in asked} - {topic for topic, _ in leaders}, unknown, seconds)
-    for one in asked:
-        if one not in ready:
-            there = (one.topic, one.partition) in leaders
-            answers[one] = reasons.get(one.topic) or _refuse(KafkaError.LEADER_NOT_AVAILABLE if there else unknown)
+    reasons = _ask_reasons(client, {tp.topic for tp in asked} - {topic for topic, _ in leaders}, unknown, seconds)
+    for tp in asked:
+        if tp not in ready:
+            there = (tp.topic, tp.partition) in leaders
+            answers[tp] = reasons.get(tp.topic) or _refuse(KafkaError.LEADER_NOT_AVAILABLE if there else unknown)
     return answers
 
 

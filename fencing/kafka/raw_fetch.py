@@ -86,16 +86,20 @@ class RawFetcher:
             leaders = await find_leaders(self._admin, self._topic, left)
             sent = [
                 (
-                    one,
-                    self._admin.send(make_fetch(self._topic, number, one.position, _WAIT_MS), node_id=leaders[number]),
+                    stretch,
+                    self._admin.send(
+                        make_fetch(self._topic, number, stretch.position, _WAIT_MS), node_id=leaders[number]
+                    ),
                 )
-                for number, one in left.items()
+                for number, stretch in left.items()
                 if number in leaders
             ]
             answers = []
-            for one, future in sent:
+            for stretch, future in sent:
                 answer = await future
-                answers += [(one, answer, found) for topic in answer.responses for found in topic.partitions]
+                answers += [
+                    (stretch, answer, partition) for topic in answer.responses for partition in topic.partitions
+                ]
             return answers
 
         try:
@@ -104,7 +108,7 @@ class RawFetcher:
             raise self._error(error) from error
         except KafkaError:
             return False  # the broker is unavailable: the next request goes to the leader at that time
-        moved = [self._take(one, answer, found, take) for one, answer, found in answers]
+        moved = [self._take(stretch, answer, partition, take) for stretch, answer, partition in answers]
         return any(moved)
 
     def _take(self, one: _Stretch, answer: Any, found: Any, take: Callable[[int, Batch], None]) -> bool:

@@ -43,7 +43,7 @@ def topic_infos(connection: Connection, names: Sequence[str], deadline: Deadline
     with asking(connection, "describing topics") as client:
         every = client.list_topics(timeout=max(0.5, deadline.slice(5.0))).topics
         there = {name: every[name] for name in names if name in every and every[name].error is None}
-        asked = [TopicPartition(name, number) for name, one in there.items() for number in one.partitions]
+        asked = [TopicPartition(name, number) for name, metadata in there.items() for number in metadata.partitions]
         if not asked:
             return []
         seconds = max(0.5, deadline.slice(5.0))
@@ -61,8 +61,8 @@ def topic_infos(connection: Connection, names: Sequence[str], deadline: Deadline
         for resource, future in configs.items():
             try:
                 with kafka_errors("asking for topics' settings"):
-                    found = future.result()
-                settings[resource.name] = {key: str(found[key].value) for key in _SETTINGS if key in found}
+                    entries = future.result()
+                settings[resource.name] = {key: str(entries[key].value) for key in _SETTINGS if key in entries}
             except FencingError:
                 settings[resource.name] = {}
         sizes: dict[str, int] = dict.fromkeys(there, 0)
@@ -73,11 +73,11 @@ def topic_infos(connection: Connection, names: Sequence[str], deadline: Deadline
         return [
             TopicInfo(
                 name,
-                len(one.partitions),
-                max((len(each.replicas) for each in one.partitions.values()), default=0),
+                len(metadata.partitions),
+                max((len(each.replicas) for each in metadata.partitions.values()), default=0),
                 sizes[name],
                 newest[name],
                 settings[name],
             )
-            for name, one in there.items()
+            for name, metadata in there.items()
         ]

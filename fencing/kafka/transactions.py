@@ -54,7 +54,7 @@ class TransactionProber(Prober):
 
     def transactions(self, ids: Sequence[str], deadline: Deadline) -> list[Transaction]:
         """Describe these ids, in order. Raises `Fatal` if one may not be described, `Retriable` without an answer."""
-        found: dict[str, Transaction] = {}
+        described: dict[str, Transaction] = {}
         left = list(dict.fromkeys(ids))
         while left:
             coordinators = self._run(self._all({each: _coordinator_of(each) for each in left}))
@@ -67,17 +67,17 @@ class TransactionProber(Prober):
                 for seen in answer.transaction_states:
                     codes[each] = seen.error_code
                     if seen.error_code == 0:
-                        found[each] = _parse(seen)
+                        described[each] = _parse(seen)
                     elif seen.error_code == _UNKNOWN_ID:
-                        found[each] = Transaction(each)
-            left = [each for each in left if each not in found]
+                        described[each] = Transaction(each)
+            left = [each for each in left if each not in described]
             for each in left:
                 _check(each, codes[each])
             if left and deadline.expired:
                 raise Retriable(f"The coordinator of {left[0]} does not answer. Ask again")
             if left:
                 time.sleep(deadline.slice(0.1))  # on a new cluster, the coordinators' topic is still being created
-        return [found[each] for each in ids]
+        return [described[each] for each in ids]
 
 
 def _check(id: str, code: int) -> None:

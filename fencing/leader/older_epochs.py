@@ -52,12 +52,12 @@ def end_leftovers(
 
     def end(prober: HangingProber) -> dict[str, Fatal]:
         seen, denied = _look(prober, left, epochs)
-        stuck.update({one.key: one for one in seen})
-        for one in seen:
-            prober.abort(one)
-            ended[one.key] = stuck.pop(one.key)
-            found(one)
-            log.warning("Ended a transaction that its coordinator did not know of: %s", one.told)
+        stuck.update({hanging.key: hanging for hanging in seen})
+        for hanging in seen:
+            prober.abort(hanging)
+            ended[hanging.key] = stuck.pop(hanging.key)
+            found(hanging)
+            log.warning("Ended a transaction that its coordinator did not know of: %s", hanging.told)
         return denied
 
     for way in ways:
@@ -69,9 +69,9 @@ def end_leftovers(
         left, troubles = list(denied), list(denied.values())
         if not left:
             break
-    for one in stuck.values():
-        remedy = describe_manual_abort(one, ways)
-        raise Retriable(f"A transaction hangs on {one.told}, and cannot be ended: {troubles[-1]}. {remedy}")
+    for hanging in stuck.values():
+        remedy = describe_manual_abort(hanging, ways)
+        raise Retriable(f"A transaction hangs on {hanging.told}, and cannot be ended: {troubles[-1]}. {remedy}")
     for trouble in troubles:
         if isinstance(trouble, Retriable):
             raise trouble

@@ -168,14 +168,14 @@ def read_offsets(
     known: snapshots of topics; of this topic only the rest is read. told: called with messages about the progress, for
     people who wait. patience_s: see `TopicLog`.
     """
-    found = SourceOffsets(connector)
+    offsets = SourceOffsets(connector)
     log = TopicLog(connection, topic, deadline=deadline, patience_s=patience_s)
     try:
         ends = end_offsets(connection, topic, log.partitions, deadline)
         fitting = [one for one in known if one.connector == connector and one.fits(log.topic_id, ends)]
         if fitting:
             for key, value in fitting[0].entries:
-                found.put(key, value)
+                offsets.put(key, value)
             log.restart(fitting[0].positions)
         starts = log.positions
         records = sum(end - starts[p] for p, end in ends.items())
@@ -184,9 +184,9 @@ def read_offsets(
             read = sum(positions[p] - start for p, start in starts.items())
             told(f"{min(read, records):,} of {records:,} records of topic {topic}")
 
-        found.take(log.catch_up(deadline, give_up, _AT_ONCE, wanted=may_concern(connector), ends=ends, told=progress))
-        found.take(log.ahead)
-        found.looked_at, found.topic_id, found.positions = records, log.topic_id, log.positions
+        offsets.take(log.catch_up(deadline, give_up, _AT_ONCE, wanted=may_concern(connector), ends=ends, told=progress))
+        offsets.take(log.ahead)
+        offsets.looked_at, offsets.topic_id, offsets.positions = records, log.topic_id, log.positions
     finally:
         log.close()
-    return found
+    return offsets

@@ -43,25 +43,25 @@ def read_histories(connection: Connection, keys: Collection[StateKey], limit: De
     """Return the histories, up to the current end or the deadline. Raises `FencingError`; ValueError for an unknown
     format.
     """
-    found = {key: StateHistory() for key in keys}
+    histories = {key: StateHistory() for key in keys}
     if not keys or not topic_exists(connection, STATE_TOPIC, limit):
-        return found
+        return histories
     _, partitions = topic_identity(connection, STATE_TOPIC, limit)
     places = sorted({place_of(key, len(partitions)) for key in keys})
     first = offsets_at(connection, STATE_TOPIC, places, Place.FIRST, limit)
     ends = offsets_at(connection, STATE_TOPIC, places, Place.END, limit)
     starts = {each: max(first[each], ends[each] - MOST) for each in places if ends[each] > first[each]}
     if not starts:
-        return found
+        return histories
     reader = PartitionReader(connection, STATE_TOPIC, starts, isolation=Isolation.UNCOMMITTED, fetch_wait_ms=50)
     try:
         while not limit.expired and any(reader.positions[each] < ends[each] for each in starts):
             for record in reader.poll(limit.slice(0.2), _AT_ONCE):
                 entry = read(record.offset, record.timestamp_ms, record.key, record.value)
-                if entry is not None and entry.key in found:
-                    history = found[entry.key]
+                if entry is not None and entry.key in histories:
+                    history = histories[entry.key]
                     history.entries.append(entry)
                     history.whole = history.whole or isinstance(entry.record, ShareSnapshot)
     finally:
         reader.close()
-    return found
+    return histories

@@ -32,23 +32,23 @@ def list_groups(who: Principal, search: str = "", topic: str = "") -> dict[str, 
 
 def describe_group(who: Principal, name: str) -> dict[str, Any] | None:
     """Return the group; None if the user may not see it. Raises `Refused`, with 404 if it does not exist."""
-    found = dispatch.ask(DescribeConsumerGroup(name))
-    may = _readable(who, {each["topic"] for each in found["partitions"]}, found["internal"])
+    group = dispatch.ask(DescribeConsumerGroup(name))
+    may = _readable(who, {each["topic"] for each in group["partitions"]}, group["internal"])
     partitions = [
-        {**each, "holder": _name_task(who, each["holder"], found["worker_group"])}
-        for each in found["partitions"]
+        {**each, "holder": _name_task(who, each["holder"], group["worker_group"])}
+        for each in group["partitions"]
         if each["topic"] in may
     ]
     if not partitions and not is_administrator(who):
         return None
     members = []
-    for each in found["members"]:
+    for each in group["members"]:
         assigned = [place for place in each["assigned"] if place["topic"] in may]
         if assigned or not each["assigned"]:
             members.append({**each, "assigned": assigned})
     sums = {key: _total(each[key] for each in partitions) for key in ("lag", "lag_to_end")}
-    more = len(partitions) < len(found["partitions"])
-    shown = {key: found[key] for key in ("group", "state", "protocol", "left_out", "problem")}
+    more = len(partitions) < len(group["partitions"])
+    shown = {key: group[key] for key in ("group", "state", "protocol", "left_out", "problem")}
     return {**shown, "members": members, "partitions": partitions, "more_topics": more, **sums}
 
 

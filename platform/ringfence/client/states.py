@@ -46,22 +46,24 @@ def table(found: dict[str, Any], own: dict[str, Any]) -> None:
 def status(rest: Rest, args: argparse.Namespace) -> int:
     """Run `connectors status`."""
     path = f"/connectors/{segment(args.name)}"
-    told, own = rest.call("GET", f"{path}/status"), rest.find(f"/api/v1{path}")
+    connect_status, own = rest.call("GET", f"{path}/status"), rest.find(f"/api/v1{path}")
     tasks = rest.get_rows(f"/api/v1{path}/tasks") if own is not None else []
     if args.output != "table":
-        output.print_structured({**told, "own": own, "own_tasks": tasks} if own is not None else told, args.output)
+        output.print_structured(
+            {**connect_status, "own": own, "own_tasks": tasks} if own is not None else connect_status, args.output
+        )
         return 0
     if own is not None:
         reason = f": {own['reason']}" if own["reason"] else ""
         print(f"{own['name']} is {own['health']}{reason}")
-        print(f"State:      {waiting.describe(told)}; target state {own['target']}")
+        print(f"State:      {waiting.describe(connect_status)}; target state {own['target']}")
         print(f"Generation: {own['generation_number']} (at offset {own['generation']} of the config topic)")
         print(f"Records:    {_records(own)}; last commit {output.time_of(own['last_commit_ms'])}")
     else:
-        print(f"{told['name']}: {waiting.describe(told)}")
+        print(f"{connect_status['name']}: {waiting.describe(connect_status)}")
     numbers = {task["task"]: task for task in tasks}
     rows = []
-    for task in told["tasks"]:
+    for task in connect_status["tasks"]:
         more = numbers.get(task["id"], {})
         rows.append((task["id"], task["state"], task["worker_id"], more.get("attempt", "-"), waiting.cause(task)))
     output.table(("TASK", "STATE", "WORKER", "ATTEMPT", "CAUSE"), rows)

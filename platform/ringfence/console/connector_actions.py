@@ -99,40 +99,45 @@ def fence_id(request: HttpRequest, name: str, task: int) -> HttpResponse:
     """Fence one transactional id, which ends its transaction."""
     row = _find(name)
     try:
-        told = dispatch.ask(
+        described = dispatch.ask(
             DescribeTransactions(name, max(_ids_of(row), task + 1), row.settings, old_generations.earlier(row))
         )
     except Refused as refused:
         # Without Kafka's answer, neither the open transaction nor the id's name is known.
         raise Http404(f"The transactions of {name} could not be queried: {refused.message}") from refused
     # An id of an older generation may have an open transaction on another cluster.
-    one = max((each for each in told if each["task"] == task), key=lambda each: bool(each["open"]))
-    age = "unknown" if one["age_ms"] is None else f"{one['age_ms'] / 1000:,.1f} s"
+    transaction = max((each for each in described if each["task"] == task), key=lambda each: bool(each["open"]))
+    age = "unknown" if transaction["age_ms"] is None else f"{transaction['age_ms'] / 1000:,.1f} s"
     placed = Task.objects.filter(connector=name, number=task, known=True).first()
     at_work = placed is not None and placed.state in ("RUNNING", "PAUSED")
-    partitions = [f"{each['topic']}-{each['partition']}" for each in one["partitions"]] if one["open"] else []
+    partitions = (
+        [f"{each['topic']}-{each['partition']}" for each in transaction["partitions"]] if transaction["open"] else []
+    )
     effects = [
         Impact("1" if at_work else "0", "running task stopped: it ends as fenced, and its next attempt is placed"),
-        Impact("1" if one["open"] else "0", "open transaction aborted" + (f", open for {age}" if one["open"] else "")),
+        Impact(
+            "1" if transaction["open"] else "0",
+            "open transaction aborted" + (f", open for {age}" if transaction["open"] else ""),
+        ),
         Impact(str(len(partitions)), "partitions freed for read_committed readers", ", ".join(partitions[:20])),
     ]
     says = [
-        f"{one['id']} is {one['state'] or 'not known to its coordinator'}; producer {one['producer_id']}, "
-        f"epoch {one['epoch']}.",
+        f"{transaction['id']} is {transaction['state'] or 'not known to its coordinator'}; "
+        f"producer {transaction['producer_id']}, epoch {transaction['epoch']}.",
         "Ending a transaction manually fences its id: Kafka aborts what is open, and its holder, even a zombie, "
         "can commit nothing more. What was in it is read again from the source.",
     ]
     sheet = ConfirmPage(
-        f"End the transaction of {one['id']}",
+        f"End the transaction of {transaction['id']}",
         "Fence this id",
         f"/console/connectors/{quote(name, safe='')}/transactions/",
         says, effects, name, name,
     )  # fmt: skip
 
     def act(values: dict[str, Any]) -> ActionResult:
-        result = dispatch.command(commands.FenceId(name, one["id"], values["reason"]), user=_user(request))
+        result = dispatch.command(commands.FenceId(name, transaction["id"], values["reason"]), user=_user(request))
         return ActionResult(
-            f"{one['id']} is fenced.", [_line(each) for each in old_generations.fenced_ids(name, result.value)]
+            f"{transaction['id']} is fenced.", [_line(each) for each in old_generations.fenced_ids(name, result.value)]
         )
 
     return run(request, sheet, act)

@@ -26,8 +26,8 @@ def write(records: Sequence[Record]) -> set[str]:
     reports = [report for report in (decode(record.value) for record in records) if report is not None]
     history = Minutes()
     moved = progress.write([report for report in reports if report["type"] == "progress"], history)
-    told = [report for report in reports if report["type"] != "progress"]
-    for report in told:
+    others = [report for report in reports if report["type"] != "progress"]
+    for report in others:
         if report["type"] == "round":
             _write_round(report, history)
         if report["type"] == "command" and report.get("kind") == "fence_now":
@@ -40,8 +40,8 @@ def write(records: Sequence[Record]) -> set[str]:
     if history.bad:
         bad_records.look(int(time.time() * 1000), history.bad)
     stalls.moving(moved)
-    log_rows.write([report for report in told if report["type"] == "log"])
-    Event.objects.bulk_create([_event_row(report) for report in told if _in_timeline(report)], batch_size=100)
+    log_rows.write([report for report in others if report["type"] == "log"])
+    Event.objects.bulk_create([_event_row(report) for report in others if _in_timeline(report)], batch_size=100)
     return {text(report, "connector") for report in reports} - {""}
 
 

@@ -100,7 +100,7 @@ def hours(names: Iterable[str], now_ms: int, count: int = SHOWN) -> dict[str, Ho
     names = list(names)
     last = minute_of(now_ms)
     first, blank = last - count + 1, len(WORST_FIRST) - 1
-    found = {name: Hour([], [0] * count, [0] * count) for name in names}
+    by_name = {name: Hour([], [0] * count, [0] * count) for name in names}
     ranks = {name: [blank] * count for name in names}
     # RUNNING is the least severe state: it is a minute's worst only if the whole minute was like that. Such a minute
     # looks the same without its row, so most rows need not be read.
@@ -110,8 +110,8 @@ def hours(names: Iterable[str], now_ms: int, count: int = SHOWN) -> dict[str, Ho
     columns = ("connector", "task", "minute", "state", "began", "fences", "restarts")
     for name, task, minute, state, began, fences, restarts in rows.order_by("-minute").values_list(*columns):
         changes.setdefault((name, task), []).append((minute - first, state, began))
-        found[name].fences[minute - first] += fences
-        found[name].restarts[minute - first] += restarts
+        by_name[name].fences[minute - first] += fences
+        by_name[name].restarts[minute - first] += restarts
     now = _now(names)
     for key in changes.keys() | now.keys():
         state, since_ms = now.get(key, ("", 0))
@@ -124,5 +124,5 @@ def hours(names: Iterable[str], now_ms: int, count: int = SHOWN) -> dict[str, Ho
         filled += [RANK.get(state, -1)] * (before - unknown) + [blank] * unknown
         ranks[key[0]] = list(map(min, ranks[key[0]], reversed(filled)))
     for name, worst_ranks in ranks.items():
-        found[name].states = [WORST_FIRST[rank] if rank >= 0 else UNKNOWN for rank in worst_ranks]
-    return found
+        by_name[name].states = [WORST_FIRST[rank] if rank >= 0 else UNKNOWN for rank in worst_ranks]
+    return by_name

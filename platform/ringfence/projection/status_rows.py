@@ -94,22 +94,22 @@ def _newest(
     decoded: Sequence[tuple[StatusRecord, Record]], startups: Starting, history: Minutes
 ) -> dict[bytes, tuple[StatusRecord, int]]:
     """Return the last record of each key; for a task, the last one that is not a late report of an older attempt."""
-    held = _read_held({found.task.connector for found, _ in decoded if isinstance(found, TaskStatus)})
+    held = _read_held({entry.task.connector for entry, _ in decoded if isinstance(entry, TaskStatus)})
     newest: dict[bytes, tuple[StatusRecord, int]] = {}
-    for found, record in decoded:
+    for entry, record in decoded:
         key = record.key or b""
-        if isinstance(found, TaskStatus):
+        if isinstance(entry, TaskStatus):
             before = held.get(key)
-            if not replaces(found, before):
+            if not replaces(entry, before):
                 continue
-            if found.version is None and before is not None:
-                found = replace(found, version=before.version)  # only the task knows its version
-            startups.task(before, found)
-            _tell(history, before, found, record.timestamp_ms)
-            held[key] = found
-        elif isinstance(found, Removed):
+            if entry.version is None and before is not None:
+                entry = replace(entry, version=before.version)  # only the task knows its version
+            startups.task(before, entry)
+            _tell(history, before, entry, record.timestamp_ms)
+            held[key] = entry
+        elif isinstance(entry, Removed):
             held.pop(key, None)
-        newest[key] = (found, record.timestamp_ms)
+        newest[key] = (entry, record.timestamp_ms)
     return newest
 
 

@@ -182,14 +182,14 @@ class Restore:
 
     def plan(self, copy: Copy, deadline: Deadline) -> Plan:
         """Return what is lost: a topic with another id than the stored one, or an empty one."""
-        found = present(self._connection, self._config, deadline)
+        topics = present(self._connection, self._config, deadline)
         known = recall(self._connection, self._config, deadline, self._remembered)
-        lost = {one.role for one in losses(known, found) if one.role in PRECIOUS} if known is not None else set()
+        lost = {one.role for one in losses(known, topics) if one.role in PRECIOUS} if known is not None else set()
         place = (self._connection, self._config)
         empty = {CONFIG: partial(has_no_connector, *place), OFFSETS: partial(has_no_offset, *place)}
-        lost |= {role for role in PRECIOUS if found[role] is None}
+        lost |= {role for role in PRECIOUS if topics[role] is None}
         for role in lost:
-            if found[role] is not None and not empty[role](deadline):
+            if topics[role] is not None and not empty[role](deadline):
                 raise Invalid(
                     f"Another {role} topic has replaced the lost one, and it is not empty: it is left unchanged. "
                     "Delete it, then run this again; or keep it with `ringfence topics accept`"

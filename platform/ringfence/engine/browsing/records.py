@@ -144,7 +144,7 @@ def _names(met: MetRecord, key: DecodedValue, value: DecodedValue, decoder: Deco
 
 def _holders(connection: Connection, page: Page, limit: Deadline) -> list[dict[str, object]]:
     """Return the open transactions on the page's partitions, with their owners as far as a coordinator knows them."""
-    producers = {producer for found in page.holders.values() for producer in found}
+    producers = {producer for first_offsets in page.holders.values() for producer in first_offsets}
     owners = {}
     if producers:
         try:
@@ -160,8 +160,8 @@ def _holders(connection: Connection, page: Page, limit: Deadline) -> list[dict[s
             "transactional_id": owners[producer].transactional_id if producer in owners else "",
             "since_ms": owners[producer].started_ms if producer in owners else -1,
         }
-        for partition, found in sorted(page.holders.items())
-        for producer, first in sorted(found.items(), key=lambda one: one[1])
+        for partition, first_offsets in sorted(page.holders.items())
+        for producer, first in sorted(first_offsets.items(), key=lambda one: one[1])
     ]
 
 

@@ -21,13 +21,13 @@ def check_versions(class_name: str, requirement: str, workers: Versions) -> Chec
     if len(workers) < 2:
         return None
     try:
-        found = {
+        chosen = {
             worker: versions.choose(requirement, plugins.get(class_name, ()), str)
             for worker, plugins in sorted(workers.items())
         }
     except ValueError:  # the validation reports it
         return None
-    missing = [worker for worker, version in found.items() if version is None]
+    missing = [worker for worker, version in chosen.items() if version is None]
     if missing:
         wanted = f"{class_name} {requirement}".strip()
         text = (
@@ -35,13 +35,13 @@ def check_versions(class_name: str, requirement: str, workers: Versions) -> Chec
         )
         remedy = "Install it there, too: from the page Install a plugin, or with ringfence plugins install."
         return Check(_NAME, Result.FAILED, text, remedy, PLUGIN_VERSION if requirement else CONNECTOR_CLASS)
-    if len(set(found.values())) > 1:
-        told = _join([f"{worker} runs {version}" for worker, version in found.items()])
-        text = f"The workers differ: {told}. The version that a task runs depends on its worker."
+    if len(set(chosen.values())) > 1:
+        differences = _join([f"{worker} runs {version}" for worker, version in chosen.items()])
+        text = f"The workers differ: {differences}. The version that a task runs depends on its worker."
         remedy = f"Install the same version on every worker, or name one that all have in {PLUGIN_VERSION}."
         return Check(_NAME, Result.FAILED, text, remedy, PLUGIN_VERSION)
-    version = next(iter(found.values()))
-    return Check(_NAME, Result.OK, f"Each of {len(found)} workers has {class_name} {version}.", key=PLUGIN_VERSION)
+    version = next(iter(chosen.values()))
+    return Check(_NAME, Result.OK, f"Each of {len(chosen)} workers has {class_name} {version}.", key=PLUGIN_VERSION)
 
 
 def unknown_versions(class_name: str) -> Check:

@@ -64,10 +64,10 @@ def find_archived(worker: WorkerConfig, name: str, limit: Deadline) -> dict[str,
 def find_timeline(worker: WorkerConfig, name: str, topic: str, partition: int, limit: Deadline) -> dict[str, Any]:
     """Return the newest steps of one share-partition, oldest first, each with the state after it."""
     described = share_groups.describe(worker, name, limit)
-    found = [each for each in described["partitions"] if (each["topic"], each["partition"]) == (topic, partition)]
-    if not found or not found[0]["topic_id"]:
+    matching = [each for each in described["partitions"] if (each["topic"], each["partition"]) == (topic, partition)]
+    if not matching or not matching[0]["topic_id"]:
         raise Refused(404, f"Share group {name} does not read {topic}-{partition}")
-    key = _key(name, found[0])
+    key = _key(name, matching[0])
     history = _read(worker, name, [key], limit)[key]
     settings = {each["name"]: each["value"] for each in described["settings"]}
     archived_after = delivery_limit_of(settings)
@@ -85,7 +85,7 @@ def find_timeline(worker: WorkerConfig, name: str, topic: str, partition: int, l
         "worker_group": worker.group_id,
         "topic": topic,
         "partition": partition,
-        "end": found[0]["end"],
+        "end": matching[0]["end"],
         "whole": history.whole,
         "left_out": max(0, len(steps) - MOST_STEPS),
         "steps": steps[-MOST_STEPS:],

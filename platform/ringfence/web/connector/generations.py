@@ -83,7 +83,7 @@ def _list_generations(connector: Connector, page: str, *, with_config: bool) -> 
     masker = Masker({connector.class_name, *(one.settings.get("connector.class", "") for one in versions.values())})
     stories = []
     for row, before in zip(listed, [*listed[1:], older], strict=True):
-        told = steps.get(row.generation, [])
+        events = steps.get(row.generation, [])
         version = versions.get(row.generation)
         previous = versions.get(before.generation) if before else None
         stories.append(
@@ -96,9 +96,9 @@ def _list_generations(connector: Connector, page: str, *, with_config: bool) -> 
                 first=before is None,
                 compared=previous is not None,
                 ids=row.fenced_ids[:SHOWN_IDS],
-                steps=[_step(body, time_ms, masker, connector) for time_ms, body in told],
-                failed=sum(body.get("stage") == "failed" for _, body in told),
-                credentials=next((str(body["credentials"]) for _, body in told if body.get("credentials")), NOTHING),
+                steps=[_step(body, time_ms, masker, connector) for time_ms, body in events],
+                failed=sum(body.get("stage") == "failed" for _, body in events),
+                credentials=next((str(body["credentials"]) for _, body in events if body.get("credentials")), NOTHING),
                 message=masker.scrub(row.message, connector.settings),
             )
         )

@@ -93,22 +93,22 @@ def choose(query: Mapping[str, str], who: Principal, now_ms: int) -> ListQuery:
     plugin, sort = query.get("plugin", "")[:400].replace("\x00", ""), query.get("sort", "")
     sort = sort if sort in ORDERS else ""
     known = Connector.objects.filter(who.query(), known=True).annotate(now_health=known_health().column)
-    found = known
+    matching = known
     if search:
         writers = ActiveTopic.objects.filter(topic__icontains=search).values("connector")
-        found = known.filter(Q(name__icontains=search) | Q(class_name__icontains=search) | Q(name__in=writers))
+        matching = known.filter(Q(name__icontains=search) | Q(class_name__icontains=search) | Q(name__in=writers))
     if plugin:
-        found = found.filter(class_name=plugin)
-    shown, word = found, ""
+        matching = matching.filter(class_name=plugin)
+    shown, word = matching, ""
     if state in GROUPS:
-        shown = found.filter(now_health__in=GROUPS[state][2])
+        shown = matching.filter(now_health__in=GROUPS[state][2])
     elif state.upper() in HEALTH:
-        shown, word = found.filter(now_health=state.upper()), HEALTH[Health(state.upper())].word
+        shown, word = matching.filter(now_health=state.upper()), HEALTH[Health(state.upper())].word
     elif state in SPECIAL:
-        shown, word = found.filter(SPECIAL[state][1]), SPECIAL[state][0]
+        shown, word = matching.filter(SPECIAL[state][1]), SPECIAL[state][0]
     else:
         state = ""
-    return ListQuery(search, state, plugin, sort, known, found, _order(shown, sort, now_ms), word)
+    return ListQuery(search, state, plugin, sort, known, matching, _order(shown, sort, now_ms), word)
 
 
 def _order(shown: QuerySet[Connector], sort: str, now_ms: int) -> QuerySet[Connector]:

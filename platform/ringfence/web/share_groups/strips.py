@@ -102,30 +102,30 @@ def draw(pieces: Sequence[Piece]) -> Strip | None:
 
 def lay_over(pieces: Sequence[Piece], held: Ranges) -> list[Piece]:
     """Add the ranges that members hold. The broker persists those as available or, beyond its end, not at all."""
-    found: list[Piece] = []
+    laid: list[Piece] = []
     for piece in pieces:
         if piece.state != "available":
-            found.append(piece)
+            laid.append(piece)
             continue
         at = piece.first
         for first, last in held:
             if last < at or first > piece.last:
                 continue
             if first > at:
-                found.append(replace(piece, first=at, last=first - 1))
-            found.append(Piece(max(first, at), min(last, piece.last), "acquired", piece.deliveries))
+                laid.append(replace(piece, first=at, last=first - 1))
+            laid.append(Piece(max(first, at), min(last, piece.last), "acquired", piece.deliveries))
             at = last + 1
         if at <= piece.last:
-            found.append(replace(piece, first=at))
+            laid.append(replace(piece, first=at))
     end = pieces[-1].last if pieces else -1
     for first, last in held:
         if last <= end:
             continue
         if pieces and first > end + 1:
-            found.append(Piece(end + 1, first - 1, "available"))
-        found.append(Piece(max(first, end + 1), last, "acquired"))
+            laid.append(Piece(end + 1, first - 1, "available"))
+        laid.append(Piece(max(first, end + 1), last, "acquired"))
         end = last
-    return found
+    return laid
 
 
 def of_ledger(state: State, most: int) -> tuple[list[Piece], int]:
