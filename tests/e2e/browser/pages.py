@@ -53,7 +53,8 @@ PAGES = {
     "share group, timeline": "/ui/share-groups/{group}/timeline?topic={queue}&partition=0",
     "workers": "/ui/workers",
     "documentation": "/ui/docs",
-    "documentation, one document": "/ui/docs/connectors",
+    "documentation, one document": "/ui/docs/sql",
+    "documentation, the longest document": "/ui/docs/connectors",
     "login": "/ui/login",
     "nothing there": "/ui/nothing/there",
     "console": "/console/",
@@ -78,6 +79,18 @@ PAGES = {
 
 OFTEN = frozenset({"console", "console, transactions", "console, accounts", "console, fence"})
 """Of the console's pages those that `make test` looks at: the others are made by the same templates."""
+
+SELDOM = frozenset(
+    {
+        "connector, stopped",
+        "offsets, reset",
+        "snapshots, stopped",
+        "pasted",
+        "consumer groups, one topic",
+        "documentation, the longest document",
+    }
+)
+"""Third forms of a page, which `make test` does not look at, and a text that takes as long as ten pages."""
 
 STATUS = {"connector, none": 404, "snapshots, none": 404, "nothing there": 404}
 """Of those that are not a 200."""

@@ -55,7 +55,7 @@ class Scene:
         return self
 
     def _flow(self, kind: str, tasks: int = 1) -> Flow:
-        self._flows.append(Flow(self.up, self._naming(kind), tasks=tasks, throughput=50, interval_ms=400).create())
+        self._flows.append(Flow(self.up, self._naming(kind), tasks=tasks, throughput=50, interval_ms=2000).create())
         self.names[kind] = self._flows[-1].name
         return self._flows[-1]
 

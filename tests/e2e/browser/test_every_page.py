@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page
 
 from tests.e2e.browser import axe
 from tests.e2e.browser.conftest import has_failed
-from tests.e2e.browser.pages import OFTEN, PAGES, STATUS
+from tests.e2e.browser.pages import OFTEN, PAGES, SELDOM, STATUS
 from tests.e2e.browser.scene import Scene
 from tests.e2e.browser.visitor import NARROW, Visitor
 from tests.e2e.conftest import await_calm
@@ -50,7 +50,7 @@ def visitor(_anybody: Visitor, request: pytest.FixtureRequest, tmp_path: Path) -
 
 
 def _marked(name: str) -> Any:
-    seldom = name.startswith("console") and name not in OFTEN
+    seldom = name in SELDOM or (name.startswith("console") and name not in OFTEN)
     return pytest.param(name, marks=pytest.mark.slow if seldom else ())
 
 
