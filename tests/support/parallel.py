@@ -1,8 +1,7 @@
 """Three processes that share a run: one begins with the tests of a whole platform, the others with all the rest.
 
-The rest begins with the platform of the security tests, the wheel, and the end-to-end tests that start platforms of
-their own, the next longest parts. Most tests wait for a broker most of their time, so that three of them get on beside
-each other on two cores.
+The rest begins with the platform of the security tests and that of the wheel, the next longest parts. Most tests wait
+for a broker most of their time, so that three of them get on beside each other on two cores.
 """
 
 from pathlib import Path
@@ -10,10 +9,9 @@ from pathlib import Path
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-_PLATFORMS = ("tests/e2e/", "tests/security/end_to_end/")
-_OF_THEIR_OWN = ("tests/e2e/plugins/", "tests/e2e/test_lost_topics.py", "tests/e2e/test_checker.py")
+_PLATFORMS = ("tests/e2e/", "tests/security/end_to_end/", "tests/wheel/")
+_OF_THEIR_OWN = ("tests/e2e/test_checker.py",)
 """In that folder, but without its platform, which would only wait for them."""
-_LONG = ("tests/wheel/", *_OF_THEIR_OWN)
 
 
 class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
@@ -34,8 +32,6 @@ def platform_first(items: list[pytest.Item], root: Path) -> None:
 
     def turn(item: pytest.Item) -> int:
         scope = scope_of(item.path.relative_to(root).as_posix())
-        if scope in _PLATFORMS:
-            return _PLATFORMS.index(scope)
-        return next((2 + turn for turn, part in enumerate(_LONG) if scope.startswith(part)), 2 + len(_LONG))
+        return _PLATFORMS.index(scope) if scope in _PLATFORMS else len(_PLATFORMS)
 
     items.sort(key=turn)

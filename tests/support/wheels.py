@@ -75,6 +75,7 @@ class {cls}Task(SourceTask):
 
     def poll(self):
         if self.done:
+            self.context.wait(0.5)  # else it would ask again at once, with all that a processor has
             return None
         self.done = True
         value = f"{cls} {version} with shade {{shade.VERSION}}"

@@ -3,32 +3,14 @@
 import re
 import shlex
 import shutil
-import subprocess
-import sys
-import sysconfig
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
-import pytest
 
-from tests.e2e.up import Up, environment
+from tests.e2e.up import Up
 from tests.support.waiting import eventually
+from tests.wheel.installed import PIP, ROOT, run
 
-ROOT = Path(__file__).resolve().parents[2]
-BUILT_FROM = (
-    "pyproject.toml",
-    "setup.py",
-    "README.md",
-    "LICENSE",
-    "connectors",
-    "docs",
-    "fencing",
-    "platform",
-    "static",
-    "templates",
-)
-PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input")
 CONNECTOR = {
     "connector.class": "VerifiableSource",
     "topic": "from-a-wheel",
@@ -56,66 +38,6 @@ names = {file.name for file in importlib.metadata.files("ringfence")}
 assert JAR in names
 assert [name for name in names if name.endswith(".java")] == []
 """
-
-pytestmark = pytest.mark.timeout(420)  # it starts a platform: Kafka, web, a worker with its JVM
-
-
-def run(*command: str | Path, cwd: Path, **variables: str) -> str:
-    done = subprocess.run(
-        [str(part) for part in command],
-        cwd=cwd,
-        env=environment({}) | variables,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-class Installed(Up):
-    """`ringfence up` as the wheel's own script starts it."""
-
-    script: Path
-
-    def command(self) -> list[str]:
-        return [str(self.script), "up", "--data", str(self.data), "--http", self.http, "--kafka", self.bootstrap]
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment that holds the wheel, and sees the packages it depends on without our editable install."""
-    folder = tmp_path_factory.mktemp("wheel")
-    source = folder / "source"
-    source.mkdir()
-    for name in BUILT_FROM:
-        path = ROOT / name
-        if path.is_dir():
-            ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", "*.jar")  # the build compiles it
-            shutil.copytree(path, source / name, symlinks=True, ignore=ignored)
-        else:
-            shutil.copy2(path, source / name)
-    offline = ("--no-build-isolation", "--no-deps", "--no-index")
-    run(*PIP, "wheel", *offline, "--wheel-dir", folder / "dist", source, cwd=folder)
-    shutil.rmtree(source)
-    (wheel,) = (folder / "dist").glob("*.whl")
-    run(sys.executable, "-m", "venv", "--without-pip", folder / "venv", cwd=folder)
-    python = folder / "venv" / "bin" / "python"
-    run(*PIP, "--python", python, "install", "--no-deps", "--no-index", wheel, cwd=folder)
-    (packages,) = (folder / "venv").glob("lib/python*/site-packages")
-    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def up(home: Path) -> Iterator[Up]:
-    installed = Installed(home / "data", workers=1)
-    installed.script, installed.cwd = home / "venv" / "bin" / "ringfence", home
-    installed.start()
-    try:
-        yield installed
-    finally:
-        installed.end()
 
 
 def test_authors_import_one_api_under_two_names(home: Path) -> None:

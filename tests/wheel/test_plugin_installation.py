@@ -96,3 +96,5 @@ def test_python_plugins_run_in_environments_of_their_own_without_a_restart_of_a_
     up.rest.settled(200, "PUT", f"/connectors/{name}/config", pinned)
     eventually(lambda: version_that_runs(name) == "1.2", _SECONDS, "the older version does not run again")
     assert {each["incarnation"] for each in up.rest.expect(200, "GET", "/api/v1/workers")["results"]} == workers
+    for each in (name, blue, newer):
+        up.rest.settled(204, "DELETE", f"/connectors/{each}")

@@ -6,7 +6,6 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,32 +18,29 @@ from tests.e2e.up import Up, environment
 from tests.support.names import unique
 from tests.support.waiting import eventually
 
-SETTINGS = {"CONNECT_SESSION_TIMEOUT_MS": "6000"}
-
 
 @pytest.fixture
-def up(tmp_path: Path) -> Iterator[Up]:
-    """A platform of its own: this one comes to harm. A worker's end is known sooner than by default."""
-    made = Up(tmp_path, workers=1, settings=SETTINGS)
-    made.start()
-    try:
-        yield made
-    finally:
-        made.end()
+def empty(up: Up) -> Up:
+    """Without the connectors of other tests. It comes to harm, and is whole again in the end."""
+    for name in up.rest.expect(200, "GET", "/connectors"):
+        up.rest.settled(204, "DELETE", f"/connectors/{name}")
+    eventually(lambda: up.rest.expect(200, "GET", "/connectors") == [], 30, "no connectors", pause=0.2)
+    return up
 
 
 def run(up: Up, *arguments: str) -> "subprocess.CompletedProcess[str]":
     """A command on the platform's machine."""
     return subprocess.run(
         [sys.executable, "-m", "ringfence.cli", *arguments, "--data", str(up.data)],
-        env=environment(SETTINGS),
+        env=environment({}),
         capture_output=True,
         text=True,
         timeout=120,
     )
 
 
-def test_a_lost_config_topic_stops_everything_and_is_restored_exactly_once(up: Up, tmp_path: Path) -> None:
+def test_a_lost_config_topic_stops_everything_and_is_restored_exactly_once(empty: Up, tmp_path: Path) -> None:
+    up = empty
     one = Flow(up, unique("flow"), throughput=500, interval_ms=200).create()
     paused = Flow(up, unique("paused"), throughput=0).create()
     up.rest.settled(202, "PUT", f"/connectors/{paused.name}/pause")
