@@ -16,7 +16,7 @@ from tests.guarantees.shares import Queue
 from tests.support.broker import Broker
 from tests.support.waiting import eventually
 
-SHORT = 20.0
+SHORT = 14.0
 
 
 @pytest.fixture
