@@ -83,3 +83,5 @@ def test_a_lost_config_topic_stops_everything_and_is_restored_exactly_once(empty
     eventually(lambda: up.rest.call("GET", "/health").status_code == 200, 90, "health is good", pause=0.2)
     one.settle()
     assert paused.states() == ["PAUSED", "PAUSED"]
+    for each in (one, paused):
+        each.close()
