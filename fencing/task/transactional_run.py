@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from ringfence.connectors.api import SourceTask
+from ringfence.connectors.kafka_settings.java_names import Role
 from ringfence.fencing.errors import Abortable
-from ringfence.fencing.kafka.client_settings import batch_bytes, transaction_timeout_ms
+from ringfence.fencing.kafka.client_settings import batch_bytes, effective, timeout_in
 from ringfence.fencing.kafka.hanging import GROUP_OFFSETS
 from ringfence.fencing.kafka.protocols import TransactionalClient
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
@@ -41,10 +42,11 @@ class TransactionalRun:
         worker = spec.worker_settings
         self._runtime = runtime
         self._new_producer = new_producer
-        self._batch_bytes = batch_bytes(worker, spec.connector_config)
+        producer_settings = effective(Role.PRODUCER, worker, spec.connector_config).settings
+        self._batch_bytes = batch_bytes(producer_settings)
         self._boundaries = Boundaries.of(spec.connector_config, int(worker.get("offset.flush.interval.ms", "60000")))
         self._timeout_ms = self._boundaries.transaction_timeout_ms(
-            transaction_timeout_ms(worker, spec.connector_config)
+            timeout_in(producer_settings, worker, spec.connector_config)
         )
         self.leftovers = TaskLeftovers(spec, runtime.clock, runtime.report.hanging_ended, runtime.require_current)
         self.share = ShareGroups(

@@ -9,7 +9,7 @@ from ringfence.connectors.api.records import MixedBatch
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.producer import TransactionalProducer
-from ringfence.fencing.kafka.protocols import TransactionalClient
+from ringfence.fencing.kafka.protocols import Produce, TransactionalClient
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.records.send_window import RECORD_OVERHEAD, SendWindow
 from ringfence.fencing.records.sending import send_calls, send_raw
@@ -104,13 +104,13 @@ class Watched(TransactionalProducer):
     most = 0
 
     def watch(self) -> "Watched":
-        produce = self.produce
+        produce: Produce = self.produce
 
         def note(*arguments: object) -> None:
             produce(*arguments)
             Watched.most = max(Watched.most, self.queued)
 
-        self.produce = note
+        self.produce = note  # type: ignore[assignment]  # of fewer arguments, all of which it hands on
         return self
 
 
