@@ -17,6 +17,7 @@ RECORD_OVERHEAD: Final = 36
 """The most bytes that librdkafka counts for a record beside its key and value."""
 _FILL: Final = 0.95
 """Of a batch, since sizes are averages: a remainder would be a batch of its own."""
+_TOLERANCE: Final = 1.25
 _SLOW_SECONDS: Final = 0.03
 
 
@@ -34,27 +35,33 @@ class SendWindow:
         count_partitions: returns the number of partitions that the records go to.
         """
         self._smallest = self._size = batch_bytes * _FILL
-        self._left = self._size
+        self._left, self._queued = self._size, False
         self._deliver = deliver
         self._count_partitions = count_partitions
         self._monotonic = monotonic
 
-    def records_left(self, average: float) -> int:
-        """Return how many records of this average size may be produced before the next call of `note`; at least one."""
-        return max(1, int(self._left / average))
+    def admit(self, records: int, average: float) -> int:
+        """Return how many of these records may be produced now. If no other one fits, first wait for all deliveries.
 
-    def note(self, records: int, average: float) -> None:
-        """Note that they have been produced. If no other one fits, wait until all are delivered."""
-        self._left -= records * average
-        if self._left >= average:
-            return
+        A few more than fit are admitted, since a small rest would wait for nothing.
+        """
+        if self._left < average and self._queued:
+            self._await_deliveries()
+        fit = max(1, int(self._left / average))
+        admitted = records if records <= fit * _TOLERANCE else fit
+        self._left -= admitted * average
+        self._queued = True
+        return admitted
+
+    def _await_deliveries(self) -> None:
         start = self._monotonic()
         self._deliver()
         slow = self._monotonic() - start > _SLOW_SECONDS
         wanted = self._size * 2 if slow else self._size / 2
         largest = self._smallest * self._count_partitions() if slow else wanted
-        self._size = self._left = max(self._smallest, min(wanted, largest))
+        self._size = max(self._smallest, min(wanted, largest))
+        self.reset()
 
     def reset(self) -> None:
         """Begin again: nothing is queued."""
-        self._left = self._size
+        self._left, self._queued = self._size, False

@@ -76,9 +76,8 @@ def _send_in_parts(
     rest = iter(calls)
     average += RECORD_OVERHEAD
     while left > 0:
-        part = min(left, window.records_left(average))
+        part = window.admit(left, average)
         _send(islice(rest, part), produce, full)
-        window.note(part, average)
         left -= part
 
 
