@@ -54,7 +54,7 @@ class Scene:
 @pytest.fixture
 def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
     broker = Broker()
-    monkeypatch.setattr(topic_watch, "_admin", lambda _: broker)
+    monkeypatch.setattr(topic_watch, "admin_client", lambda _: broker)
     return Scene(broker)
 
 
