@@ -23,6 +23,10 @@ from ringfence.fencing.records.topic_access import TopicAccess
 from ringfence.fencing.records.topic_check import TopicCheck
 
 _OPEN: Final = TopicAccess()
+_NOT_SERIALIZED: Final = (
+    "The task returned SerializedRecords although a transform changes the records: look at context.converters before "
+    "you return one"
+)
 
 
 class Convert(ConversionSteps, Protocol):
@@ -141,7 +145,7 @@ class RecordPath:
 
     def _add_serialized(self, run: Sequence[SourceRecord], prepared: Prepared) -> None:
         if self._convert.converters is None:
-            raise _not_serialized()
+            raise ConnectorError(_NOT_SERIALIZED)
         topic = run[0].topic
         self._check_topic(topic)
         prepared.topics.add(topic)
@@ -230,7 +234,7 @@ class RecordPath:
             if record.__class__ is OffsetRecord:
                 continue
             if record.value_schema is SERIALIZED:
-                raise _not_serialized()
+                raise ConnectorError(_NOT_SERIALIZED)
             try:
                 out = record if transform is None else transform(record)
                 if out is None:
@@ -293,10 +297,3 @@ class RecordPath:
             offsets.put(partition, offset)
         self.bytes += prepared.size
         return sent
-
-
-def _not_serialized() -> ConnectorError:
-    return ConnectorError(
-        "The task returned SerializedRecords although a transform changes the records: look at context.converters "
-        "before you return one"
-    )

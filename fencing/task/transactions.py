@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from ringfence.connectors.api import RecordBatch, SourceRecord
 from ringfence.fencing.clock import Deadline
-from ringfence.fencing.errors import Abortable, FencingError, UnknownOutcome
+from ringfence.fencing.errors import FencingError, UnknownOutcome
 from ringfence.fencing.kafka.producer_settings import BATCH_BYTES
 from ringfence.fencing.kafka.protocols import TransactionalClient
 from ringfence.fencing.kafka.translation import kafka_errors
@@ -20,9 +20,10 @@ from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOf
 from ringfence.fencing.offsets.worker_copy import OffsetsCopy
 from ringfence.fencing.records.prepared import Committed, GatheredOffsets, Prepared
 from ringfence.fencing.records.record_path import RecordPath
-from ringfence.fencing.records.send_window import SendWindow
 from ringfence.fencing.share.source import ShareSource
+from ringfence.fencing.task.batch_deliveries import BatchDeliveries
 from ringfence.fencing.task.group_source import Carried, GroupSource
+from ringfence.fencing.task.offsets_check import require_newest
 from ringfence.fencing.task.positions import Positions
 from ringfence.fencing.task.runtime import TaskRuntime
 from ringfence.fencing.task.transaction_counts import TransactionCounts
@@ -30,7 +31,6 @@ from ringfence.fencing.task.transaction_counts import TransactionCounts
 log = logging.getLogger(__name__)
 
 _ABORT_S = 10.0
-_FLUSH_S = 0.1
 
 
 class Transactions:
@@ -67,8 +67,7 @@ class Transactions:
         self._stopping = runtime.require_current
         self._copy = copy
         self._clear = clear
-        self._window = SendWindow(batch_bytes, self._deliver, self._count_partitions, self._clock.monotonic)
-        self._partitions: tuple[frozenset[str], int] = frozenset(), 1
+        self._deliveries = BatchDeliveries(producer, batch_bytes, runtime)
         self._counts = TransactionCounts(counters, runtime.attempt)
         self._counts.read_again(known)
         self._headers: list[tuple[str, bytes]] = []
@@ -109,10 +108,11 @@ class Transactions:
         assert self._pending is None, "settle the last commit before the next batch"
         self._begin(prepared.topics)
         self._topics |= prepared.topics
+        self._deliveries.topics = self._topics
         before = self._path.bytes
         produce = self._producer.produce if self.positions is None else self.positions.noting(self._producer.produce)
         with kafka_errors("producing"):
-            sent = self._path.send(prepared, produce, self._make_room, self._gathered, self._window)
+            sent = self._path.send(prepared, produce, self._make_room, self._gathered, self._deliveries.window)
         self._counts.add(prepared.counts(sent))
         self._counters.records += sent
         self._counters.open_records += sent
@@ -130,7 +130,7 @@ class Transactions:
         if not self._open:
             self._producer.begin()
             self._open = True
-            self._window.reset()
+            self._deliveries.window.reset()
             self._counters.open_since = self._clock.wall()
             if self.share is not None:
                 with kafka_errors("writing a claim"):
@@ -141,17 +141,6 @@ class Transactions:
         with kafka_errors("producing"):
             self._producer.serve(0.02)
         self._stopping()
-
-    def _deliver(self) -> None:
-        """Wait until nothing is queued. What has failed is reported by the next call of the producer."""
-        while self._producer.flush(_FLUSH_S):
-            self._stopping()
-
-    def _count_partitions(self) -> int:
-        """Return the number of partitions that the open transaction writes to. A broker is asked once."""
-        if self._partitions[0] != self._topics:
-            self._partitions = frozenset(self._topics), self._producer.count_partitions(self._topics)
-        return self._partitions[1]
 
     def start_commit(self) -> None:
         """Produce the offsets, and commit on the other thread. `settle` returns the outcome."""
@@ -264,7 +253,8 @@ class Transactions:
 
     def take_over(self, producer: TransactionalClient) -> None:
         """Continue with a new producer. Its `init` has ended whatever the last one left open."""
-        self._producer, self._open, self._in_doubt = producer, False, False
+        self._producer = self._deliveries.producer = producer
+        self._open = self._in_doubt = False
         self._cleared.clear()
         self._counts.begin_life()
 
@@ -274,13 +264,7 @@ class Transactions:
         """
         expected = {canonical(p): (p, self._known.offset(p)) for p, _ in self._gathered.peek()}
         expected.update((canonical(p), (p, offset)) for p, offset in self._own.take())
-        for partition, offset in expected.values():
-            found = now.offset(partition)
-            if _as_read(found) != _as_read(offset):
-                raise Abortable(
-                    f"The committed offset of {dict(partition)} is {found} where {offset} was expected: the task "
-                    "starts again from what is in Kafka"
-                )
+        require_newest(expected.values(), now)
         self._known = now
         self._counts.read_again(now)
 
@@ -312,7 +296,3 @@ class Transactions:
         if self._open and not self._in_doubt and self._producer.abort(deadline):
             self._counts.abort()
             self._open = False
-
-
-def _as_read(offset: Offset | None) -> str | None:
-    return None if offset is None else canonical(offset)
