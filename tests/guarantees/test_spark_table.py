@@ -48,7 +48,7 @@ def test_each_row_once_while_processes_of_tasks_are_killed(
     """A table with versions gets another one in the meantime, without the rows of the one before."""
     made, total = LakeTable(tmp_path / "table", kind), FILES * ROWS
     made.write(range(total), FILES)
-    tasks = Tasks(stage, spark, *_table(made.folder), batch=60)
+    tasks = Tasks(stage, spark, *_table(made.folder), batch=30)
 
     def change() -> None:
         if kind != "parquet":
@@ -62,7 +62,7 @@ def test_a_second_copy_of_an_attempt_writes_nothing_twice(stage: Stage, spark: S
     """As Spark's speculation would start it, which workers refuse to switch on."""
     made, total = LakeTable(tmp_path / "table", "parquet"), FILES * ROWS
     made.write(range(total), FILES)
-    tasks = Tasks(stage, spark, *_table(made.folder), batch=60)
+    tasks = Tasks(stage, spark, *_table(made.folder), batch=30)
     specs = [tasks.start(number) for number in range(TASKS)]
     eventually(lambda: len(stage.visible()) > 0, 90, "rows", pause=0.05)
     for spec in specs:
@@ -81,7 +81,7 @@ def test_each_row_of_a_table_in_a_database_once_in_hundreds_of_parts(
     stage: Stage, spark: SparkHost, server: Postgres
 ) -> None:
     table = {**fill(server, DB_ROWS), "exactly.once.support": "required"}
-    found = Tasks(stage, spark, table, {"egress.allow": "loopback"}, batch=60).read_under_kills(DB_ROWS)
+    found = Tasks(stage, spark, table, {"egress.allow": "loopback"}, batch=30).read_under_kills(DB_ROWS)
     assert found == list(range(DB_ROWS)), "a row is missing, or there twice"
 
 
@@ -89,6 +89,6 @@ def test_each_row_of_a_table_in_a_database_once_in_hundreds_of_parts(
 def test_without_fencing_rows_of_a_table_come_twice(stage: Stage, spark: SparkHost, server: Postgres) -> None:
     """So the test above can tell. A kill just behind a flush of the offsets costs nothing, so there are several."""
     worker = {"egress.allow": "loopback", "exactly.once.source.support": "disabled", "offset.flush.interval.ms": "1000"}
-    found = Tasks(stage, spark, fill(server, DB_ROWS), worker, batch=60).read_under_kills(DB_ROWS, kills=6)
+    found = Tasks(stage, spark, fill(server, DB_ROWS), worker, batch=30).read_under_kills(DB_ROWS, kills=6)
     assert set(found) == set(range(DB_ROWS))
     assert len(found) > DB_ROWS
