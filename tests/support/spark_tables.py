@@ -84,29 +84,34 @@ class Tasks:
     def kill_one(self) -> int:
         """SIGKILL the Python process of a task in Spark. Returns the task's number when Spark has told of it.
 
-        Spark keeps processes of earlier tests, still with connections, which end without a word: then the next one.
+        Spark keeps processes of earlier tests, still with connections, which end without a word. They are idle, so the
+        busiest is killed; if it was one of them all the same, then the next one.
         """
-        bootstrap = self._stage.connection.bootstrap
-        killed: set[int] = set()
-        found: list[psutil.Process] = []
-
-        def there() -> bool:
-            for one in psutil.Process().children(recursive=True):
-                with suppress(psutil.Error):
-                    is_task = "daemon" in " ".join(one.cmdline()) and not one.children() and bootstrap in peers(one.pid)
-                    if is_task and one.pid not in killed:
-                        found.append(one)
-            return bool(found)
-
         while True:
-            found.clear()
-            eventually(there, 60, "no process of a task", pause=0.1)
-            found[0].kill()
-            killed.add(found[0].pid)
+            self._busiest().kill()
             with suppress(queue.Empty):
                 spec, end = self.ends.get(timeout=15)
                 assert isinstance(end, Lost), str(end)
                 return spec.task.task
+
+    def _busiest(self) -> psutil.Process:
+        bootstrap = self._stage.connection.bootstrap
+        used: dict[psutil.Process, float] = {}
+        busiest: list[psutil.Process] = []
+
+        def found() -> bool:
+            most = 0.0
+            for one in psutil.Process().children(recursive=True):
+                with suppress(psutil.Error):
+                    if "daemon" in " ".join(one.cmdline()) and not one.children() and bootstrap in peers(one.pid):
+                        seconds = sum(one.cpu_times()[:2])
+                        if seconds - used.get(one, seconds) > most:
+                            most, busiest[:] = seconds - used[one], [one]
+                        used[one] = seconds
+            return bool(busiest)
+
+        eventually(found, 60, "no process of a task works", pause=0.1)
+        return busiest[0]
 
     def end(self) -> None:
         """A newer generation: attempts end by themselves."""
