@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Final
 
 RECORD_OVERHEAD: Final = 36
-"""The most bytes that librdkafka counts for a record beside its key and value."""
+"""The most bytes that librdkafka counts for a record beside its key, value and headers."""
 _FILL: Final = 0.95
 """Of a batch, since sizes are averages: a remainder would be a batch of its own."""
 _SMALL_BYTES: Final = 512

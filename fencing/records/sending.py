@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice, repeat
+from typing import Any
 
 from ringfence.connectors.api import RecordBatch
 from ringfence.connectors.api.records import MixedBatch
@@ -41,7 +42,8 @@ def send_calls(
     if window is None or not calls:
         _send(calls, produce, full)
         return len(calls)
-    _send_in_parts(calls, len(calls), size / len(calls) + _key_size(calls[0][2:3]), produce, full, window)
+    more = _estimate_size(calls[0][2:3], calls[0][7:])
+    _send_in_parts(calls, len(calls), size / len(calls) + more, produce, full, window)
     return len(calls)
 
 
@@ -60,14 +62,17 @@ def send_raw(
     if window is None or not count:
         _send(calls, produce, full)
     else:
-        _send_in_parts(calls, count, size / count + _key_size(batch.keys or ()), produce, full, window)
+        more = _estimate_size(batch.keys or (), batch.headers or ())
+        _send_in_parts(calls, count, size / count + more, produce, full, window)
     return count
 
 
-def _key_size(keys: Sequence[object]) -> int:
-    """Estimate the size of each key by that of the first one."""
-    first = keys[0] if keys else None
-    return len(first) if isinstance(first, bytes) else 0
+def _estimate_size(keys: Sequence[object], headers: Sequence[Any]) -> int:
+    """Return the bytes of the first record's key and headers, as an estimate for each record."""
+    key = keys[0] if keys else None
+    pairs: Iterable[tuple[str, bytes | None]] = (headers[0] if headers else None) or ()
+    size = sum(len(name) + len(value or b"") for name, value in pairs)
+    return size + len(key) if isinstance(key, bytes) else size
 
 
 def _send_in_parts(

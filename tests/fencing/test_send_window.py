@@ -1,6 +1,7 @@
 """A task gives the producer one batch at a time, so that librdkafka's broker thread can sleep."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from ringfence.fencing.kafka.producer import TransactionalProducer
 from ringfence.fencing.kafka.protocols import Produce, TransactionalClient
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.records.send_window import RECORD_OVERHEAD, SendWindow
-from ringfence.fencing.records.sending import send_calls, send_raw
+from ringfence.fencing.records.sending import make_call, send_calls, send_raw
 from ringfence.fencing.task.spec import TaskSpec
 from tests.guarantees.stage import PARTITION, Counting, Script, Stage
 from tests.support.broker import Broker
@@ -20,6 +21,8 @@ from tests.support.broker import Broker
 BATCH = 100_000
 MORE = 1.25
 WIDTH = 1000
+HEADERS: list[tuple[str, bytes | None]] = [("context", bytes(150)), ("source", bytes(100))]
+"""As long as those of Debezium's records."""
 
 
 class Queue:
@@ -31,9 +34,11 @@ class Queue:
         self.seconds = seconds
         self.window = SendWindow(batch, self.deliver, lambda: partitions, lambda: self.now)
 
-    def produce(self, _topic: str, value: bytes, key: bytes | None = None, *_: object) -> None:
+    def produce(self, _topic: str, value: bytes, key: bytes | None = None, *more: object) -> None:
         self.sent.append(value)
+        headers: Any = more[4] if len(more) > 4 else ()
         self.queued += len(value) + len(key or b"") + RECORD_OVERHEAD
+        self.queued += sum(len(name) + len(content) for name, content in headers or ())
         self.most = max(self.most, self.queued)
 
     def deliver(self) -> None:
@@ -45,6 +50,7 @@ class Queue:
 def batches(values: list[bytes]) -> Iterator[RecordBatch]:
     yield RecordBatch({"file": "a"}, {"at": 7}, "t", values)
     yield RecordBatch({"file": "a"}, {"at": 7}, "t", values, [b"key"] * len(values))
+    yield RecordBatch({"file": "a"}, {"at": 7}, "t", values, headers=[HEADERS] * len(values))
     yield MixedBatch([({"file": "a"}, {"at": 7})], "t", values)
 
 
@@ -57,10 +63,11 @@ def test_no_more_than_one_batch_is_queued(size: int) -> None:
         assert queue.sent == values
         assert 0 < queue.most <= max(BATCH * MORE, size * 2 + RECORD_OVERHEAD * 2)
         assert queue.most > BATCH / 2, "much less would be many small requests"
-    calls = [("t", value) for value in values]
-    queue = Queue()
-    assert send_calls(calls, queue.produce, lambda: None, queue.window, size * len(values)) == len(values)
-    assert (queue.sent, queue.most <= max(BATCH * MORE, size * 2 + RECORD_OVERHEAD * 2)) == (values, True)
+    for headers in (None, HEADERS):
+        calls = [make_call("t", value, None, None, None, headers) for value in values]
+        queue = Queue()
+        assert send_calls(calls, queue.produce, lambda: None, queue.window, size * len(values)) == len(values)
+        assert (queue.sent, queue.most <= max(BATCH * MORE, size * 2 + RECORD_OVERHEAD * 2)) == (values, True)
 
 
 def test_small_batches_of_a_task_add_up() -> None:
