@@ -43,7 +43,7 @@ def test_folded_it_makes_the_same_rows() -> None:
     backlog = Backlog()
     for at in range(0, len(topic.records), 50):
         backlog.add(topic.records[at : at + 50], 0.0)
-    folded = backlog.take()
+    folded = backlog.take(0.0)
     assert len(folded) < 40, "of 604 records"
     assert not backlog
     Projection("offsets", "offsets-topic", "id-1").apply(folded, topic.end)
@@ -52,14 +52,27 @@ def test_folded_it_makes_the_same_rows() -> None:
 
 def test_it_is_written_in_time() -> None:
     backlog, topic = Backlog(), long_topic()
-    assert not backlog.is_due(1e9), "there is nothing"
+    assert not backlog.is_due(1e9, more=False), "there is nothing"
     backlog.add(topic.records[:10], 100.0)
     backlog.add(topic.records[10:20], 109.0)
-    assert not backlog.is_due(109.0)
-    assert backlog.is_due(110.5)
+    assert not backlog.is_due(109.0, more=True)
+    assert backlog.is_due(110.5, more=True)
     many = Topic()
     for number in range(60_000):
         many.raw(b"%d" % number, b"{}")
-    backlog.take()
+    backlog.take(110.5)
     backlog.add(many.records, 200.0)
-    assert backlog.is_due(200.0), "memory is bounded"
+    assert backlog.is_due(200.0, more=True), "memory is bounded"
+
+
+def test_many_small_transactions_are_written_four_times_a_second() -> None:
+    backlog, topic, written = Backlog(), long_topic(), list[float]()
+    for number, record in enumerate(topic.records[:300]):
+        now = 50.0 + number / 100
+        backlog.add([record], now)
+        if backlog.is_due(now, more=False):
+            backlog.take(now)
+            written.append(now)
+    assert written[0] == 50.0, "the first one at once"
+    assert len(written) == 12
+    assert backlog.is_due(53.0, more=False), "the last ones, although no other record follows"

@@ -1,7 +1,7 @@
-"""Folds a long backlog of the offsets topic before it is written as rows. Pure.
+"""Folds records of the offsets topic before they are written as rows. Pure.
 
-Otherwise, a worker with much to read would write the row of each source partition again and again, in the process that
-validates and starts connectors. Only the newest record of each key counts, and the newest header with an attempt's
+Otherwise, a worker would write the row of each source partition again and again if it has much to read, or if a
+connector commits many transactions a second, in the process that validates and starts connectors. Only the newest record of each key counts, and the newest header with an attempt's
 committed records for each minute: `offset_rows` makes the same rows from these.
 """
 
@@ -15,6 +15,8 @@ AT_ONCE: Final = 2_000
 """How many records to read at a time, so that other threads of the process can run in between."""
 _MOST: Final = 50_000
 _SECONDS: Final = 10.0
+_PACE_SECONDS: Final = 0.25
+"""The pause between writes of a connector's many small transactions, each of which would be a database transaction."""
 _COUNTS: Final = b',"records"'
 
 
@@ -26,6 +28,7 @@ class Backlog:
         self._told: dict[tuple[bytes, bytes, int], tuple[int, Record]] = {}
         self._count = 0
         self._since = 0.0
+        self._taken_at = float("-inf")
 
     def __bool__(self) -> bool:
         return bool(self._newest)
@@ -46,12 +49,19 @@ class Backlog:
                     told[key, attempt, record.timestamp_ms // 60_000] = number, record
         self._count = number + 1
 
-    def is_due(self, now: float) -> bool:
-        """Return whether it is large or old enough to be written."""
-        return len(self._newest) + len(self._told) >= _MOST or (bool(self) and now - self._since >= _SECONDS)
+    def is_due(self, now: float, *, more: bool) -> bool:
+        """Return whether these records are to be written now.
 
-    def take(self) -> list[Record]:
+        more: whether there is more to read at once. Then they wait until there are many of them, or for ten seconds.
+        """
+        if not self:
+            return False
+        if not more:
+            return now - self._taken_at >= _PACE_SECONDS
+        return len(self._newest) + len(self._told) >= _MOST or now - self._since >= _SECONDS
+
+    def take(self, now: float) -> list[Record]:
         """Remove and return the records that count, in order."""
         kept = dict([*self._told.values(), *self._newest.values()])
-        self._newest, self._told = {}, {}
+        self._newest, self._told, self._taken_at = {}, {}, now
         return [kept[number] for number in sorted(kept)]

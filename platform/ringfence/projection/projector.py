@@ -100,11 +100,12 @@ def _read(
     before = reader.ahead
     records: Sequence[Record] = reader.follow(wait, limit)
     more = len(records) >= limit // 2
-    if role == "offsets" and (more or backlog):
-        backlog.add(records, time.monotonic())
-        if more and not backlog.is_due(time.monotonic()):
+    if role == "offsets" and (records or backlog):
+        now = time.monotonic()
+        backlog.add(records, now)
+        if not (backlog.is_due(now, more=more) or reader.ahead is not before):
             return more
-        records = backlog.take()
+        records = backlog.take(now)
     reached = reader.positions
     # Markers move the position without a record, and a command may wait for the position in the config topic.
     if records or ((role == "config" or move_idle) and projection.behind(reached)):
@@ -239,7 +240,7 @@ class Projector:
             for role, (reader, projection) in logs.items():
                 wait_here = wait if role == "config" else 0.0
                 busy |= _read(role, reader, projection, wait_here, move_idle=move_idle, backlog=backlog, into=changes)
-            if backlog:  # leave half of the time to connectors that start
+            if busy and backlog:  # leave half of the time to connectors that start
                 stop.wait(min(time.monotonic() - now, _YIELD_SECONDS))
             freshness.look({(one.topic, p): at for reader, one in logs.values() for p, at in reader.positions.items()})
             if changes.any:
