@@ -20,7 +20,7 @@ import psutil
 import psycopg
 
 from benchmarks import lines
-from benchmarks.java_page import FILES, JOBS, NEW, STREAMS, WARM, Job, Results, page, tables, targets
+from benchmarks.java_page import FILES, FIRST, JOBS, NEW, STREAMS, WARM, Job, Results, page, tables, targets
 from benchmarks.java_sources import DEBEZIUM, Config, debezium_config, file_config, logical_postgres, plugin_path
 from benchmarks.machine import describe, load
 from benchmarks.numbers import Numbers, medians, numbers
@@ -39,7 +39,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-java.md"
 SIDES = (CONNECT, OURS)
 SECONDS = 400.0  # a loaded machine takes its time
 Runs = dict[str, Numbers]
-"""Of one task, by NEW and WARM."""
+"""Of one task, by FIRST, or by NEW and WARM."""
 
 
 class JavaTasks:
@@ -90,17 +90,30 @@ class JavaRuns:
         found: dict[str, list[Runs]] = {side: [] for side in SIDES}
         for number in range(rounds + 1):
             for side in SIDES:
-                one = self._run(job, side, warm=bool(number) and job.between > 0)
-                self.loads.setdefault(job.name, []).append(os.getloadavg()[0])
+                one = self._run(job, side, warm=bool(number))
                 if number:
                     found[side].append(one)
-                for kind, each in one.items():
-                    print(
-                        f"{job.name} {number}/{rounds} {side:13} {kind:8} {each.records_s:>9,.0f} records/s "
-                        f"{each.cpu_s_per_million:.2f} CPU s/million, first after {each.first_s:.2f} s, load {load()}",
-                        flush=True,
-                    )
+                self._report(f"{job.name} {number}/{rounds}", side, one)
         return found
+
+    def measured_first(self, job: Job, rounds: int) -> dict[str, list[Runs]]:
+        """Each side in turns, as the first task after a start of both workers."""
+        found: dict[str, list[Runs]] = {side: [] for side in SIDES}
+        for number in range(rounds):
+            self._stand.restart()
+            for side in SIDES:
+                one = {FIRST: self._run(job, side, warm=False)[NEW]}
+                found[side].append(one)
+                self._report(f"{job.name} {number + 1}/{rounds}", side, one)
+        return found
+
+    def _report(self, run: str, side: str, found: Runs) -> None:
+        for kind, each in found.items():
+            print(
+                f"{run} {side:13} {kind:8} {each.records_s:>9,.0f} records/s "
+                f"{each.cpu_s_per_million:.2f} CPU s/million, first after {each.first_s:.2f} s, load {load()}",
+                flush=True,
+            )
 
     def _run(self, job: Job, side: str, warm: bool) -> Runs:
         """Of one new task. warm: it goes on, and is measured again once it has passed `job.between` records more."""
@@ -120,20 +133,21 @@ class JavaRuns:
 
                 rest.create(name, self._prepare(job, name, topic, warm))
                 try:
-                    return (
-                        self._see_file(job, look, warm) if job.name in FILES else self._see(job, look, rest, name, warm)
-                    )
+                    if job.name in STREAMS:
+                        return self._see_stream(job, look, rest, name, warm)
+                    return self._see(job, look, warm)
                 finally:
                     rest.delete(name)
         finally:
+            self.loads.setdefault(job.name, []).append(os.getloadavg()[0])
             if side == OURS:
                 self.java_mib[job.name] = max(self.java_mib.get(job.name, 0.0), java.rss / MIB)
             delete_topics(self._stand.connection, [topic], Deadline.after(30))
             if job.name not in FILES:
                 self._drop(name, f"t{self._number}")
 
-    def _see_file(self, job: Job, look: Callable[[int], Observation], warm: bool) -> Runs:
-        """One file holds all parts, so they pass without a pause."""
+    def _see(self, job: Job, look: Callable[[int], Observation], warm: bool) -> Runs:
+        """One file or table holds all parts, so they pass without a pause."""
         interval = job.name == "file"
         if not warm:
             return {NEW: numbers(look(job.count), job.count, interval=interval)}
@@ -146,12 +160,11 @@ class JavaRuns:
             WARM: numbers(seen, total, interval=interval, since=since),
         }
 
-    def _see(self, job: Job, look: Callable[[int], Observation], rest: Rest, name: str, warm: bool) -> Runs:
-        """Rows of a table; in a stream each part is inserted when the one before has passed."""
-        if job.name in STREAMS:
-            if not wait_until(lambda: rest.running(name) == 1 and self._streams(name), SECONDS):
-                raise BenchmarkError(f"{name} did not begin to stream: {rest.trouble(name)}")
-            self._insert(job.count)
+    def _see_stream(self, job: Job, look: Callable[[int], Observation], rest: Rest, name: str, warm: bool) -> Runs:
+        """Each part is inserted when the one before has passed."""
+        if not wait_until(lambda: rest.running(name) == 1 and self._streams(name), SECONDS):
+            raise BenchmarkError(f"{name} did not begin to stream: {rest.trouble(name)}")
+        self._insert(job.count)
         found = {NEW: numbers(look(job.count), job.count, interval=False)}
         if warm:
             self._insert(job.between)
@@ -162,8 +175,8 @@ class JavaRuns:
 
     def _prepare(self, job: Job, name: str, topic: str, warm: bool) -> Config:
         """The configuration; what it reads is there, but for the rows of a stream."""
+        count = job.total if warm else job.count
         if job.name in FILES:
-            count = job.total if warm else job.count
             path = self._root / f"{count}.txt"
             if not path.exists():
                 lines.write(path, count)
@@ -174,7 +187,7 @@ class JavaRuns:
                 f"create table {table}(id serial primary key, customer text, amount float8, paid bool, note text)"
             )
         if job.name not in STREAMS:
-            self._insert(job.count)
+            self._insert(count)
         return debezium_config(self._postgres, name, f"public.{table}", "no_data" if job.name in STREAMS else "initial")
 
     def _insert(self, rows: int) -> None:
@@ -219,6 +232,7 @@ def main(argv: Sequence[str]) -> int:
             with Stand(root, (DEBEZIUM,), args.nice, settings=settings) as stand:
                 java = JavaRuns(stand, root, postgres)
                 runs = {job: java.measured(job, args.rounds) for job in jobs}
+                firsts = {job: java.measured_first(job, args.rounds) for job in jobs}
     except (BenchmarkError, LocalError) as error:
         print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
         return 1
@@ -226,11 +240,11 @@ def main(argv: Sequence[str]) -> int:
         for big in (root / "kafka", *root.glob("*.txt")):
             shutil.rmtree(big) if big.is_dir() else big.unlink(missing_ok=True)
     machine |= {f"load in `{name}`": f"{min(each):.0f} to {max(each):.0f}" for name, each in java.loads.items()}
-    found = {kind: _medians(runs, kind) for kind in (NEW, WARM)}
+    found = {FIRST: _medians(firsts, FIRST)} | {kind: _medians(runs, kind) for kind in (NEW, WARM)}
     print(f"\n{tables(found)}\n\n{targets(found, starts, java.java_mib)}\n{time.strftime('%H:%M')}")
     record = {
         job.name: {
-            side: [{kind: asdict(one) for kind, one in each.items()} for each in each_run]
+            side: [{kind: asdict(one) for kind, one in each.items()} for each in [*firsts[job][side], *each_run]]
             for side, each_run in sides.items()
         }
         for job, sides in runs.items()

@@ -67,6 +67,14 @@ class Stand:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._stack.close()
 
+    def restart(self) -> None:
+        """Stop the workers and start them again. The broker stays."""
+        for side in self.sides.values():
+            side.stop()
+        for side in self.sides.values():
+            side.start()
+            self.prefer(side.pid)
+
     @property
     def connection(self) -> Connection:
         """The benchmark's own connection."""
