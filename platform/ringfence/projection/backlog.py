@@ -1,8 +1,9 @@
 """Folds records of the offsets topic before they are written as rows. Pure.
 
 Otherwise, a worker would write the row of each source partition again and again if it has much to read, or if a
-connector commits many transactions a second, in the process that validates and starts connectors. Only the newest record of each key counts, and the newest header with an attempt's
-committed records for each minute: `offset_rows` makes the same rows from these.
+connector commits many transactions a second, in the process that validates and starts connectors. Only the newest
+record of each key counts, and the newest header with an attempt's committed records for each minute: `offset_rows`
+makes the same rows from these.
 """
 
 from collections.abc import Iterable
