@@ -3,14 +3,16 @@
 import time
 
 from ringfence.fencing.offsets.record_counts import AttemptCounts, RecordCounts
+from ringfence.fencing.topics.config_records import CommitRecord, ConnectorRecord, TargetStateRecord
 from ringfence.fencing.topics.status import Removed, State
 from ringfence.projection import bad_records
+from ringfence.projection.config_rows import prune
 from ringfence.projection.health import refresh
 from ringfence.projection.minutes import EVERYTHING, minute_of
-from ringfence.projection.models import Connector, Minute, RecordTotals, Task
+from ringfence.projection.models import Connector, DeletedConnector, Minute, RecordTotals, Task
 from ringfence.projection.record_totals import find_reported
-from tests.mirror.test_projection import project, running
-from tests.support.topics import Topic, connector_status
+from tests.mirror.test_projection import C, project, running
+from tests.support.topics import Topic, connector, connector_status, generation
 
 
 def counts(attempt: int, records: int, skipped: int = 0, dead_letters: int = 0, task: int = 0) -> AttemptCounts:
@@ -57,6 +59,29 @@ def test_topics_read_in_any_order_count_each_record_once() -> None:
     assert total() == (100, 2, 3)
     assert sum(Minute.objects.filter(connector="c").values_list("records", flat=True)) == 100
     assert sum(Minute.objects.filter(connector=EVERYTHING).values_list("records", flat=True)) == 100
+
+
+def test_late_reports_of_a_deleted_connector_do_not_count_for_another_of_its_name() -> None:
+    config, events, offsets = Topic(), Topic(), Topic()
+    config.config(connector("c"), *generation("c", 1, 1))
+    project("config", config)
+    config.config(CommitRecord(C, 0), ConnectorRecord(C, None), TargetStateRecord(C, None))
+    project("config", config)
+    offsets.offset("c", {"file": "x"}, {"at": 90}, counts(1, 90))
+    project("offsets", offsets)
+    assert not RecordTotals.objects.exists()
+    first = len(config.records)
+    config.config(connector("c"), *generation("c", 1, first + 1))
+    project("config", config)
+    events.event(**report(1, [95, 0, 0]))
+    project("events", events)
+    assert total() == (0, 0, 0)
+    told = AttemptCounts(0, Connector.objects.get().generation, 1, RecordCounts(7, 0, 0))
+    offsets.offset("c", {"file": "x"}, {"at": 97}, told)
+    project("offsets", offsets)
+    assert total() == (7, 0, 0)
+    prune(int(time.time() * 1000))
+    assert not DeletedConnector.objects.exists(), "1970 is long ago"
 
 
 def aborted() -> int:

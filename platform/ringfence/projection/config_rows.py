@@ -23,7 +23,17 @@ from ringfence.fencing.topics.log_levels import LoggerRecord
 from ringfence.fencing.topics.sealing import open_sealed
 from ringfence.projection.clean_text import clean
 from ringfence.projection.health import refresh
-from ringfence.projection.models import Connector, DrainedWorker, Event, GenerationRow, LogLevel, Task, pack
+from ringfence.projection.models import (
+    Connector,
+    DeletedConnector,
+    DrainedWorker,
+    Event,
+    GenerationRow,
+    LogLevel,
+    RecordTotals,
+    Task,
+    pack,
+)
 from ringfence.projection.records import Record
 from ringfence.projection.signals import WrittenConfig, configurations_read
 
@@ -32,6 +42,7 @@ _CONNECTOR_FIELDS = (
     "fencing", "unreadable", "log_level", "log_level_until_ms",
 )  # fmt: skip
 _GENERATION_FIELDS = ("tasks", "config_offset", "committed_ms", "stage")
+_DELETED_KEPT_MS = 24 * 3600 * 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +59,7 @@ class ConfigChange:
     levels: Mapping[str, LogLevel] = field(default_factory=dict)
     configs: Sequence[WrittenConfig] = field(default_factory=tuple)
     drains: Sequence[DrainRecord] = field(default_factory=tuple)
+    deleted: Mapping[str, DeletedConnector] = field(default_factory=dict)
 
 
 def fold(state: ClusterState, records: Iterable[Record], topic: str = "the config topic") -> ConfigChange:  # noqa: C901 - a case for each record type
@@ -60,6 +72,7 @@ def fold(state: ClusterState, records: Iterable[Record], topic: str = "the confi
     levels: dict[str, LogLevel] = {}
     configs: list[WrittenConfig] = []
     drains: list[DrainRecord] = []
+    deleted: dict[str, DeletedConnector] = {}
     vault = ConfigVault()
     for record in records:
         connector = connector_of(record.key or b"")
@@ -89,13 +102,19 @@ def fold(state: ClusterState, records: Iterable[Record], topic: str = "the confi
             case ConnectorRecord(name, config) if config is not None:
                 since = folding.connector(name).config_offset
                 configs.append(WrittenConfig(name, since, record.timestamp_ms, config))
+            case ConnectorRecord(name, None):
+                deleted[name] = DeletedConnector(
+                    connector=name, config_offset=record.offset, time_ms=record.timestamp_ms
+                )
             case TaskCountRecord(name, _, generation, _) if generation is not None:
                 fenced.append((name, generation, record.timestamp_ms))
             case _:
                 pass
         if connector is not None:
             touched.add(connector)
-    return ConfigChange(folding.state, frozenset(touched), generations, fenced, warnings, levels, configs, drains)
+    return ConfigChange(
+        folding.state, frozenset(touched), generations, fenced, warnings, levels, configs, drains, deleted
+    )
 
 
 def write(change: ConfigChange) -> set[str]:
@@ -117,6 +136,7 @@ def write(change: ConfigChange) -> set[str]:
         batch_size=80,
     )
     _write_generations(change)
+    _write_deleted(change.deleted)
     configurations_read.send(sender=None, written=change.configs)
     for drain in change.drains:
         DrainedWorker.objects.filter(worker=drain.worker).delete()
@@ -153,6 +173,17 @@ def _write_generations(change: ConfigChange) -> None:
         _count_generation(row)
     for connector, generation, time_ms in change.fenced:
         GenerationRow.objects.filter(connector=connector, generation=generation).update(stage="done", ended_ms=time_ms)
+
+
+def _write_deleted(deleted: Mapping[str, DeletedConnector]) -> None:
+    RecordTotals.objects.filter(connector__in=deleted).delete()
+    DeletedConnector.objects.bulk_create(
+        deleted.values(),
+        update_conflicts=True,
+        update_fields=("config_offset", "time_ms"),
+        unique_fields=["connector"],
+        batch_size=200,
+    )
 
 
 def _count_generation(row: GenerationRow) -> None:
@@ -213,3 +244,9 @@ def remove_others(state: ClusterState) -> set[str]:
 def begin() -> None:
     """Prepare for a topic that has replaced another one: its offsets, and so its generations, are different."""
     GenerationRow.objects.all().delete()
+    DeletedConnector.objects.all().delete()
+
+
+def prune(now_ms: int) -> None:
+    """Forget deletions from which no late report can come any more."""
+    DeletedConnector.objects.filter(time_ms__lt=now_ms - _DELETED_KEPT_MS).delete()

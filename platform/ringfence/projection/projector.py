@@ -29,7 +29,7 @@ from ringfence.fencing.kafka.topic_watch import TopicWatch
 from ringfence.fencing.topics.topic_ids import PRECIOUS, Loss, TopicIds, explanation
 from ringfence.fencing.topics.topic_log import Isolation, TopicLog
 from ringfence.heartbeats.freshness import FreshnessWatch
-from ringfence.projection import bad_records, event_rows, topic_memory
+from ringfence.projection import bad_records, config_rows, event_rows, topic_memory
 from ringfence.projection.backlog import AT_ONCE, Backlog
 from ringfence.projection.change_notifications import Notice
 from ringfence.projection.history_points import HistoryRecorder
@@ -133,8 +133,10 @@ class _Chores:
             self._history.look(now_ms)
             self._look_at = now + _STALL_SECONDS
         if now >= self._prune_at:
-            event_rows.prune(int(time.time() * 1000))
-            housekeeping_due.send(sender=None, now_ms=int(time.time() * 1000))
+            now_ms = int(time.time() * 1000)
+            event_rows.prune(now_ms)
+            config_rows.prune(now_ms)
+            housekeeping_due.send(sender=None, now_ms=now_ms)
             self._prune_at = now + _PRUNE_SECONDS
 
 

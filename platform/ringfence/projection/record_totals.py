@@ -20,7 +20,15 @@ from django.db.models import Exists, Max, OuterRef, Sum
 from ringfence.fencing.modes import Mode
 from ringfence.fencing.topics.events import Event as Report
 from ringfence.projection.minutes import Minutes, minute_of
-from ringfence.projection.models import Connector, RecordTotals, SourceOffset, Task, Worker, pack
+from ringfence.projection.models import (
+    Connector,
+    DeletedConnector,
+    RecordTotals,
+    SourceOffset,
+    Task,
+    Worker,
+    pack,
+)
 
 COUNTS = ("records", "skipped", "dead_letters", "aborted_records")
 _REMEMBERED = 8
@@ -78,7 +86,8 @@ def _count(value: object) -> int | None:
 def add(all_told: Iterable[Told], history: Minutes) -> set[str]:
     """Add new counts to the rows, and to the minutes. Return the connectors whose totals changed.
 
-    Inside the transaction of the batch that contained them.
+    Late reports of a deleted connector's generations are left out: another one may have its name now. Inside the
+    transaction of the batch that contained them.
     """
     # The last count of a minute includes the earlier ones.
     newest = {
@@ -87,11 +96,14 @@ def add(all_told: Iterable[Told], history: Minutes) -> set[str]:
     if not newest:
         return set()
     names = {told.connector for told in newest.values()}
+    deleted = dict(DeletedConnector.objects.filter(connector__in=names).values_list("connector", "config_offset"))
     rows = {(row.connector, row.task): row for row in RecordTotals.objects.filter(connector__in=names)}
     tasks = Task.objects.filter(connector__in=names).values_list("connector", "number", "state", "since_ms")
     states = {(name, number): (state, since_ms) for name, number, state, since_ms in tasks}
     changed: set[tuple[str, int]] = set()
     for told in newest.values():
+        if told.generation < deleted.get(told.connector, -1):
+            continue
         key = (told.connector, told.task)
         row = rows.setdefault(key, RecordTotals(connector=key[0], task=key[1]))
         gained = _gain(row, told)

@@ -20,6 +20,7 @@ from ringfence.projection.models.cluster import (
 from ringfence.projection.models.connectors import (
     ActiveTopic,
     Connector,
+    DeletedConnector,
     GenerationRow,
     RecordTotals,
     SourceOffset,
@@ -36,6 +37,7 @@ __all__ = [
     "ActiveTopic",
     "ClusterInfo",
     "Connector",
+    "DeletedConnector",
     "DrainedWorker",
     "Event",
     "GenerationRow",

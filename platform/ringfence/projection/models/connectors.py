@@ -174,6 +174,18 @@ class RecordTotals(models.Model):
         constraints: ClassVar = [models.UniqueConstraint(fields=["connector", "task"], name="one_record_totals")]
 
 
+class DeletedConnector(models.Model):
+    """The newest deletion of a connector: the offset of its tombstone in the config topic.
+
+    Another connector of that name has only generations after it. So reports of older ones, which can come late from
+    the other topics, are not counted for it.
+    """
+
+    connector = models.TextField(primary_key=True)
+    config_offset = models.BigIntegerField()
+    time_ms = models.BigIntegerField()
+
+
 class GenerationRow(models.Model):
     """A generation of a connector and its fencing round: `pending`, then the round's stages, then `done`.
 
