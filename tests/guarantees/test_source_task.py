@@ -1,5 +1,6 @@
 """One attempt of a source task, on the real broker: exact under every way it can end or be disturbed."""
 
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -192,7 +193,7 @@ def test_a_record_that_is_too_large_fails_with_the_remedy(stage: Stage) -> None:
 
 def test_a_broker_that_stops_and_starts_is_waited_for(own_broker: EmbeddedKafka, unique: Callable[[str], str]) -> None:
     stage = Stage(Connection(own_broker.bootstrap), unique("task"))
-    attempt = stage.start(Script(), ready(stage))
+    attempt = stage.start(Script(before_poll=lambda _task: time.sleep(0.01)), ready(stage))
     stage.wait_for(500)
     own_broker.kill()
     own_broker.start()

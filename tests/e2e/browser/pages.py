@@ -77,20 +77,29 @@ PAGES = {
 }
 """A name and an address each; `{running}` and the like are the scene's connectors."""
 
-OFTEN = frozenset({"console", "console, transactions", "console, accounts", "console, fence"})
+OFTEN = frozenset({"console", "console, fence"})
 """Of the console's pages those that `make test` looks at: the others are made by the same templates."""
 
 SELDOM = frozenset(
     {
         "connector, stopped",
+        "offsets, stopped",
         "offsets, reset",
+        "offsets, restored",
+        "snapshots, started",
         "snapshots, stopped",
+        "rollback",
+        "edit, form",
+        "act",
+        "catalog, docs",
         "pasted",
+        "alerts, new destination",
         "consumer groups, one topic",
+        "documentation, one document",
         "documentation, the longest document",
     }
 )
-"""Third forms of a page, which `make test` does not look at, and a text that takes as long as ten pages."""
+"""Pages by the templates of others, which `make test` does not look at, and a text that takes as long as ten pages."""
 
 STATUS = {"connector, none": 404, "snapshots, none": 404, "nothing there": 404}
 """Of those that are not a 200."""
