@@ -110,10 +110,12 @@ class OpenPage:
                     self.arrived.append((json.loads(data)["at"] / 1000, time.time()))
                     self.fetched += len(data)
                 elif name == "rows":
-                    told = json.loads(data)
-                    names = self.shown if told["names"] is None else self.shown.intersection(told["names"])
+                    change = json.loads(data)
+                    names = self.shown if change["names"] is None else self.shown.intersection(change["names"])
                     if names:
-                        await self._fetch(parts, [("at", str(told["at"])), *(("row", name) for name in sorted(names))])
+                        await self._fetch(
+                            parts, [("at", str(change["at"])), *(("row", name) for name in sorted(names))]
+                        )
         finally:
             stream.close()
             parts.close()

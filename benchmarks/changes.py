@@ -20,19 +20,19 @@ def fill(connectors: int, tasks: int, looked_at: int) -> list[str]:
     lists.fill(connectors, tasks)
     now_ms = int(time.time() * 1000)
     minutes = range(minute_of(now_ms) - 60, minute_of(now_ms) + 1)
-    shown = [row.name for row in choose({}, EVERYBODY_HERE, now_ms).shown[:looked_at]]
+    names = [row.name for row in choose({}, EVERYBODY_HERE, now_ms).shown[:looked_at]]
     with transaction.atomic():
         Worker.objects.create(worker="w1", incarnation="i", mode="enabled", slots=8, version="1", since_ms=now_ms)
         ClusterInfo.objects.create(id=1, leader="w1", since_ms=now_ms)
         rows = [
             Minute(connector=name, task=task, minute=minute, state="RUNNING", began="RUNNING", records=60_000)
-            for name in shown
+            for name in names
             for task in range(tasks)
             for minute in minutes
         ]
         rows += [Minute(connector=EVERYTHING, task=ITSELF, minute=minute, records=10**8) for minute in minutes]
         Minute.objects.bulk_create(rows, batch_size=1000)
-    return shown
+    return names
 
 
 class Changes:

@@ -45,23 +45,23 @@ def measure(connection: Connection, count: int, opened: int, rounds: int) -> dic
     topic = "fenced"
     create_topics(connection, [TopicSpec(topic)], Deadline.after(_SECONDS))
     seconds(connection, ["warm"])  # the very first id makes the broker create its topic
-    found: dict[str, list[float]] = {NEW: [], KNOWN: [], OPEN.format(opened): []}
+    times: dict[str, list[float]] = {NEW: [], KNOWN: [], OPEN.format(opened): []}
     for number in range(rounds):
         ids = [f"group-connector{number}-{task}" for task in range(count)]
-        found[NEW].append(seconds(connection, ids))
-        found[KNOWN].append(seconds(connection, ids))
+        times[NEW].append(seconds(connection, ids))
+        times[KNOWN].append(seconds(connection, ids))
         holders = [TransactionalProducer(connection, one) for one in ids[:opened]]
         for holder in holders:
             holder.init(Deadline.after(_SECONDS))
             holder.begin()
             holder.produce(topic, b"open")
             assert holder.flush(_SECONDS) == 0
-        found[OPEN.format(opened)].append(seconds(connection, ids))
+        times[OPEN.format(opened)].append(seconds(connection, ids))
         for holder in holders:
             holder.close()
-        shown = ", ".join(f"{what} {each[-1]:.3f} s" for what, each in found.items())
-        print(f"{number + 1}/{rounds} {count} ids: {shown}", flush=True)
-    return found
+        text = ", ".join(f"{what} {each[-1]:.3f} s" for what, each in times.items())
+        print(f"{number + 1}/{rounds} {count} ids: {text}", flush=True)
+    return times
 
 
 def table(found: Mapping[str, Sequence[float]], count: int) -> str:
@@ -100,18 +100,18 @@ def main(argv: Sequence[str]) -> int:
     kafka = EmbeddedKafka(root / "kafka", free_port(), root / "kafka.log")
     try:
         kafka.start()
-        found = measure(Connection(kafka.bootstrap), args.ids, min(args.open, args.ids), args.rounds)
+        times = measure(Connection(kafka.bootstrap), args.ids, min(args.open, args.ids), args.rounds)
     except LocalError as error:
         print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
         return 1
     finally:
         kafka.kill()
-    shown = table(found, args.ids)
-    print(f"\n{shown}")
+    text = table(times, args.ids)
+    print(f"\n{text}")
     if args.write:
         machine = {**describe(), "load before the run": before}
         if os.nice(0):
             machine["shared with other work"] = f"broker and measuring ran at nice {os.nice(0)}, alike"
-        PAGE.write_text(page(shown, machine, args.rounds))
+        PAGE.write_text(page(text, machine, args.rounds))
         print(f"written: {PAGE}")
     return 0

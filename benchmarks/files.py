@@ -194,7 +194,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     root = Path(tempfile.mkdtemp(prefix="ringfence-bench-files-"))
     before = load()
     try:
-        found: dict[Job, Numbers] = {}
+        results: dict[Job, Numbers] = {}
         with Stand(root, who=(OURS,)) as stand:
             for job in JOBS:
                 runs = []
@@ -202,14 +202,14 @@ def main(argv: Sequence[str] | None = None) -> int:
                     one = measure(stand, root, job, job.count // part, number)
                     runs.append(one)
                     print(f"{job.name} {number}/{rounds} {one.records_s:>9,.0f} rows/s", flush=True)
-                found[job] = medians(runs[1:])
+                results[job] = medians(runs[1:])
     except (BenchmarkError, LocalError) as error:
         print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
         return 1
     machine = describe()
     machine["load before the runs"] = before
     shutil.rmtree(root)
-    print(table(found), targets(found), sep="\n\n")
+    print(table(results), targets(results), sep="\n\n")
     if args.write:
-        PAGE.write_text(page(found, machine, rounds))
+        PAGE.write_text(page(results, machine, rounds))
     return 0

@@ -92,7 +92,7 @@ def config(topic: str, tasks: int, throughput: int) -> dict[str, str]:
 def measure(side: Side, connection: Connection, name: str, rounds: int) -> dict[Change, list[float]]:
     """Return the gaps in seconds for each change, `rounds` times."""
     create_topics(connection, [TopicSpec(name)], Deadline.after(30))
-    found: dict[Change, list[float]] = {change: [] for change in CHANGES}
+    gaps: dict[Change, list[float]] = {change: [] for change in CHANGES}
     arrivals = Arrivals(connection, name)
     try:
         with Rest(side.url) as rest:
@@ -107,12 +107,12 @@ def measure(side: Side, connection: Connection, name: str, rounds: int) -> dict[
                     rest.configure(name, config(name, change.after, RECORDS_S + turn % 2))
                     _await_running(rest, name, change.after)
                     time.sleep(_CALM_SECONDS)
-                    found[change].append(arrivals.longest(began - 0.5, time.monotonic()))
+                    gaps[change].append(arrivals.longest(began - 0.5, time.monotonic()))
             finally:
                 rest.delete(name)
     finally:
         arrivals.close()
-    return {change: seconds[1:] for change, seconds in found.items()}
+    return {change: seconds[1:] for change, seconds in gaps.items()}
 
 
 def _await_running(rest: Rest, name: str, tasks: int) -> None:
@@ -159,25 +159,25 @@ def main(argv: Sequence[str]) -> int:
     args = parser.parse_args(argv)
     root = Path(tempfile.mkdtemp(prefix="ringfence-gaps-"))
     try:
-        found = _both(root, args.rounds)
+        gaps = _both(root, args.rounds)
     except (BenchmarkError, LocalError) as error:
         print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
         return 1
-    print(table(found))
+    print(table(gaps))
     if args.write:
-        PAGE.write_text(page(table(found), describe(), args.rounds))
+        PAGE.write_text(page(table(gaps), describe(), args.rounds))
         print(f"written: {PAGE}")
     return 0
 
 
 def _both(root: Path, rounds: int) -> dict[str, dict[Change, list[float]]]:
-    found: dict[str, dict[Change, list[float]]] = {name: {change: [] for change in CHANGES} for name in (CONNECT, OURS)}
+    gaps: dict[str, dict[Change, list[float]]] = {name: {change: [] for change in CHANGES} for name in (CONNECT, OURS)}
     with Stand(root, (VERIFIABLE,)) as stand:
         for number in range(rounds):
             for name, side in stand.sides.items():
                 topic = f"gaps-{number}-{name.lower().replace(' ', '-')}"
                 for change, seconds in measure(side, stand.connection, topic, 1).items():
-                    found[name][change] += seconds
-                    shown = ", ".join(f"{one:.2f} s" for one in seconds)
-                    print(f"{number + 1}/{rounds} {name:13} {change.title}: {shown}", flush=True)
-    return found
+                    gaps[name][change] += seconds
+                    text = ", ".join(f"{one:.2f} s" for one in seconds)
+                    print(f"{number + 1}/{rounds} {name:13} {change.title}: {text}", flush=True)
+    return gaps

@@ -52,8 +52,8 @@ class Sender(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._seen += data
-        head, found, body = self._seen.partition(b"\r\n\r\n")
-        if not found or self._due is None:
+        head, separator, body = self._seen.partition(b"\r\n\r\n")
+        if not separator or self._due is None:
             return
         headers = head.lower()
         size = int(headers.partition(b"content-length:")[2].partition(b"\r\n")[0])
@@ -103,8 +103,14 @@ class Load:
         end = loop.time() + _LAST_SECONDS
         while len(self._latencies) + self.cut + self._late < count and loop.time() < end:
             await asyncio.sleep(0.01)
-        found = sorted(self._latencies) or [0.0]
-        return Sent(found[len(found) // 2], found[len(found) * 99 // 100], dict(self._statuses), self.cut, self._late)
+        latencies = sorted(self._latencies) or [0.0]
+        return Sent(
+            latencies[len(latencies) // 2],
+            latencies[len(latencies) * 99 // 100],
+            dict(self._statuses),
+            self.cut,
+            self._late,
+        )
 
     async def _send(self, number: int, due: float) -> None:
         if not self.idle and self.connections < MOST_CONNECTIONS:
@@ -123,8 +129,8 @@ class Load:
     async def _open(self) -> None:
         loop = asyncio.get_running_loop()
         self.connections += 1
-        _, made = await loop.create_connection(lambda: Sender(self), "127.0.0.1", self._port)
-        self.idle.append(made)
+        _, sender = await loop.create_connection(lambda: Sender(self), "127.0.0.1", self._port)
+        self.idle.append(sender)
 
 
 def main() -> None:

@@ -37,9 +37,9 @@ def measure(stand: Stand, rest: Rest, rate: int, seconds: float) -> tuple[Sent, 
     _send(port, name, 50, 3)  # warms up the connection and the window
     before = _count(stand, name)
     sent = _send(port, name, rate, seconds)
-    found = _count(stand, name) - before
+    received = _count(stand, name) - before
     rest.delete(name)
-    return sent, found
+    return sent, received
 
 
 def _send(port: str, name: str, rate: int, seconds: float) -> Sent:
@@ -115,19 +115,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     root = Path(tempfile.mkdtemp(prefix="ringfence-bench-hooks-"))
     before = load()
-    found: dict[int, tuple[Sent, int]] = {}
+    results: dict[int, tuple[Sent, int]] = {}
     try:
         with Stand(root, who=(OURS,)) as stand, Rest(stand.sides[OURS].url) as rest:
             for rate in args.rates:
-                found[rate] = measure(stand, rest, rate, args.seconds)
-                print(f"{rate}/s {found[rate]}", flush=True)
+                results[rate] = measure(stand, rest, rate, args.seconds)
+                print(f"{rate}/s {results[rate]}", flush=True)
     except (BenchmarkError, LocalError) as error:
         print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
         return 1
     machine = describe()
     machine["load before the runs"] = before
     shutil.rmtree(root)
-    print(table(found))
+    print(table(results))
     if args.write:
-        PAGE.write_text(page(found, machine, args.seconds))
+        PAGE.write_text(page(results, machine, args.seconds))
     return 0

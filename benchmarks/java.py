@@ -87,25 +87,25 @@ class JavaRuns:
 
     def measured(self, job: Job, rounds: int) -> dict[str, list[Runs]]:
         """Each side in turns, after a run of each that is not measured."""
-        found: dict[str, list[Runs]] = {side: [] for side in SIDES}
+        runs: dict[str, list[Runs]] = {side: [] for side in SIDES}
         for number in range(rounds + 1):
             for side in SIDES:
                 one = self._run(job, side, warm=bool(number))
                 if number:
-                    found[side].append(one)
+                    runs[side].append(one)
                 self._report(f"{job.name} {number}/{rounds}", side, one)
-        return found
+        return runs
 
     def measured_first(self, job: Job, rounds: int) -> dict[str, list[Runs]]:
         """Each side in turns, as the first task after a start of both workers."""
-        found: dict[str, list[Runs]] = {side: [] for side in SIDES}
+        runs: dict[str, list[Runs]] = {side: [] for side in SIDES}
         for number in range(rounds):
             self._stand.restart()
             for side in SIDES:
                 one = {FIRST: self._run(job, side, warm=False)[NEW]}
-                found[side].append(one)
+                runs[side].append(one)
                 self._report(f"{job.name} {number + 1}/{rounds}", side, one)
-        return found
+        return runs
 
     def _report(self, run: str, side: str, found: Runs) -> None:
         for kind, each in found.items():
@@ -165,13 +165,13 @@ class JavaRuns:
         if not wait_until(lambda: rest.running(name) == 1 and self._streams(name), SECONDS):
             raise BenchmarkError(f"{name} did not begin to stream: {rest.trouble(name)}")
         self._insert(job.count)
-        found = {NEW: numbers(look(job.count), job.count, interval=False)}
+        parts = {NEW: numbers(look(job.count), job.count, interval=False)}
         if warm:
             self._insert(job.between)
             before = look(job.count + job.between).samples[-1].visible
             self._insert(job.count)
-            found[WARM] = numbers(look(job.total), job.total, interval=False, since=before)
-        return found
+            parts[WARM] = numbers(look(job.total), job.total, interval=False, since=before)
+        return parts
 
     def _prepare(self, job: Job, name: str, topic: str, warm: bool) -> Config:
         """The configuration; what it reads is there, but for the rows of a stream."""
@@ -199,8 +199,8 @@ class JavaRuns:
 
     def _streams(self, slot: str) -> bool:
         with psycopg.connect(self._postgres.url) as database:
-            found = database.execute("select active from pg_replication_slots where slot_name = %s", (slot,)).fetchone()
-        return found == (True,)
+            row = database.execute("select active from pg_replication_slots where slot_name = %s", (slot,)).fetchone()
+        return row == (True,)
 
     def _drop(self, slot: str, table: str) -> None:
         with psycopg.connect(self._postgres.url, autocommit=True) as database:
@@ -240,8 +240,8 @@ def main(argv: Sequence[str]) -> int:
         for big in (root / "kafka", *root.glob("*.txt")):
             shutil.rmtree(big) if big.is_dir() else big.unlink(missing_ok=True)
     machine |= {f"load in `{name}`": f"{min(each):.0f} to {max(each):.0f}" for name, each in java.loads.items()}
-    found = {FIRST: _medians(firsts, FIRST)} | {kind: _medians(runs, kind) for kind in (NEW, WARM)}
-    print(f"\n{tables(found)}\n\n{targets(found, starts, java.java_mib)}\n{time.strftime('%H:%M')}")
+    results = {FIRST: _medians(firsts, FIRST)} | {kind: _medians(runs, kind) for kind in (NEW, WARM)}
+    print(f"\n{tables(results)}\n\n{targets(results, starts, java.java_mib)}\n{time.strftime('%H:%M')}")
     record = {
         job.name: {
             side: [{kind: asdict(one) for kind, one in each.items()} for each in [*firsts[job][side], *each_run]]
@@ -251,7 +251,7 @@ def main(argv: Sequence[str]) -> int:
     }
     (root / "results.json").write_text(json.dumps(record, indent=2))
     if args.write:
-        PAGE.write_text(page(found, starts, java.java_mib, machine))
+        PAGE.write_text(page(results, starts, java.java_mib, machine))
         print(f"written: {PAGE}")
     return 0
 

@@ -58,11 +58,11 @@ class ArrivalsByTask:
 
     def pauses(self, since: float, until: float) -> dict[bytes, float]:
         """Return the longest pause of each task, in seconds, between `since` and `until`."""
-        found = {}
+        longest = {}
         for key, times in list(self.times.items()):
             moments = [since, *(moment for moment in list(times) if since < moment < until), until]
-            found[key] = max(later - earlier for earlier, later in pairwise(moments))
-        return found
+            longest[key] = max(later - earlier for earlier, later in pairwise(moments))
+        return longest
 
     def close(self) -> None:
         self._stop.set()
@@ -84,7 +84,7 @@ def measure(worker: RingfenceWorker, connection: Connection, kills: int) -> list
     topic = "kills"
     create_topics(connection, [TopicSpec(topic)], Deadline.after(30))
     arrivals = ArrivalsByTask(connection, topic)
-    found: list[float] = []
+    pauses: list[float] = []
     try:
         with Rest(worker.url) as rest:
             rest.create(topic, config(topic, _TASKS, RECORDS_S))
@@ -96,11 +96,11 @@ def measure(worker: RingfenceWorker, connection: Connection, kills: int) -> list
                 killed = time.monotonic()
                 os.kill(worker.pid_of(victim), signal.SIGKILL)
                 felt = _felt(arrivals, killed)
-                found.append(felt)
+                pauses.append(felt)
                 print(f"{number + 1}/{kills} {victim}: {felt:.2f} s", flush=True)
     finally:
         arrivals.close()
-    return found
+    return pauses
 
 
 def _felt(arrivals: ArrivalsByTask, killed: float) -> float:
@@ -157,12 +157,12 @@ def main(argv: Sequence[str]) -> int:
             worker = RingfenceWorker(root / "ringfence", kafka.bootstrap, workers=_WORKERS)
             stack.callback(worker.stop)
             worker.start()
-            found = measure(worker, Connection(kafka.bootstrap, {"log_level": "0"}, client_id="benchmark"), args.kills)
+            pauses = measure(worker, Connection(kafka.bootstrap, {"log_level": "0"}, client_id="benchmark"), args.kills)
     except (BenchmarkError, LocalError) as error:
         print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
         return 1
-    print(table(found))
+    print(table(pauses))
     if args.write:
-        PAGE.write_text(page(table(found), {**describe(), "load before the run": before}))
+        PAGE.write_text(page(table(pauses), {**describe(), "load before the run": before}))
         print(f"written: {PAGE}")
     return 0

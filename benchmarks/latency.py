@@ -85,7 +85,7 @@ def measure(stand: Stand, name: str, given: str, alias: str, seconds: float) -> 
 
 
 def _arrivals(consumer: Consumer, seconds: float, trouble: Callable[[], str | None]) -> list[float]:
-    found: list[float] = []
+    latencies: list[float] = []
     began: float | None = None
     limit = time.monotonic() + 60 + seconds
     while began is None or time.monotonic() < began + SETTLE_S + seconds:
@@ -98,8 +98,8 @@ def _arrivals(consumer: Consumer, seconds: float, trouble: Callable[[], str | No
             continue
         began = began or time.monotonic()
         if time.monotonic() > began + SETTLE_S:
-            found.append((now - int(value)) / 1e6)
-    return found
+            latencies.append((now - int(value)) / 1e6)
+    return latencies
 
 
 def spread(times: Sequence[float]) -> tuple[float, float, float]:
@@ -155,21 +155,21 @@ def main(argv: Sequence[str]) -> int:
     args = parser.parse_args(argv)
     root = Path(tempfile.mkdtemp(prefix="ringfence-latency-"))
     machine = describe() | {"load before the runs": load()}
-    found: dict[str, list[list[float]]] = {CONNECT: [], OURS: []}
+    latencies: dict[str, list[list[float]]] = {CONNECT: [], OURS: []}
     try:
         with Stand(root, (MIRROR,), args.nice) as stand:
             for number in range(args.rounds):
                 for name in stand.sides:
                     alias = f"l{number}{name[0].lower()}"
                     times = measure(stand, name, f"latency-{alias}", alias, args.seconds)
-                    found[name].append(times)
-                    shown = ", ".join(f"{one:.1f}" for one in spread(times))
-                    print(f"{number + 1}/{args.rounds} {name:13} median, 99 %, longest: {shown} ms", flush=True)
+                    latencies[name].append(times)
+                    text = ", ".join(f"{one:.1f}" for one in spread(times))
+                    print(f"{number + 1}/{args.rounds} {name:13} median, 99 %, longest: {text} ms", flush=True)
     except (BenchmarkError, LocalError) as error:
         print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
         return 1
-    print(table(found))
+    print(table(latencies))
     if args.write:
-        PAGE.write_text(page(table(found), machine, args.rounds, args.seconds))
+        PAGE.write_text(page(table(latencies), machine, args.rounds, args.seconds))
         print(f"written: {PAGE}")
     return 0

@@ -192,16 +192,16 @@ def main(argv: Sequence[str]) -> int:
         try:
             _django(Path(scratch) / "lists.sqlite3")
             fill(args.connectors, args.tasks)
-            found = {each: measure(each.path, args.rounds) for each in LISTS}
+            costs = {each: measure(each.path, args.rounds) for each in LISTS}
         except BenchmarkError as error:
             print(f"benchmarks: {error}", file=sys.stderr)
             return 1
-    print(table(found))
+    print(table(costs))
     if args.write:
         machine = {**describe(), "load before the runs": before}
-        PAGE.write_text(page(table(found), machine, args.connectors, args.tasks, args.rounds))
+        PAGE.write_text(page(table(costs), machine, args.connectors, args.tasks, args.rounds))
         print(f"written: {PAGE}")
-    late = [each.title for each, one in found.items() if each.target_s and median(one.cpu) > each.target_s]
+    late = [each.title for each, one in costs.items() if each.target_s and median(one.cpu) > each.target_s]
     if late:
         print(f"benchmarks: longer than they may: {json.dumps(late)}", file=sys.stderr)
     return 1 if late else 0

@@ -140,22 +140,22 @@ def main(argv: Sequence[str]) -> int:
     args = parser.parse_args(argv)
     root = Path(tempfile.mkdtemp(prefix="ringfence-many-"))
     machine = describe() | {"load before the runs": load()}
-    found: dict[str, list[Crowd]] = {}
+    crowds: dict[str, list[Crowd]] = {}
     try:
         for number in range(args.rounds):
             for name in [CONNECT] * ("connect" in args.who) + [OURS] * ("ours" in args.who):
                 stand = Stand(root / f"{number}-{name}", (VERIFIABLE,), args.nice, slots=args.count + 20, who=(name,))
                 with stand:
                     create_topics(stand.connection, [TopicSpec(TOPIC)], Deadline.after(30))
-                    found.setdefault(name, []).append(measure(stand.sides[name], args.count))
-                print(f"{number + 1}/{args.rounds} {name:13} {found[name][-1]}", flush=True)
+                    crowds.setdefault(name, []).append(measure(stand.sides[name], args.count))
+                print(f"{number + 1}/{args.rounds} {name:13} {crowds[name][-1]}", flush=True)
     except (BenchmarkError, LocalError) as error:
         print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
         return 1
-    if len(found) < 2:
+    if len(crowds) < 2:
         return 0
-    print(table(found, args.count))
+    print(table(crowds, args.count))
     if args.write:
-        PAGE.write_text(page(table(found, args.count), machine, args.count, args.rounds))
+        PAGE.write_text(page(table(crowds, args.count), machine, args.count, args.rounds))
         print(f"written: {PAGE}")
     return 0

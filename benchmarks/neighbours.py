@@ -55,7 +55,7 @@ class Pressure:
 @contextmanager
 def pressure(url: str, clients: int) -> Iterator[Pressure]:
     """Run clients that request slow preflights inside the block, continuously."""
-    found, stop, lock = Pressure(), threading.Event(), threading.Lock()
+    result, stop, lock = Pressure(), threading.Event(), threading.Lock()
     nowhere = socket.create_server(("127.0.0.1", 0), backlog=4096)
     config = {"connector.class": "VerifiableSource", "name": "slow", "topic": "slow"}
     config["producer.override.bootstrap.servers"] = f"127.0.0.1:{nowhere.getsockname()[1]}"
@@ -68,7 +68,7 @@ def pressure(url: str, clients: int) -> Iterator[Pressure]:
                 except httpx.HTTPError:
                     status = 0
                 with lock:
-                    found.answered[status] += 1
+                    result.answered[status] += 1
                 if status != 200:
                     stop.wait(_REFUSED_PAUSE_S)
 
@@ -78,9 +78,9 @@ def pressure(url: str, clients: int) -> Iterator[Pressure]:
         thread.start()
     time.sleep(2.0)
     try:
-        yield found
+        yield result
     finally:
-        found.seconds = time.monotonic() - began
+        result.seconds = time.monotonic() - began
         stop.set()
         for thread in threads:
             thread.join(100)
@@ -186,18 +186,18 @@ def main(argv: Sequence[str]) -> int:
         shutil.rmtree(root / "kafka", ignore_errors=True)
     answered, refused = slow.answered[200], slow.answered[429]
     machine = {**describe(), "load before the runs": before, "load after the runs": load()}
-    told = (
+    summary = (
         f"{len(alone['health'])} rounds alone, {len(beside['health'])} beside. In {slow.seconds:.0f} s, "
         f"{answered} preflights were answered and {refused} refused (429)."
     )
-    print(f"load before the runs {before}\n{table(alone, beside)}\n{told}", flush=True)
+    print(f"load before the runs {before}\n{table(alone, beside)}\n{summary}", flush=True)
     if not slow.answered[200] or slow.answered[0]:
         print(f"benchmarks: the slow preflights had unexpected results: {dict(slow.answered)}", file=sys.stderr)
         return 1
     kept = all(percentile_99(each) < LIMIT_S for each in beside.values())
     verdict = ": kept" if kept else ": not kept on this machine, at the load below"
     if args.write:
-        PAGE.write_text(page(table(alone, beside), told, machine, verdict))
+        PAGE.write_text(page(table(alone, beside), summary, machine, verdict))
     return 0 if kept else 1
 
 

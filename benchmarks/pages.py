@@ -93,15 +93,15 @@ async def hold(case: Case, web: Tree, pages: Sequence[OpenPage], changes: Change
             page.arrived.clear()
             page.fetched = 0
         before, began = web.cpu_seconds(), time.monotonic()
-        told: list[tuple[float, frozenset[str]]] = []
+        changed: list[tuple[float, frozenset[str]]] = []
         for number in range(seconds):
             await asyncio.sleep(max(0.0, began + number - time.monotonic()))
             if case.change:
-                told.append((time.time(), await asyncio.to_thread(changes.make, case.change)))
+                changed.append((time.time(), await asyncio.to_thread(changes.make, case.change)))
         await asyncio.sleep(max(0.0, began + seconds - time.monotonic()))
         cpu, took = web.cpu_seconds() - before, time.monotonic() - began
         async with asyncio.timeout(120):
-            while any(page.delay(at) is None for at, names in told for page in pages if page.shown & names):
+            while any(page.delay(at) is None for at, names in changed for page in pages if page.shown & names):
                 await asyncio.sleep(0.5)
     finally:
         for task in running:
@@ -111,7 +111,7 @@ async def hold(case: Case, web: Tree, pages: Sequence[OpenPage], changes: Change
         raise BenchmarkError(f"A page failed: {type(broken).__name__}: {broken}")
     if sum(page.failed for page in pages):
         raise BenchmarkError("Some parts had an error response: see the log of the web process")
-    delays = [[page.delay(at) for page in pages if page.shown & names] for at, names in told]
+    delays = [[page.delay(at) for page in pages if page.shown & names] for at, names in changed]
     if any(delay is None for each in delays for delay in each):
         raise BenchmarkError("A page never fetched a change")
     known = [[delay for delay in each if delay is not None] for each in delays]
@@ -125,14 +125,14 @@ async def first_bytes(port: int, path: str, rounds: int, web: Tree) -> tuple[flo
     """Return the mean processor time of a request, and the seconds until the first byte of each; after one warm-up."""
     connection = Connection(port)
     await connection.get(path)
-    before, found = web.cpu_seconds(), []
+    before, first_s = web.cpu_seconds(), []
     for _ in range(rounds):
         answer = await connection.get(path)
         if answer.status != 200:
             raise BenchmarkError(f"{path} answered {answer.status}")
-        found.append(answer.first_s)
+        first_s.append(answer.first_s)
     connection.close()
-    return (web.cpu_seconds() - before) / rounds, found
+    return (web.cpu_seconds() - before) / rounds, first_s
 
 
 def held_table(found: Sequence[Held]) -> str:
@@ -220,11 +220,11 @@ def measure(args: argparse.Namespace, scratch: Path) -> tuple[list[Held], dict[s
             first = {path: await first_bytes(port, path, args.rounds, tree) for path in PATHS}
             held = []
             for case in CASES:
-                shown, of_list = names[: args.pages], frozenset(names[:PAGE_SIZE])
-                pages = [OpenPage(port, frozenset((name,)), name) for name in shown]
+                visible, of_list = names[: args.pages], frozenset(names[:PAGE_SIZE])
+                pages = [OpenPage(port, frozenset((name,)), name) for name in visible]
                 if not case.connectors:
                     pages = [OpenPage(port, of_list) for _ in range(args.pages)]
-                changes = Changes(shown if case.connectors else names[:PAGE_SIZE], valkey.url)
+                changes = Changes(visible if case.connectors else names[:PAGE_SIZE], valkey.url)
                 held.append(await hold(case, tree, pages, changes, args.seconds))
                 print(held_table(held[-1:]), flush=True)
             return held, first

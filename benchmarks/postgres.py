@@ -101,11 +101,11 @@ class PostgresRuns:
             try:
                 writer = threading.Thread(target=self._insert_steadily, args=(name, count))
                 writer.start()
-                found = _arrivals(self._stand.bootstrap, topic, count)
+                latencies = _arrivals(self._stand.bootstrap, topic, count)
                 writer.join()
             finally:
                 rest.delete(name)
-        kept = found[len(found) // 5 :]  # the rest is a warm-up
+        kept = latencies[len(latencies) // 5 :]  # the rest is a warm-up
         return Latency(median(kept), quantiles(kept, n=100)[98], len(kept))
 
     def received_meanwhile(self) -> float:
@@ -149,8 +149,8 @@ class PostgresRuns:
 
     def _streams(self, slot: str) -> bool:
         with psycopg.connect(self._postgres.url) as database:
-            found = database.execute("SELECT active FROM pg_replication_slots WHERE slot_name = %s", [slot]).fetchone()
-        return found == (True,)
+            row = database.execute("SELECT active FROM pg_replication_slots WHERE slot_name = %s", [slot]).fetchone()
+        return row == (True,)
 
     def _fill(self, table: str) -> None:
         with psycopg.connect(self._postgres.url, autocommit=True) as database:
@@ -207,7 +207,7 @@ def main(argv: Sequence[str]) -> int:
     args = parser.parse_args(argv)
     root = Path(tempfile.mkdtemp(prefix="ringfence-postgres-bench-"))
     machine = describe() | {"load before the runs": load()}
-    found: dict[str, list[Numbers]] = {CONNECT: [], OURS: []}
+    by_side: dict[str, list[Numbers]] = {CONNECT: [], OURS: []}
     shots: dict[str, list[Numbers]] = {CONNECT: [], OURS: [], TWO_TASKS: []}
     received = Received([], [])
     try:
@@ -217,37 +217,37 @@ def main(argv: Sequence[str]) -> int:
                 for side in (CONNECT, OURS):
                     one = runs.stream(side)
                     if number:
-                        found[side].append(one)
-                    shown = f"{one.records_s:>9,.0f} rows/s {one.cpu_s_per_million:.1f} CPU s/million"
-                    print(f"stream {number}/{args.rounds} {side:13} {shown}, load {load()}", flush=True)
+                        by_side[side].append(one)
+                    text = f"{one.records_s:>9,.0f} rows/s {one.cpu_s_per_million:.1f} CPU s/million"
+                    print(f"stream {number}/{args.rounds} {side:13} {text}, load {load()}", flush=True)
                 for who, side, tasks in ((CONNECT, CONNECT, 1), (OURS, OURS, 1), (TWO_TASKS, OURS, 2)):
                     one = runs.snapshot(side, tasks)
                     if number:
                         shots[who].append(one)
-                    shown = f"{one.records_s:>9,.0f} rows/s {one.cpu_s_per_million:.1f} CPU s/million"
-                    print(f"snapshot {number}/{args.rounds} {who:20} {shown}, load {load()}", flush=True)
+                    text = f"{one.records_s:>9,.0f} rows/s {one.cpu_s_per_million:.1f} CPU s/million"
+                    print(f"snapshot {number}/{args.rounds} {who:20} {text}, load {load()}", flush=True)
                 received.meanwhile.append(runs.received_meanwhile())
                 received.afterwards.append(runs.received_afterwards())
-                shown = f"{received.meanwhile[-1]:,.0f} rows/s, of a backlog {received.afterwards[-1]:,.0f}"
-                print(f"pg_recvlogical {shown}, load {load()}", flush=True)
+                text = f"{received.meanwhile[-1]:,.0f} rows/s, of a backlog {received.afterwards[-1]:,.0f}"
+                print(f"pg_recvlogical {text}, load {load()}", flush=True)
             latencies = {side: runs.latency(side, args.seconds) for side in (CONNECT, OURS)}
     except (BenchmarkError, LocalError) as error:
         print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
         return 1
     machine["load after the runs"] = load()
-    streams = {side: medians(each) for side, each in found.items()}
+    streams = {side: medians(each) for side, each in by_side.items()}
     snapshots = {who: medians(each) for who, each in shots.items()}
-    shown = "\n\n".join(
+    text = "\n\n".join(
         (
             table(streams, latencies, received),
             snapshot_table(snapshots),
             targets(streams, snapshots, latencies, received),
         )
     )
-    print(f"\n{shown}")
-    record = {side: [asdict(one) for one in each] for side, each in found.items()}
+    print(f"\n{text}")
+    record = {side: [asdict(one) for one in each] for side, each in by_side.items()}
     (root / "results.json").write_text(json.dumps(record, indent=2))
     if args.write:
-        PAGE.write_text(page(shown, args.rounds, args.rows, foot(machine)))
+        PAGE.write_text(page(text, args.rounds, args.rows, foot(machine)))
         print(f"written: {PAGE}")
     return 0

@@ -59,24 +59,24 @@ def _row(title: str, one: Numbers, peer: Numbers | None, bare: Numbers | None, *
 
 def targets(results: Results) -> list[Target]:
     """Return the targets that were measured."""
-    found = []
+    targets_met = []
     for boundary, kind, factor, share in _RULES:
         one, peer = results.get(Case(kind, boundary)), results.get(Case(CONNECT, boundary))
         if one is None or peer is None:
             continue
         who = f"`{boundary}`, {TITLES[kind].removeprefix('Ringfence, ')}"
         speed, cpu = one.records_s / peer.records_s, one.cpu_s_per_million / peer.cpu_s_per_million
-        found.append(Target(f"{who}: at least {factor} x Connect's records/s", f"{speed:.2f} x", speed >= factor))
+        targets_met.append(Target(f"{who}: at least {factor} x Connect's records/s", f"{speed:.2f} x", speed >= factor))
         bare = results.get(Case(PLAIN, boundary))
         if share is not None and bare is not None:
             part = one.records_s / bare.records_s
-            found.append(Target(f"{who}: at least {share:.0%} of the bare loop's", f"{part:.0%}", part >= share))
-        found.append(Target(f"{who}: less CPU a million records than Connect", f"{cpu:.2f} x", cpu < 1))
+            targets_met.append(Target(f"{who}: at least {share:.0%} of the bare loop's", f"{part:.0%}", part >= share))
+        targets_met.append(Target(f"{who}: less CPU a million records than Connect", f"{cpu:.2f} x", cpu < 1))
         below = one.task_rss_mib < TASK_MIB
-        found.append(
+        targets_met.append(
             Target(f"{who}: the task's process below {TASK_MIB} MiB RSS", f"{one.task_rss_mib:.0f} MiB", below)
         )
-    return found
+    return targets_met
 
 
 def listed(found: Sequence[Target]) -> str:

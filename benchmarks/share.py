@@ -61,8 +61,8 @@ def measure(queue: Queue, count: int, mode: str) -> tuple[float, float]:
     queue.configure(1, queue.settings(batch_size=str(_BATCH)))
     process = queue.start(0, mode)
     seen = observe(queue.connection.bootstrap, queue.target, count, process.pid, lambda: _trouble(queue), _LIMIT_S)
-    found = numbers(seen, count, interval=False)
-    return found.records_s, found.cpu_s_per_million
+    result = numbers(seen, count, interval=False)
+    return result.records_s, result.cpu_s_per_million
 
 
 def measure_bare(queue: Queue, count: int) -> float:
@@ -208,13 +208,13 @@ def main(argv: Sequence[str]) -> int:
         return 1
     finally:
         kafka.kill()
-    shown = table(rates, cpu, "; ".join(loads))
-    print(f"\n{shown}")
+    text = table(rates, cpu, "; ".join(loads))
+    print(f"\n{text}")
     if args.write:
         machine = describe()
         if args.nice:
             machine["shared with other work"] = f"broker, tasks and measuring ran at nice {args.nice}, alike"
-        PAGE.write_text(page(shown, machine, args.records, len(loads)))
+        PAGE.write_text(page(text, machine, args.records, len(loads)))
         print(f"written: {PAGE}")
     return 0
 
@@ -248,6 +248,6 @@ def _round(
 
 
 def _folder(root: Path, name: str) -> Path:
-    made = root / name
-    made.mkdir()
-    return made
+    folder = root / name
+    folder.mkdir()
+    return folder

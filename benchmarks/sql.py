@@ -117,7 +117,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     root = Path(tempfile.mkdtemp(prefix="ringfence-bench-sql-"))
     before = load()
-    found: dict[str, Numbers] = {}
+    results: dict[str, Numbers] = {}
     try:
         with Stand(root, who=(OURS,)) as stand, new_postgres() as postgres:
             with psycopg.connect(postgres.url, autocommit=True) as database:
@@ -127,14 +127,14 @@ def main(argv: Sequence[str] | None = None) -> int:
                 for number in range(args.runs + 1):
                     runs.append(measure(stand, postgres, mode, number))
                     print(f"{mode} {number}/{args.runs} {runs[-1].records_s:>9,.0f} rows/s", flush=True)
-                found[mode] = medians(runs[1:])
+                results[mode] = medians(runs[1:])
     except (BenchmarkError, LocalError) as error:
         print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
         return 1
     machine = describe()
     machine["load before the runs"] = before
     shutil.rmtree(root)
-    print(table(found), targets(found), sep="\n\n")
+    print(table(results), targets(results), sep="\n\n")
     if args.write:
-        PAGE.write_text(page(found, machine, args.runs))
+        PAGE.write_text(page(results, machine, args.runs))
     return 0

@@ -153,8 +153,8 @@ def measure(root: Path, records: int, rounds: int) -> Starts:
 def _view(log: Path) -> re.Match[str]:
     deadline = Deadline.after(_LIMIT_S)
     while not deadline.expired:
-        if found := _READ.search(log.read_text() if log.exists() else ""):
-            return found
+        if match := _READ.search(log.read_text() if log.exists() else ""):
+            return match
         time.sleep(0.2)
     raise BenchmarkError(f"the worker has not read its offsets topic within {_LIMIT_S:.0f} s: see {log}")
 
@@ -221,18 +221,18 @@ def main(argv: Sequence[str]) -> int:
     root = Path(tempfile.mkdtemp(prefix="ringfence-starts-"))
     before = load()
     print(f"{describe()} load {before}", flush=True)
-    found: dict[str, Starts] = {}
+    results: dict[str, Starts] = {}
     try:
         for name, records in (("empty", 0), (f"{args.records:,} records of others", args.records)):
-            found[name] = measure(root / str(records), records, args.rounds)
-            print(f"{name}: {found[name]}", flush=True)
+            results[name] = measure(root / str(records), records, args.rounds)
+            print(f"{name}: {results[name]}", flush=True)
     except (BenchmarkError, LocalError) as error:
         print(f"benchmarks: {error}\nlogs: {root}", file=sys.stderr)
         return 1
-    print(f"\n{table(found)}\n\n{steps_table(found)}\n")
+    print(f"\n{table(results)}\n\n{steps_table(results)}\n")
     if args.write:
-        PAGE.write_text(page(found, {**describe(), "load before the runs": before}, args.rounds))
-    long = list(found.values())[-1]
+        PAGE.write_text(page(results, {**describe(), "load before the runs": before}, args.rounds))
+    long = list(results.values())[-1]
     one, four = min(long.one_s), min(long.four_s)
     print(f"one start in under {ONE_S:g} s: {one:.2f} s\nfour at once in under {FOUR_S:g} s: {four:.2f} s")
     return 0 if one < ONE_S and four < FOUR_S else 1

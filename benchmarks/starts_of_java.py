@@ -89,8 +89,8 @@ def measure(task: Task, plugins: Path) -> Start:
     """Return the medians of some starts, after an unmeasured one."""
     java = java_runtime({"plugin.path": str(plugins)})
     runtime.declare(java)
-    found = [_start(task) for _ in range(ROUNDS + 1)][1:]
-    return Start(task.name, *(statistics.median(each[column] for each in found) for column in range(3)))
+    starts = [_start(task) for _ in range(ROUNDS + 1)][1:]
+    return Start(task.name, *(statistics.median(each[column] for each in starts) for column in range(3)))
 
 
 def _start(task: Task) -> tuple[float, float, float]:

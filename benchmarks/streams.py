@@ -58,7 +58,7 @@ class Streams:
     def measured(self, job: Job, rounds: int) -> dict[str, list[Numbers]]:
         """Run each side in turn, after an unmeasured run of each."""
         few = min(job.count, 500_000)
-        found: dict[str, list[Numbers]] = {side: [] for side in SIDES}
+        runs: dict[str, list[Numbers]] = {side: [] for side in SIDES}
         for side in SIDES:
             self._run(job, side, few)
             print(f"{job.name} warm {side}", flush=True)
@@ -66,14 +66,14 @@ class Streams:
             for side in SIDES:
                 seen = self._run(job, side, job.count)
                 one = numbers(seen, job.count, interval=job.boundary == "interval")
-                found[side].append(one)
+                runs[side].append(one)
                 print(
                     f"{job.name} {number + 1}/{rounds} {side:13} {one.records_s:>9,.0f} records/s "
                     f"{one.cpu_s_per_million:.2f} CPU s/million, first after {one.first_s:.2f} s, "
                     f"tree PSS {one.tree_pss_mib:.0f}, task RSS {one.task_rss_mib:.0f} MiB",
                     flush=True,
                 )
-        return found
+        return runs
 
     def _run(self, job: Job, side: str, count: int) -> Observation:
         stand = self._stand
@@ -189,13 +189,13 @@ def main(argv: Sequence[str]) -> int:
     finally:
         for big in (root / "kafka", *root.glob("*.txt")):
             shutil.rmtree(big) if big.is_dir() else big.unlink(missing_ok=True)
-    found = {job: {side: medians(each) for side, each in sides.items()} for job, sides in runs.items()}
-    print(f"\n{table(found)}\n\n{targets(found)}")
+    results = {job: {side: medians(each) for side, each in sides.items()} for job, sides in runs.items()}
+    print(f"\n{table(results)}\n\n{targets(results)}")
     record = {
         job.name: {side: [asdict(one) for one in each] for side, each in sides.items()} for job, sides in runs.items()
     }
     (root / "results.json").write_text(json.dumps(record, indent=2))
     if args.write:
-        PAGE.write_text(page(found, machine, args.rounds))
+        PAGE.write_text(page(results, machine, args.rounds))
         print(f"written: {PAGE}")
     return 0

@@ -41,13 +41,13 @@ class Part:
 @cache
 def parts() -> tuple[Part, ...]:
     """Return all parts, sorted by type and class."""
-    found = [
+    entries = [
         *_describe(CONVERTERS, PartType.CONVERTER),
         *_describe(HEADER_CONVERTERS, PartType.HEADER_CONVERTER),
         *_describe(TRANSFORMS, PartType.TRANSFORMATION),
         *_describe(PREDICATES, PartType.PREDICATE),
     ]
-    return tuple(sorted(found, key=lambda part: (part.type, part.class_name)))
+    return tuple(sorted(entries, key=lambda part: (part.type, part.class_name)))
 
 
 def find_part(name: str) -> Part | None:

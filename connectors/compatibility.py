@@ -36,8 +36,8 @@ class CompatibilityReport:
     @property
     def passed(self) -> bool:
         """Whether no check failed, and at least one passed."""
-        found = {each.result for each in self.results}
-        return "passed" in found and "failed" not in found
+        outcomes = {each.result for each in self.results}
+        return "passed" in outcomes and "failed" not in outcomes
 
     def summary(self) -> dict[str, object]:
         """Return, for pages and the API, `{"suite", "day", "passed", "skipped"}`; the last two are names of checks."""
@@ -68,16 +68,16 @@ def read_report(cls: type) -> CompatibilityReport | None:
     """Return the report about exactly this code; None if there is none, or the code has changed since."""
     try:
         name = class_name(cls)
-        found = _load(_folder(cls) / FILE).get(name)
-        if found is None or found["digest"] != source_digest(cls):
+        report = _load(_folder(cls) / FILE).get(name)
+        if report is None or report["digest"] != source_digest(cls):
             return None
-        results = cast("list[dict[str, str]]", found["results"])
+        results = cast("list[dict[str, str]]", report["results"])
         return CompatibilityReport(
             name,
-            str(found["version"]),
-            int(str(found["suite"])),
-            str(found["digest"]),
-            str(found["day"]),
+            str(report["version"]),
+            int(str(report["suite"])),
+            str(report["digest"]),
+            str(report["day"]),
             tuple(CheckResult(each["check"], each["result"], each["reason"]) for each in results),
         )
     except (OSError, TypeError, KeyError, ValueError):  # no source file, or a file with another format
@@ -103,7 +103,7 @@ def _folder(cls: type) -> Path:
 
 def _load(path: Path) -> dict[str, Mapping[str, object]]:
     try:
-        found: object = json.loads(path.read_text(encoding="utf-8"))
+        reports: object = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return reports if isinstance(reports, dict) else {}

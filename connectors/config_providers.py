@@ -83,13 +83,13 @@ class ConfigProviders:
 
     def files(self, config: Mapping[str, str]) -> list[Path]:
         """Return the files with the values of this configuration, without files that must not be read."""
-        found = set()
+        paths = set()
         for match in (match for value in config.values() for match in _REFERENCE.finditer(value)):
             provider = self._providers.get(match[1])
             if provider is not None and provider.file is not None:
                 with suppress(ConfigException):
-                    found.add(provider.file(match[3] or "", match[4]))
-        return sorted(found)
+                    paths.add(provider.file(match[3] or "", match[4]))
+        return sorted(paths)
 
     def resolve(self, config: Mapping[str, str]) -> Resolved:
         """Replace every reference by its value, once. Raises `ConfigException`, which names setting and reference."""
@@ -102,7 +102,7 @@ class ConfigProviders:
         """Do the same, and return the error of each setting that could not be resolved; such a setting
         keeps its text.
         """
-        found: dict[str, str] = {}
+        secrets: dict[str, str] = {}
         errors: dict[str, str] = {}
         result: dict[str, str] = {}
 
@@ -110,8 +110,8 @@ class ConfigProviders:
             provider = self._providers.get(match[1])
             if provider is None:
                 return match[0]
-            found[match[0]] = provider.value(match[3] or "", match[4])
-            return found[match[0]]
+            secrets[match[0]] = provider.value(match[3] or "", match[4])
+            return secrets[match[0]]
 
         for key, value in config.items():
             try:
@@ -119,7 +119,7 @@ class ConfigProviders:
             except ConfigException as error:
                 errors[key] = f"Invalid value {value} for configuration {key}: {error}"
                 result[key] = value
-        return Resolved(dict(config), result, found), errors
+        return Resolved(dict(config), result, secrets), errors
 
 
 def _provider(name: str, settings: Mapping[str, str]) -> Provider:

@@ -36,10 +36,10 @@ def not_yet(what: str, *accepted: object) -> Validator:
 
     def check(name: str, value: object) -> None:
         if (value.lower() if isinstance(value, str) else value) not in accepted:
-            shown = ",".join(value) if isinstance(value, list) else value
-            if isinstance(shown, bool):
-                shown = str(shown).lower()
-            raise ConfigException.invalid(name, shown, f"{what} not supported yet; remove this setting")
+            text = ",".join(value) if isinstance(value, list) else value
+            if isinstance(text, bool):
+                text = str(text).lower()
+            raise ConfigException.invalid(name, text, f"{what} not supported yet; remove this setting")
 
     return check
 

@@ -64,28 +64,28 @@ class Policy:
         """Resolve a name. Returns addresses that are all allowed. Raises `Refused`, and OSError if it has
         no address.
         """
-        found = list(dict.fromkeys((resolve or look_up)(host.strip("[]"), port)))
-        for each in found:
+        hosts = list(dict.fromkeys((resolve or look_up)(host.strip("[]"), port)))
+        for each in hosts:
             if not self.allows(host.strip("[]"), plain(each), port):
                 where = f"{host}:{port}" if each == host.strip("[]") else f"{host}:{port} ({each})"
                 raise Refused(
                     f"Connections to {where} are not allowed by the worker's {EGRESS_ALLOW}: add its name, address or "
                     "network there, unless it is one that is never allowed (link-local, metadata services)"
                 )
-        return found
+        return hosts
 
 
 def look_up(host: str, port: int) -> list[str]:
-    return [str(found[4][0]) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+    return [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
 
 
 def _entry(text: str) -> tuple[Callable[[str, Address], bool], int, int]:
-    found = _PORTS.match(text)
-    if found is None:
+    match = _PORTS.match(text)
+    if match is None:
         raise ValueError(f"{EGRESS_ALLOW}: {text!r} is malformed")
-    host = found["host"].lower()
-    low = int(found["low"] or 0)
-    high = int(found["high"] or found["low"] or 65535)
+    host = match["host"].lower()
+    low = int(match["low"] or 0)
+    high = int(match["high"] or match["low"] or 65535)
     if host in _CLASSES:
         return lambda _, address: kind(address) == host, low, high
     try:

@@ -55,14 +55,14 @@ def path_checker(paths: list[str], prefix: str) -> Callable[[str], Path]:
     def real(path: str) -> Path:
         if not path:
             raise ConfigException("a path is needed")
-        found = Path(path).resolve()
+        resolved = Path(path).resolve()
         if not real_roots:
             raise ConfigException(
                 f"the worker allows no files: set {prefix}param.allowed.paths, the folders with the values"
             )
-        if not any(found.is_relative_to(root) for root in real_roots):
+        if not any(resolved.is_relative_to(root) for root in real_roots):
             raise ConfigException(f"{path} is not below the worker's allowed.paths")
-        return found
+        return resolved
 
     return real
 
@@ -70,12 +70,12 @@ def path_checker(paths: list[str], prefix: str) -> Callable[[str], Path]:
 def read_property(real: Callable[[str], Path]) -> Callable[[str, str], str]:
     def value(path: str, key: str) -> str:
         try:
-            found = properties.read(read_file(real(path)), bare=True)
+            values = properties.read(read_file(real(path)), bare=True)
         except properties.Malformed as error:
             raise ConfigException(f"{path} {error}") from error
-        if key not in found:
+        if key not in values:
             raise ConfigException(f"{path} has no line {key}=…")
-        return found[key]
+        return values[key]
 
     return value
 

@@ -63,13 +63,13 @@ def client_files(config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def find_refused(config: Mapping[str, str]) -> dict[str, str]:
     """Return, by setting, why the file of a client setting must not be read."""
-    found = {}
+    refusals = {}
     for name, path in client_files(config):
         try:
             check(path)
         except ClosedFile as error:
-            found[name] = str(error)
-    return found
+            refusals[name] = str(error)
+    return refusals
 
 
 def _place_of(file: int, path: str) -> str:
@@ -105,10 +105,10 @@ def _covers(closed: str, real: Path) -> bool:
     if real.is_relative_to(closed):
         return True
     try:
-        wanted = os.stat(closed)
+        info = os.stat(closed)
     except OSError:
         return False
-    return any(_same(each, wanted) for each in (real, *real.parents))
+    return any(_same(each, info) for each in (real, *real.parents))
 
 
 def _same(path: Path, wanted: os.stat_result) -> bool:

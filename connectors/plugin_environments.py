@@ -85,14 +85,14 @@ def choose_environment(
 
     None if there is none, or the requirement is neither a version nor a range. taken: short names of other connectors.
     """
-    found = [
+    candidates = [
         (environment, plugin)
         for environment in environments
         for plugin in environment.plugins
         if name == plugin.class_name or name in plugin.names - taken
     ]
     try:
-        chosen = versions.choose(requirement, found, lambda each: each[1].version)
+        chosen = versions.choose(requirement, candidates, lambda each: each[1].version)
     except ValueError:  # validation reports it
         return None
     return None if chosen is None else chosen[0]
@@ -130,8 +130,8 @@ def entry_points_of(environment: PluginEnvironment) -> list[EntryPoint]:
     """Return the entry points of its connectors."""
     if not environment.packages:
         return []
-    found = distributions(path=[environment.packages])
-    return [point for each in found for point in each.entry_points if point.group == GROUP]
+    distributions_there = distributions(path=[environment.packages])
+    return [point for each in distributions_there for point in each.entry_points if point.group == GROUP]
 
 
 @lru_cache(maxsize=1000)

@@ -87,12 +87,12 @@ class PluginRegistry:
     def follow_plugin_path(self) -> None:
         """Load the current Java connectors of `plugin.path`; those that did not change keep their `PluginInfo`."""
         java = runtime.current()
-        found = () if java is None else find_plugins(java.folders)
-        if found == self._java:
+        plugins = () if java is None else find_plugins(java.folders)
+        if plugins == self._java:
             return
         if not self._java:
             self._python = list(self.plugins)
-        self._java = found
+        self._java = plugins
         self._join()
 
     def versions(self, plugin: PluginInfo) -> list[PluginInfo]:
@@ -134,13 +134,13 @@ class PluginRegistry:
             self._older[plugin.class_name] = [replace(plugin, cls=java_connector_class(each)) for each in older]
 
     def _find(self, name: str) -> PluginInfo:
-        found = [each for each in self.plugins if each.class_name == name] or [
+        matches = [each for each in self.plugins if each.class_name == name] or [
             each for each in self.plugins if name in each.names
         ]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            classes = ", ".join(plugin.class_name for plugin in found)
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            classes = ", ".join(plugin.class_name for plugin in matches)
             raise UnknownConnector(
                 f"More than one connector matches alias {name}; use the whole name of one of: {classes}"
             )

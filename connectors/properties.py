@@ -44,15 +44,15 @@ def entries(text: str, *, bare: bool = False) -> Iterator[Entry]:
     bare: a key alone on its line has an empty value, as in Java. Otherwise it is refused as a likely mistake.
     """
     for line, logical in _logical_lines(text):
-        found = _KEY.match(logical)
-        assert found is not None
-        separator = _BETWEEN.match(logical, found.end())
+        match = _KEY.match(logical)
+        assert match is not None
+        separator = _BETWEEN.match(logical, match.end())
         assert separator is not None
-        if separator.end() == found.end() and not bare:
+        if separator.end() == match.end() and not bare:
             raise Malformed(line, "is not key=value")
-        if not found.end() and not bare:
+        if not match.end() and not bare:
             raise Malformed(line, "has no key before its value")
-        yield Entry(line, _plain(found[0], line), _plain(logical[separator.end() :], line))
+        yield Entry(line, _plain(match[0], line), _plain(logical[separator.end() :], line))
 
 
 def read(text: str, *, bare: bool = False) -> dict[str, str]:
@@ -62,14 +62,14 @@ def read(text: str, *, bare: bool = False) -> dict[str, str]:
 
 def read_several(text: str) -> list[dict[str, str]]:
     """Return several connectors, each with one `name`; each but the first begins with it. Raises `Malformed`."""
-    found: list[dict[str, str]] = []
+    groups: list[dict[str, str]] = []
     for entry in entries(text):
-        if not found or (entry.key == "name" and "name" in found[-1]):
-            found.append({})
-        if entry.key in found[-1]:
+        if not groups or (entry.key == "name" and "name" in groups[-1]):
+            groups.append({})
+        if entry.key in groups[-1]:
             raise Malformed(entry.line, f"repeats {entry.key}: begin each connector with its name")
-        found[-1][entry.key] = entry.value
-    return found
+        groups[-1][entry.key] = entry.value
+    return groups
 
 
 def write(settings: Mapping[str, str]) -> str:
@@ -113,16 +113,16 @@ def _plain(text: str, line: int) -> str:
 
 
 def _escape(text: str, special: str = "") -> str:
-    made = []
+    pieces = []
     for character in text:
         if character in _ESCAPED:
-            made.append(_ESCAPED[character])
+            pieces.append(_ESCAPED[character])
         elif character == "\\" or character in special:
-            made.append(f"\\{character}")
+            pieces.append(f"\\{character}")
         elif " " <= character <= "~":
-            made.append(character)
+            pieces.append(character)
         else:
             units = character.encode("utf-16-be", "surrogatepass")
-            made += [f"\\u{units[at : at + 2].hex().upper()}" for at in range(0, len(units), 2)]
-    first = "".join(made)
+            pieces += [f"\\u{units[at : at + 2].hex().upper()}" for at in range(0, len(units), 2)]
+    first = "".join(pieces)
     return f"\\{first}" if first.startswith(" ") else first

@@ -50,14 +50,14 @@ class WorkerLimits:
 
     def as_settings(self) -> dict[str, str]:
         """Do the inverse of `of_settings`, without the offsets topics, which change while processes run."""
-        told = {
+        lists = {
             FILE_ROOTS: self.roots,
             WRITE_ROOTS: self.write_roots,
             CLOSED_PATHS: self.closed,
             INTERNAL_TOPICS: self.topics,
         }
         return {
-            **{name: _BETWEEN.join(each) for name, each in told.items()},
+            **{name: _BETWEEN.join(each) for name, each in lists.items()},
             CLUSTER_ID: self.cluster_id,
             EGRESS_ALLOW: self.egress,
             HOME_SERVERS: self.home,
@@ -125,6 +125,6 @@ def current() -> WorkerLimits:
 def tell_offsets_topics(topics: Iterable[str]) -> None:
     """Set connectors' current offsets topics, for this process. A change makes `current` return another object."""
     known = current()
-    told = frozenset(topics)
-    if told != known.offsets:
-        declare(replace(known, offsets=told))
+    names = frozenset(topics)
+    if names != known.offsets:
+        declare(replace(known, offsets=names))

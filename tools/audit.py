@@ -20,7 +20,7 @@ def ask() -> tuple[Mapping[str, Any] | None, str]:
     """Return pip-audit's report, None if it has none; and its output."""
     words = ["pip-audit", "--disable-pip", "--no-deps", "--format", "json", "--progress-spinner", "off"]
     try:
-        told = subprocess.run(
+        process = subprocess.run(
             [*words, "--requirement", str(ROOT / "constraints.txt")],
             capture_output=True,
             text=True,
@@ -30,10 +30,10 @@ def ask() -> tuple[Mapping[str, Any] | None, str]:
     except (OSError, subprocess.TimeoutExpired) as error:
         return None, str(error)
     try:
-        found: Mapping[str, Any] = json.loads(told.stdout)
+        report: Mapping[str, Any] = json.loads(process.stdout)
     except ValueError:
-        return None, told.stderr.strip()[-500:]
-    return found, told.stderr
+        return None, process.stderr.strip()[-500:]
+    return report, process.stderr
 
 
 def judge(report: Mapping[str, Any] | None, said: str = "", *, strict: bool = False) -> tuple[int, list[str]]:

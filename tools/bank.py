@@ -73,12 +73,12 @@ class Bank:
         if lost or unknown:
             self._complain(f"{len(lost)} transfers are missing, {len(unknown)} were never made")
         for number, (transaction, row) in self._transfers.items():
-            told = [row["payer"], row["payee"], row["amount"]]
+            fields = [row["payer"], row["payee"], row["amount"]]
             moved = self._finished.get(transaction)
-            if number in known and told != known[number]:
-                self._complain(f"transfer {number} is {told} instead of {known[number]}")
+            if number in known and fields != known[number]:
+                self._complain(f"transfer {number} is {fields} instead of {known[number]}")
             if moved != Counter({row["payer"]: -row["amount"], row["payee"]: row["amount"]}):
-                self._complain(f"transfer {number} of {told} moved {None if moved is None else dict(moved)}")
+                self._complain(f"transfer {number} of {fields} moved {None if moved is None else dict(moved)}")
         if self._balances != balances:
             self._complain("the balances at the end are not the database's")
 

@@ -92,10 +92,10 @@ def _job(server: Postgres, running: Running) -> int:
         killed = _kill_java()
         print(f"{there:,} rows have arrived; {min(1000, missing):,} more; SIGKILL to {killed} Java processes")
         _await(connection, topic, there + min(1000, missing), "the rows since")
-    found = _count(connection, topic)
-    twice = sum(times > 1 for times in found.values())
-    print(f"{len(found):,} of {SNAPSHOT_ROWS + ROWS:,} rows arrived, {twice or 'none'} twice")
-    return 1 if twice or len(found) != SNAPSHOT_ROWS + ROWS else 0
+    counts = _count(connection, topic)
+    twice = sum(times > 1 for times in counts.values())
+    print(f"{len(counts):,} of {SNAPSHOT_ROWS + ROWS:,} rows arrived, {twice or 'none'} twice")
+    return 1 if twice or len(counts) != SNAPSHOT_ROWS + ROWS else 0
 
 
 def _await(connection: Connection, topic: str, rows: int, what: str) -> None:

@@ -148,8 +148,8 @@ class _Teller:
             for account in sorted((payer, payee)):  # always in the same order, so that two tellers do not deadlock
                 change = -amount if account == payer else amount
                 database.execute("UPDATE accounts SET balance = balance + %s WHERE id = %s", [change, account])
-            made = "INSERT INTO transfers (payer, payee, amount) VALUES (%s, %s, %s)"
-            database.execute(made, [payer, payee, amount])
+            statement = "INSERT INTO transfers (payer, payee, amount) VALUES (%s, %s, %s)"
+            database.execute(statement, [payer, payee, amount])
 
     def stop(self) -> None:
         self._stopping.set()

@@ -45,11 +45,11 @@ def compile_to(classes: Path, jars: Path) -> None:
 
 def answered(classes: Path, jars: Path, cases: list[Json]) -> list[Json]:
     """Return the cases with the results of the classes in `jars`."""
-    given, made = classes / "cases.json", classes / "made.json"
+    given, output = classes / "cases.json", classes / "made.json"
     given.write_text(json.dumps(cases))
     command = [str(find_java()), "-Duser.timezone=UTC", "-Duser.language=en", "-Duser.country=US"]
-    subprocess.run([*command, "-cp", f"{classes}:{jars}/*", "Golden", str(given), str(made)], check=True)
-    answers: list[Json] = json.loads(made.read_text())
+    subprocess.run([*command, "-cp", f"{classes}:{jars}/*", "Golden", str(given), str(output)], check=True)
+    answers: list[Json] = json.loads(output.read_text())
     return answers
 
 

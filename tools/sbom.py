@@ -31,10 +31,10 @@ def python_packages(lock: str) -> Iterator[Component]:
     and source).
     """
     for block in re.split(r"\n(?=\S)", lock):
-        found = _PACKAGE.match(block)
-        if found is None:
+        match = _PACKAGE.match(block)
+        if match is None:
             continue
-        name, version = found["name"].lower().replace("_", "-"), found["version"]
+        name, version = match["name"].lower().replace("_", "-"), match["version"]
         hashes = [_sha256(digest) for digest in _HASH.findall(block)]
         yield _component(f"pkg:pypi/{quote(name)}@{quote(version)}", name, version, hashes)
 
@@ -55,8 +55,8 @@ def bundled_jars(folder: Path) -> Iterator[Component]:
 
 def jar(name: str, digest: str) -> Component:
     """A file name has no Maven group, so the reference is a generic one; the hash identifies the file."""
-    found = _JAR.match(name)
-    artifact, version = (found["name"], found["version"]) if found else (name.removesuffix(".jar"), "")
+    match = _JAR.match(name)
+    artifact, version = (match["name"], match["version"]) if match else (name.removesuffix(".jar"), "")
     reference = f"pkg:generic/{quote(artifact)}" + (f"@{quote(version)}" if version else "")
     return _component(f"{reference}?checksum=sha256:{digest}", artifact, version, [_sha256(digest)])
 
@@ -66,9 +66,9 @@ def _sha256(digest: str) -> dict[str, str]:
 
 
 def _component(reference: str, name: str, version: str, hashes: list[dict[str, str]]) -> Component:
-    made: Component = {"type": "library", "bom-ref": reference, "name": name, "purl": reference}
-    made |= {"version": version} if version else {}
-    return made | ({"hashes": hashes} if hashes else {})
+    component: Component = {"type": "library", "bom-ref": reference, "name": name, "purl": reference}
+    component |= {"version": version} if version else {}
+    return component | ({"hashes": hashes} if hashes else {})
 
 
 def document(version: str, components: Iterable[Component]) -> dict[str, Any]:
@@ -110,10 +110,10 @@ def main(argv: list[str]) -> int:
             file=sys.stderr,
         )
         return 1
-    made = document(version, [*packages, *listed_jars(KAFKA_JARS.read_text()), *bundled_jars(spark_jars())])
+    sbom_document = document(version, [*packages, *listed_jars(KAFKA_JARS.read_text()), *bundled_jars(spark_jars())])
     args.output.parent.mkdir(parents=True, exist_ok=True)
-    args.output.write_text(json.dumps(made, indent=2) + "\n")
-    print(f"{args.output}: {len(made['components'])} components")
+    args.output.write_text(json.dumps(sbom_document, indent=2) + "\n")
+    print(f"{args.output}: {len(sbom_document['components'])} components")
     return 0
 
 

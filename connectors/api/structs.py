@@ -50,10 +50,10 @@ class Struct:
     @classmethod
     def of(cls, schema: Schema, values: list[object]) -> "Struct":
         """Create one from values in the order of the fields. Nothing is checked, and the list is not copied."""
-        made = cls.__new__(cls)
-        made.schema = schema
-        made._values = values
-        return made
+        struct = cls.__new__(cls)
+        struct.schema = schema
+        struct._values = values
+        return struct
 
     def __getitem__(self, name: str) -> object:
         """Return the field's value, or its default if it is null."""

@@ -12,7 +12,7 @@ _COMMA = re.compile(r"\s*,\s*")
 
 def parse_value(name: str, type_: ConfigType, value: object) -> object:  # noqa: C901 - a case for each type
     """Parse a string, or check a value that already has the type. Raises `ConfigException`."""
-    shown = HIDDEN if type_ is ConfigType.PASSWORD else value
+    display = HIDDEN if type_ is ConfigType.PASSWORD else value
     text = value.strip() if isinstance(value, str) else None
     match type_:
         case ConfigType.BOOLEAN:
@@ -20,7 +20,7 @@ def parse_value(name: str, type_: ConfigType, value: object) -> object:  # noqa:
                 return value
             if text is not None and text.lower() in ("true", "false"):
                 return text.lower() == "true"
-            raise ConfigException.invalid(name, shown, "Expected value to be either true or false")
+            raise ConfigException.invalid(name, display, "Expected value to be either true or false")
         case ConfigType.INT | ConfigType.SHORT | ConfigType.LONG:
             return _whole_number(name, type_, value, text)
         case ConfigType.DOUBLE:
@@ -30,17 +30,17 @@ def parse_value(name: str, type_: ConfigType, value: object) -> object:  # noqa:
                 return [str(item) for item in value]
             if text is not None:
                 return _COMMA.split(text) if text else []
-            raise ConfigException.invalid(name, shown, "Expected a comma separated list.")
+            raise ConfigException.invalid(name, display, "Expected a comma separated list.")
         case ConfigType.PASSWORD:
             if isinstance(value, Password):
                 return value
             if text is not None:
                 return Password(text)
-            raise ConfigException.invalid(name, shown, "Expected value to be a string")
+            raise ConfigException.invalid(name, display, "Expected value to be a string")
         case ConfigType.STRING | ConfigType.CLASS:
             if text is not None:
                 return text
-            raise ConfigException.invalid(name, shown, "Expected value to be a string")
+            raise ConfigException.invalid(name, display, "Expected value to be a string")
 
 
 def _whole_number(name: str, type_: ConfigType, value: object, text: str | None) -> int:

@@ -91,9 +91,9 @@ def _unknown(setting: str, name: str, known: list[str]) -> ConfigException:
     by_name = {each for cls in CONVERTERS for each in (*_names(cls), *cls.aliases)}
     by_name |= {each for cls in HEADER_CONVERTERS for each in (*_names(cls), *cls.aliases)}
     if name in by_name:
-        wanted = "HeaderConverter" if setting == HEADER else "Converter"
+        interface = "HeaderConverter" if setting == HEADER else "Converter"
         return ConfigException.invalid(
-            setting, name, f"Class {name} does not implement the {wanted} interface. Available: {', '.join(known)}"
+            setting, name, f"Class {name} does not implement the {interface} interface. Available: {', '.join(known)}"
         )
     return ConfigException.invalid(setting, name, f"Class {name} could not be found. Available: {', '.join(known)}")
 

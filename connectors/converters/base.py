@@ -74,13 +74,13 @@ class HeaderConverter(ABC):
 
     def from_headers(self, topic: str, headers: Sequence[tuple[str, object]]) -> list[tuple[str, bytes | None]]:
         """Convert all headers of a record. Names are kept."""
-        made = []
+        pairs = []
         for name, value in headers:
             if value.__class__ is SchemaAndValue:
-                made.append((name, self.from_header(topic, name, value.value, value.schema)))
+                pairs.append((name, self.from_header(topic, name, value.value, value.schema)))
             else:
-                made.append((name, self.from_header(topic, name, value)))
-        return made
+                pairs.append((name, self.from_header(topic, name, value)))
+        return pairs
 
 
 def refuse(converter: object, topic: str, value: object, remedy: str) -> ConnectorError:

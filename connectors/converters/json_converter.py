@@ -140,25 +140,25 @@ class JsonConverter(Converter, HeaderConverter):
 
     def schema_json(self, schema: Schema) -> dict[str, object]:
         """Return the schema in the form of the messages."""
-        shown: dict[str, object] = {"type": _NAMES.get(schema.type, schema.type.value)}
+        json_schema: dict[str, object] = {"type": _NAMES.get(schema.type, schema.type.value)}
         if schema.type is SchemaType.ARRAY and schema.values is not None:
-            shown["items"] = self.schema_json(schema.values)
+            json_schema["items"] = self.schema_json(schema.values)
         if schema.type is SchemaType.MAP and schema.keys is not None and schema.values is not None:
-            shown |= {"keys": self.schema_json(schema.keys), "values": self.schema_json(schema.values)}
+            json_schema |= {"keys": self.schema_json(schema.keys), "values": self.schema_json(schema.values)}
         if schema.type is SchemaType.STRUCT:
-            shown["fields"] = [{**self.schema_json(inner), "field": name} for name, _, inner in schema.fields]
-        shown["optional"] = schema.optional
+            json_schema["fields"] = [{**self.schema_json(inner), "field": name} for name, _, inner in schema.fields]
+        json_schema["optional"] = schema.optional
         if schema.name is not None:
-            shown["name"] = schema.name
+            json_schema["name"] = schema.name
         if schema.version is not None:
-            shown["version"] = schema.version
+            json_schema["version"] = schema.version
         if schema.doc is not None:
-            shown["doc"] = schema.doc
+            json_schema["doc"] = schema.doc
         if schema.parameters:
-            shown["parameters"] = dict(schema.parameters)
+            json_schema["parameters"] = dict(schema.parameters)
         if schema.default is not None:
-            shown["default"] = self.encoders.encoder(schema)(schema.default)
-        return shown
+            json_schema["default"] = self.encoders.encoder(schema)(schema.default)
+        return json_schema
 
     def _plain(self, topic: str, value: object) -> bytes:
         try:
@@ -204,8 +204,8 @@ def _pair(found: re.Match[bytes]) -> bytes:
 
 def _upper(escape: re.Match[bytes]) -> bytes:
     r"""Write `\\u001f` as `\\u001F`."""
-    found = escape[0]
-    return b"\\u" + found[2:].upper() if found.startswith(b"\\u") else found
+    sequence = escape[0]
+    return b"\\u" + sequence[2:].upper() if sequence.startswith(b"\\u") else sequence
 
 
 def _extra_types(value: object) -> object:

@@ -88,14 +88,14 @@ class Encoders:
             for field in schema.fields
             if field.schema.type is SchemaType.STRUCT and field.schema.name not in (DECIMAL_NAME, *_MOMENTS)
         }
-        found = {field.place: self.present(field.schema) for field in schema.fields if field.place not in nested}
+        encoders = {field.place: self.present(field.schema) for field in schema.fields if field.place not in nested}
         # Nullable values without a default stay unchanged.
         null = {
             field.place: self._inner(field.schema, f"field {field.name}")
             for field in schema.fields
             if not field.schema.optional or field.schema.default is not None
         }
-        present = {place: to for place, to in found.items() if to is not None}
+        present = {place: to for place, to in encoders.items() if to is not None}
         return dict_function(schema.names, present=present, nested=nested, null=null)
 
     def null(self, schema: Schema) -> object:

@@ -39,8 +39,8 @@ def dict_function(
             lines += [f"    else: {to}"] if to else []
         elif to:
             lines.append(f"    if v{place} is not None: {to}")
-    shown = ", ".join(f"{name!r}: v{place}" for place, name in enumerate(names))
-    lines.append(f"    return {{{shown}}}")
+    items = ", ".join(f"{name!r}: v{place}" for place, name in enumerate(names))
+    lines.append(f"    return {{{items}}}")
     exec("\n".join(lines), known)  # noqa: S102 - places, and literals of names
-    made: Callable[[Sequence[Any]], dict[str, Any]] = known["encode"]  # type: ignore[assignment] # the def above
-    return made
+    encode: Callable[[Sequence[Any]], dict[str, Any]] = known["encode"]  # type: ignore[assignment] # the def above
+    return encode

@@ -56,13 +56,13 @@ def values_of(
         definition, value = entry["definition"], entry["value"]
         name = value["name"]
         keys[name] = _key(definition)
-        shown = config.get(name)
-        if shown is None:
-            shown = value["value"]
+        value_now = config.get(name)
+        if value_now is None:
+            value_now = value["value"]
         values.append(
             ConfigValue(
                 name,
-                _read_value(name, keys[name].type, shown),
+                _read_value(name, keys[name].type, value_now),
                 recommended_values=list(value["recommended_values"] or ()),
                 errors=list(dict.fromkeys(value["errors"] or ())),
                 visible=value["visible"],

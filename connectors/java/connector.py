@@ -52,10 +52,10 @@ class JavaSourceConnector(SourceConnector):
     @classmethod
     def _describe(cls) -> Mapping[str, Any]:
         process = shared_process.get(cls.plugin)
-        found = process.known.get(cls.java_class)
-        if found is None:
-            found = process.known[cls.java_class] = process.call("describe", type=cls.java_class)
-        return found
+        description = process.known.get(cls.java_class)
+        if description is None:
+            description = process.known[cls.java_class] = process.call("describe", type=cls.java_class)
+        return description
 
     def validate_by_java(self, config: Mapping[str, str]) -> list[tuple[ConfigKey, ConfigValue]]:
         """Validate the connector's own settings, and those of its Java transforms and converters, in Java.
@@ -64,11 +64,11 @@ class JavaSourceConnector(SourceConnector):
         """
         process = shared_process.get(self.plugin)
         body = process.call("validate", config=self._with_full_name(config), worker=dict(process.runtime.worker))
-        found: list[tuple[ConfigKey, ConfigValue]] = []
+        checks: list[tuple[ConfigKey, ConfigValue]] = []
         for part in ("parts", "own"):
             keys, values = values_of(body[part], config)
-            found += [(keys[value.name], value) for value in values]
-        return found
+            checks += [(keys[value.name], value) for value in values]
+        return checks
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
         word = self._support(config)[0]
@@ -80,16 +80,16 @@ class JavaSourceConnector(SourceConnector):
         return ConnectorTransactionBoundaries.SUPPORTED if supported else ConnectorTransactionBoundaries.UNSUPPORTED
 
     def _support(self, config: Mapping[str, str]) -> Sequence[str]:
-        found: Sequence[str] = shared_process.get(self.plugin).call("support", config=self._with_full_name(config))
-        return found
+        answer: Sequence[str] = shared_process.get(self.plugin).call("support", config=self._with_full_name(config))
+        return answer
 
     def find_slot(self, config: Mapping[str, str]) -> str | None:
         """Return the existing replication slot that Debezium's first snapshot would find, or "" if there is none.
 
         None for a connector that takes no such snapshot. Raises `JavaFailure` if the database does not answer.
         """
-        found = shared_process.get(self.plugin).call("slot", config=self._with_full_name(config))
-        return str(found["found"]) if found["concerned"] else None
+        answer = shared_process.get(self.plugin).call("slot", config=self._with_full_name(config))
+        return str(answer["found"]) if answer["concerned"] else None
 
     def try_record(self, parts: Mapping[str, str], record: Mapping[str, object]) -> Mapping[str, Any]:
         """Return the results of each transform and the converters for a sample record.
@@ -100,12 +100,12 @@ class JavaSourceConnector(SourceConnector):
         process = shared_process.get(self.plugin)
         config = self._with_full_name({**parts, "name": "trial"})
         try:
-            found: Mapping[str, Any] = process.call(
+            answer: Mapping[str, Any] = process.call(
                 "try", config=config, worker=dict(process.runtime.worker), record=dict(record)
             )
         except JavaFailure as error:
             raise ConnectorError(error.summary) from error
-        return found
+        return answer
 
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]

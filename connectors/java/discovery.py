@@ -51,12 +51,12 @@ def find_plugins(folders: Sequence[str]) -> tuple[JavaPlugin, ...]:
 
     Unreadable folders are ignored.
     """
-    found: dict[tuple[str, str], JavaPlugin] = {}
+    plugins: dict[tuple[str, str], JavaPlugin] = {}
     for location in sorted({place for folder in folders for place in _locations(Path(folder))}):
         for jar in _jars(location):
             for class_name, version in _connectors_of(jar):
-                found.setdefault((class_name, version), JavaPlugin(class_name, version, str(location)))
-    newest = sorted(found.values(), key=lambda plugin: versions.order(plugin.version), reverse=True)
+                plugins.setdefault((class_name, version), JavaPlugin(class_name, version, str(location)))
+    newest = sorted(plugins.values(), key=lambda plugin: versions.order(plugin.version), reverse=True)
     return tuple(sorted(newest, key=lambda plugin: plugin.class_name))
 
 
@@ -147,12 +147,12 @@ def _version(archive: ZipFile, names: Sequence[str], jar: _Jar) -> str:
     """Return Maven's version if the jar contains one artifact; otherwise that in its manifest, or in its name."""
     poms = [name for name in names if _POM.fullmatch(name)]
     if len(poms) == 1:
-        found = re.search(r"^version=(\S+)", _read(archive, poms[0]), re.MULTILINE)
-        if found:
-            return found[1]
+        match = re.search(r"^version=(\S+)", _read(archive, poms[0]), re.MULTILINE)
+        if match:
+            return match[1]
     if "META-INF/MANIFEST.MF" in names:
-        found = _IMPLEMENTATION.search(_read(archive, "META-INF/MANIFEST.MF"))
-        if found:
-            return found[1]
-    found = _IN_NAME.search(os.path.basename(jar.path))
-    return found[1] if found else "unknown"
+        match = _IMPLEMENTATION.search(_read(archive, "META-INF/MANIFEST.MF"))
+        if match:
+            return match[1]
+    match = _IN_NAME.search(os.path.basename(jar.path))
+    return match[1] if match else "unknown"

@@ -28,16 +28,16 @@ _OTHER_SCHEME: Final = re.compile(r"^(?!file:)[a-z][a-z0-9+.-]+:", re.IGNORECASE
 def find_refused_files(config: Mapping[str, str]) -> dict[str, str]:
     """Return by setting why its file is refused. Does not raise."""
     limits = current()
-    found = {}
+    refusals = {}
     for name, value in config.items():
         try:
             for path in _paths(name, value):
                 check(path, limits)
         except ClosedFile as error:
-            found[name] = str(error)
+            refusals[name] = str(error)
         except ValueError:  # a null byte: no file has such a name
-            found[name] = f"The value of {name} is not a path"
-    return found
+            refusals[name] = f"The value of {name} is not a path"
+    return refusals
 
 
 def require_allowed_files(config: Mapping[str, str]) -> None:

@@ -75,15 +75,15 @@ class _Reader:
         self.at = at
 
     def number(self) -> int:
-        (found,) = _LENGTH.unpack_from(self._buffer, self.at)
+        (value,) = _LENGTH.unpack_from(self._buffer, self.at)
         self.at += 4
-        return int(found)
+        return int(value)
 
     def blob(self) -> bytes:
-        found = self.optional()
-        if found is None:
+        content = self.optional()
+        if content is None:
             raise ValueError("null in place of a value")
-        return found
+        return content
 
     def optional(self) -> bytes | None:
         size = self.number()
@@ -96,9 +96,9 @@ class _Reader:
 
     def column(self, records: int, kind: str) -> list[int]:
         end = self.at + records * (8 if kind == "q" else 4)
-        found: list[Any] = self._view[self.at : end].cast(kind).tolist()  # type: ignore[call-overload]
+        numbers: list[Any] = self._view[self.at : end].cast(kind).tolist()  # type: ignore[call-overload]
         self.at = end
-        return found
+        return numbers
 
     def cut(self, sizes: Sequence[int]) -> list[bytes | None]:
         buffer = self._buffer
@@ -106,11 +106,11 @@ class _Reader:
             ends = list(accumulate(sizes, initial=self.at))
             self.at = ends[-1]
             return [buffer[start:end] for start, end in pairwise(ends)]
-        found: list[bytes | None] = []
+        blobs: list[bytes | None] = []
         for size in sizes:
             if size < 0:
-                found.append(None)
+                blobs.append(None)
             else:
-                found.append(buffer[self.at : self.at + size])
+                blobs.append(buffer[self.at : self.at + size])
                 self.at += size
-        return found
+        return blobs

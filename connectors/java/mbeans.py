@@ -44,5 +44,5 @@ def find_gauges(attributes: Mapping[str, float]) -> Iterator[FoundGauge]:
 def _labels(bean: str) -> dict[str, str]:
     """Return the bean's key properties, except those that identify the task."""
     pairs = (each.partition("=") for each in bean.partition(":")[2].split(","))
-    found = {key.replace("-", "_").lower(): value.strip('"') for key, _, value in pairs if key not in _NOT_A_LABEL}
-    return {key: value for key, value in list(found.items())[:_MOST_LABELS] if re.fullmatch(r"[a-z][a-z0-9_]*", key)}
+    labels = {key.replace("-", "_").lower(): value.strip('"') for key, _, value in pairs if key not in _NOT_A_LABEL}
+    return {key: value for key, value in list(labels.items())[:_MOST_LABELS] if re.fullmatch(r"[a-z][a-z0-9_]*", key)}

@@ -216,8 +216,8 @@ class JavaProcess:
             case "offsets":
                 reader = self._offsets(str(message["connector"]))
                 partitions: Sequence[Mapping[str, Any]] = message["partitions"]
-                found = [None] * len(partitions) if reader is None else reader.offsets(partitions)
-                self.send("answer", id=message["id"], offsets=found)
+                offsets = [None] * len(partitions) if reader is None else reader.offsets(partitions)
+                self.send("answer", id=message["id"], offsets=offsets)
             case "started" | "failed" | "stopped" | "retriable":
                 self.frames.put(message)
             case _:

@@ -34,17 +34,17 @@ class SharedProcess(JavaProcess):
         super().__init__(java, self._reader_of, self._tell)
 
     def _reader_of(self, connector: str) -> OffsetReader | None:
-        found = self.instances.get(connector)
-        return None if found is None else found.context.offset_reader
+        instance = self.instances.get(connector)
+        return None if instance is None else instance.context.offset_reader
 
     def _tell(self, event: Mapping[str, Any]) -> None:
         if event["event"] == "ended":
             for each in list(self.instances.values()):
                 each.on_event(event)  # it requests a reconfiguration, which starts it in a new process
             return
-        found = self.instances.get(str(event.get("connector")))
-        if found is not None:
-            found.on_event(event)
+        instance = self.instances.get(str(event.get("connector")))
+        if instance is not None:
+            instance.on_event(event)
 
 
 def get(plugin: JavaPlugin | None = None) -> SharedProcess:
@@ -62,11 +62,11 @@ def get(plugin: JavaPlugin | None = None) -> SharedProcess:
         for other in [each for each in _current if each.ended is not None or each.signature[1] != signature[1]]:
             _current.remove(other)
             _let_go(other)
-        found = next((each for each in _current if each.signature == signature), None)
-        if found is None:
-            found = SharedProcess(java, signature)
-            _current.append(found)
-        return found
+        process = next((each for each in _current if each.signature == signature), None)
+        if process is None:
+            process = SharedProcess(java, signature)
+            _current.append(process)
+        return process
 
 
 @lru_cache(maxsize=64)

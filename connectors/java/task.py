@@ -195,16 +195,16 @@ def _with_version(java: JavaRuntime, config: Mapping[str, str]) -> JavaRuntime:
     """Return a runtime that sees only the version that the configuration requires. Raises `ConnectorError` if it is not
     installed.
     """
-    class_name, wanted = config.get(CONNECTOR_CLASS, "").strip(), config.get(PLUGIN_VERSION)
+    class_name, requirement = config.get(CONNECTOR_CLASS, "").strip(), config.get(PLUGIN_VERSION)
     plugins = find_plugins(java.folders)
-    found = choose_plugin(plugins, class_name, wanted)
-    if found is not None:
-        return replace(java, places=find_places(java.folders, found))
+    chosen_plugin = choose_plugin(plugins, class_name, requirement)
+    if chosen_plugin is not None:
+        return replace(java, places=find_places(java.folders, chosen_plugin))
     installed = [plugin.version for plugin in select_versions(plugins, class_name)]
     if installed:
         raise ConnectorError(
-            f"Version {wanted} of {class_name} is not installed on this worker; installed is {', '.join(installed)}. "
-            f"Install it, or change {PLUGIN_VERSION}"
+            f"Version {requirement} of {class_name} is not installed on this worker; installed is "
+            f"{', '.join(installed)}. Install it, or change {PLUGIN_VERSION}"
         )
     return java  # it may be an older name of the class; otherwise Java reports the missing class
 

@@ -87,8 +87,8 @@ def _spans(requirement: str) -> list[_Span]:
         return [_Span(text, text, True, True)]  # in Kafka Connect, a version alone means exactly that version
     spans: list[_Span] = []
     for part in re.split(r"(?<=[\])]),", text):
-        found = _RANGE.fullmatch(part)
-        span = None if found is None else _span(*found.groups(default=""))
+        match = _RANGE.fullmatch(part)
+        span = None if match is None else _span(*match.groups(default=""))
         if span is None:
             raise ValueError(
                 f"{requirement} is neither a version nor a range of versions: write 1.2.3, latest, [1.2,2.0) or [1.2,)"

@@ -187,28 +187,28 @@ def any_client(name: str) -> bool:
 def translate(role: Role, given: Mapping[str, str], names: Mapping[str, str] | None = None) -> Translated:
     """Translate one client's settings, without prefixes. names: each setting's name in the user's configuration."""
     called = names or {}
-    found = Translated()
+    translated = Translated()
     for name, value in given.items():
         full = called.get(name, name)
         if name in FIXED[role]:
             if (name, value.lower()) not in (("enable.idempotence", "true"), ("isolation.level", "read_committed")):
-                found.warnings[full] = f"{full} is ignored and cannot be overridden: {FIXED[role][name]}."
+                translated.warnings[full] = f"{full} is ignored and cannot be overridden: {FIXED[role][name]}."
             continue
         if not _exists(role, name):
-            found.errors[full] = (
+            translated.errors[full] = (
                 f"Unknown configuration {full}: a {role} here has no such setting, nor an equivalent one. Remove it."
             )
             continue
         try:
-            _one(role, name, value, given, found)
+            _one(role, name, value, given, translated)
         except ValueError as error:
-            shown = "" if name in security.SECRETS else f" {value}"
-            found.errors[full] = f"Invalid value{shown} for configuration {full}: {error}."
+            value_text = "" if name in security.SECRETS else f" {value}"
+            translated.errors[full] = f"Invalid value{value_text} for configuration {full}: {error}."
     settings, errors = security.stores(given)
-    found.settings.update(settings)
+    translated.settings.update(settings)
     for name, text in errors.items():
-        found.errors[called.get(name, name)] = f"Configuration {called.get(name, name)} cannot be used: {text}."
-    return found
+        translated.errors[called.get(name, name)] = f"Configuration {called.get(name, name)} cannot be used: {text}."
+    return translated
 
 
 def _exists(role: Role, name: str) -> bool:

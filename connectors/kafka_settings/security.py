@@ -38,15 +38,15 @@ SECRETS: Final = frozenset(
 
 def login(jaas: str) -> dict[str, str]:
     """Return user and password from a `sasl.jaas.config`. Raises ValueError, which quotes none of it."""
-    found = _LOGIN.fullmatch(jaas)
-    if found is None:
+    match = _LOGIN.fullmatch(jaas)
+    if match is None:
         raise ValueError('a string of the form `<login module> required username="…" password="…";` is expected')
-    module = found["module"]
+    module = match["module"]
     if module not in _LOGIN_MODULES:
         raise ValueError(f"the login module {module} has no counterpart here: use PlainLoginModule or ScramLoginModule")
     options = {
         name: re.sub(r"\\(.)", r"\1", quoted) if quoted or not bare else bare
-        for name, quoted, bare in _OPTION.findall(found["options"])
+        for name, quoted, bare in _OPTION.findall(match["options"])
     }
     missing = [name for name in ("username", "password") if not options.get(name)]
     if missing:
@@ -59,8 +59,8 @@ def login(jaas: str) -> dict[str, str]:
 
 def fits(jaas: str, mechanism: str) -> bool:
     """Return whether the login module belongs to the mechanism."""
-    found = _LOGIN.fullmatch(jaas)
-    return found is None or mechanism.upper().startswith(_LOGIN_MODULES.get(found["module"], ""))
+    match = _LOGIN.fullmatch(jaas)
+    return match is None or mechanism.upper().startswith(_LOGIN_MODULES.get(match["module"], ""))
 
 
 def stores(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:

@@ -47,15 +47,15 @@ def parse_spec(name: str, items: list[str]) -> tuple[dict[str, SchemaType], Sche
         parts = [part.strip() for part in item.split(":")]
         if len(parts) > 2:
             raise ConfigException.invalid(name, ",".join(items), f"{item} does not have the form field:type")
-        wanted = parts[-1].lower()
-        found = next((each for each in _TARGETS if each.value == wanted), None)
-        if found is None:
+        type_name = parts[-1].lower()
+        target = next((each for each in _TARGETS if each.value == type_name), None)
+        if target is None:
             known = ", ".join(each.value for each in _TARGETS)
             raise ConfigException.invalid(name, ",".join(items), f"{parts[-1]} is not a type to cast to: {known}")
         if len(parts) == 2:
-            fields[parts[0]] = found
+            fields[parts[0]] = target
         else:
-            whole = found
+            whole = target
     if whole is not None and (fields or len(items) > 1):
         raise ConfigException.invalid(name, ",".join(items), "A type for the whole must be the only item")
     return fields, whole
@@ -91,20 +91,20 @@ class Cast(KeyOrValue):
         if value is None:
             return record
         if self._whole is not None:
-            made = None if schema is None else self._schema(schema)
-            return self.replace_part(record, made, cast(schema, value, self._whole))
+            new_schema = None if schema is None else self._schema(schema)
+            return self.replace_part(record, new_schema, cast(schema, value, self._whole))
         if schema is None:
             given = self.mapping(record, value)
             casts = {name: cast(None, given.get(name), target) for name, target in self._fields.items()}
             return self.replace_part(record, None, {**given, **casts})
         struct = self.struct(record, value)
-        made = self._schema(struct.schema)
+        new_schema = self._schema(struct.schema)
         values = values_of(struct, self._defaults)
         for name, target in self._fields.items():
             field = schema.field(name)
             if field is not None:
                 values[field.place] = cast(field.schema, values[field.place], target)
-        return self.replace_part(record, made, Struct.of(made, values))
+        return self.replace_part(record, new_schema, Struct.of(new_schema, values))
 
     def _rebuild(self, schema: Schema) -> Schema:
         if self._whole is not None:
@@ -121,8 +121,8 @@ class Cast(KeyOrValue):
         if isinstance(default, Struct):
             values = {name: default[name] for name in default.schema.names}
             for name, target in self._fields.items():
-                if (found := schema.field(name)) is not None:
-                    values[name] = cast(found.schema, values[name], target)
+                if (field_there := schema.field(name)) is not None:
+                    values[name] = cast(field_there.schema, values[name], target)
             built = built.but(default=Struct(built.but(optional=True), values))
         return built
 
@@ -177,11 +177,11 @@ def _to_real(value: object) -> float:
     if isinstance(value, bool | int | float | Decimal):
         return float(value)
     if isinstance(value, str):
-        found = _REAL.fullmatch(value.strip())
-        if found is None:
+        match = _REAL.fullmatch(value.strip())
+        if match is None:
             raise ConnectorError("Cast was given a string that is not a number.")
-        number = float("nan" if found[2] else "inf" if found[3] else found[4])
-        return -number if found[1] == "-" else number
+        number = float("nan" if match[2] else "inf" if match[3] else match[4])
+        return -number if match[1] == "-" else number
     raise _impossible(value)
 
 

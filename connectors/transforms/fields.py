@@ -71,8 +71,8 @@ class HoistField(KeyOrValue):
         schema, value = self.target(record)
         if schema is None:
             return self.replace_part(record, None, {self._field: value})
-        made = self._schema(schema)
-        return self.replace_part(record, made, Struct(made, {self._field: value}))
+        new_schema = self._schema(schema)
+        return self.replace_part(record, new_schema, Struct(new_schema, {self._field: value}))
 
     @property
     def by_column(self) -> bool:
@@ -83,13 +83,13 @@ class HoistField(KeyOrValue):
         if schema is None:
             column.values = [{self._field: value} for value in values]
             return True
-        made = self._schema(schema)
-        _, cls, limit, _ = made.quick[self._field]
+        new_schema = self._schema(schema)
+        _, cls, limit, _ = new_schema.quick[self._field]
         if column.structs:
             cls = Struct
         if set(map(type, values)) != {cls} or (limit and not -limit <= min(values) <= max(values) < limit):
             return False
-        column.schema, column.values = made, [[value] for value in values]
+        column.schema, column.values = new_schema, [[value] for value in values]
         return True
 
 
@@ -123,8 +123,8 @@ class ValueToKey(KeyOrValue):
             changed.key_schema, changed.key = None, {name: given.get(name) for name in self._fields}
             return changed
         struct = self.struct(record, value)
-        changed.key_schema = made = self._schema(struct.schema)
-        changed.key = Struct.of(made, [keep_for(struct, name, self._defaults) for name in self._fields])
+        changed.key_schema = new_schema = self._schema(struct.schema)
+        changed.key = Struct.of(new_schema, [keep_for(struct, name, self._defaults) for name in self._fields])
         return changed
 
     def _of(self, schema: Schema) -> Schema:

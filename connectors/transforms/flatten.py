@@ -40,10 +40,10 @@ class Flatten(KeyOrValue):
             self._flatten(self.mapping(record, value), "", flat)
             return self.replace_part(record, None, flat)
         struct = self.struct(record, value)
-        made = self._schema(struct.schema)
+        new_schema = self._schema(struct.schema)
         values: list[object] = []
         self._gather(struct.schema, struct, values)
-        return self.replace_part(record, made, Struct.of(made, values))
+        return self.replace_part(record, new_schema, Struct.of(new_schema, values))
 
     def _flatten(self, given: Mapping[str, object], prefix: str, flat: dict[str, object]) -> None:
         for name, value in given.items():

@@ -122,7 +122,7 @@ class InsertField(KeyOrValue):
         if schema is None:
             return self.replace_part(record, None, self._add_fields(self.mapping(record, value), record.topic, record))
         struct = self.struct(record, value)
-        made = self._schema(struct.schema)
+        new_schema = self._schema(struct.schema)
         values = values_of(struct, self._defaults)
         if self._topic is not None:  # in the order of `self._fields`
             values.append(record.topic)
@@ -132,7 +132,7 @@ class InsertField(KeyOrValue):
             values.append(None if record.timestamp is None else to_datetime(record.timestamp))
         if self._static is not None:
             values.append(self._value)
-        return self.replace_part(record, made, Struct.of(made, values))
+        return self.replace_part(record, new_schema, Struct.of(new_schema, values))
 
     def _add_fields(self, given: Mapping[str, object], topic: str, record: SourceRecord) -> dict[str, object]:
         changed = {**given}
@@ -158,7 +158,7 @@ class InsertField(KeyOrValue):
             return True
         if not column.structs:
             return False
-        made = self._schema(schema)
+        new_schema = self._schema(schema)
         rows = fill_defaults(schema, column.values)
         records = column.records
         if self._topic is not None:  # in the order of `self._fields`
@@ -174,7 +174,7 @@ class InsertField(KeyOrValue):
             value = self._value
             for row in rows:
                 row.append(value)
-        column.schema = made
+        column.schema = new_schema
         return True
 
     def _rebuild(self, schema: Schema) -> Schema:

@@ -122,8 +122,8 @@ def check_predicate(config: Mapping[str, str], name: str, alias: str) -> None:
     """Require that the predicate is listed in `predicates`: otherwise the task fails when it starts."""
     known = aliases(config, "predicates")
     if alias not in known:
-        shown = ", ".join(known) or "nothing"
-        raise ConfigException.invalid(name, alias, f"predicates lists {shown}; add {alias} and its type")
+        listed = ", ".join(known) or "nothing"
+        raise ConfigException.invalid(name, alias, f"predicates lists {listed}; add {alias} and its type")
 
 
 def check_negate(config: Mapping[str, str], prefix: str) -> None:

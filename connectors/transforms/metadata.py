@@ -59,10 +59,10 @@ class SetSchemaMetadata(KeyOrValue):
                 f"{self.name} needs a schema, but a record for topic {record.topic} has none: use it only with "
                 "connectors that set schemas."
             )
-        made = self._schema(schema)
+        new_schema = self._schema(schema)
         if isinstance(value, Struct):
-            value = Struct.of(made, values_of(value, self._defaults))
-        return self.replace_part(record, made, value)
+            value = Struct.of(new_schema, values_of(value, self._defaults))
+        return self.replace_part(record, new_schema, value)
 
 
 SetSchemaMetadataKey, SetSchemaMetadataValue = halves(SetSchemaMetadata)

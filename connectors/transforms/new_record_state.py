@@ -51,8 +51,8 @@ class _Added:
             return None
 
         def get(event: Struct) -> object:
-            found = event.raw_value(block)
-            return found.raw_value(self.field) if isinstance(found, Struct) else None
+            content = event.raw_value(block)
+            return content.raw_value(self.field) if isinstance(content, Struct) else None
 
         return inner.schema, get
 
@@ -69,11 +69,11 @@ class _Shape:
             named[_DELETED] = optional(STRING)
         self.gets: list[Get] = []
         for added in fields:
-            if (found := added.find(schema)) is not None:
-                named[added.name] = found[0].but(optional=True, default=None)
-                self.gets.append(found[1])
+            if (source := added.find(schema)) is not None:
+                named[added.name] = source[0].but(optional=True, default=None)
+                self.gets.append(source[1])
         self.schema = basics(self.row, named)
-        self.headers = [(added.name, *found) for added in headers if (found := added.find(schema)) is not None]
+        self.headers = [(added.name, *source) for added in headers if (source := added.find(schema)) is not None]
 
 
 class ExtractNewRecordState(Transform):
@@ -188,14 +188,14 @@ class ExtractNewRecordState(Transform):
         if envelope is None or not column.structs or not _is_envelope(envelope):
             return False
         shape = self._shape(envelope)
-        made = []
+        rows = []
         for values in column.values:
             event = Struct.of(envelope, values)
             row = event.raw_value("after")
             if not isinstance(row, Struct):
                 return False
-            made.append(self._values(shape, event, row))
-        column.schema, column.values = shape.schema, made
+            rows.append(self._values(shape, event, row))
+        column.schema, column.values = shape.schema, rows
         return True
 
 

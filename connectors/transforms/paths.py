@@ -40,14 +40,14 @@ class FieldPath:
     def field(self, schema: Schema) -> Field | None:
         """Return the field in a struct's schema; None if it does not exist."""
         current: Schema = schema
-        found: Field | None = None
+        field_there: Field | None = None
         for number, step in enumerate(self.steps):
-            found = current.field(step)
-            if found is None:
+            field_there = current.field(step)
+            if field_there is None:
                 return None
             if number < len(self.steps) - 1:
-                current = found.schema
-        return found
+                current = field_there.schema
+        return field_there
 
     def in_struct(self, struct: Struct | None, defaults: bool) -> object:
         """Return the field's value; None if a step of the path is null or missing."""

@@ -25,8 +25,8 @@ _ESCAPED_BACKSLASH: Final = "\\\\"
 def java_pattern(setting: str, text: str) -> re.Pattern[str]:
     """Return the compiled pattern. Raises `ConfigException`, which names the setting."""
     bare = text.replace(_ESCAPED_BACKSLASH, "")
-    if (found := _ONLY_JAVA.search(bare)) is not None:
-        reason = f"{found.group()} is supported only in Java's regular expressions; rewrite it"
+    if (match := _ONLY_JAVA.search(bare)) is not None:
+        reason = f"{match.group()} is supported only in Java's regular expressions; rewrite it"
         raise ConfigException.invalid(setting, text, reason)
     try:
         return re.compile(_PIECES.sub(_ours, text), re.ASCII)  # in Java, \d and \w are ASCII only
@@ -57,10 +57,10 @@ def replacement(setting: str, text: str, pattern: re.Pattern[str]) -> list[str |
     """
     pieces: list[str | tuple[int | str]] = []
     end = 0
-    for found in _REFERENCE.finditer(text):
-        pieces.append(text[end : found.start()])
-        end = found.end()
-        escaped, name, digits, _ = found.groups()
+    for match in _REFERENCE.finditer(text):
+        pieces.append(text[end : match.start()])
+        end = match.end()
+        escaped, name, digits, _ = match.groups()
         if escaped is not None:
             pieces.append(escaped)
         elif name is not None and name in pattern.groupindex:
@@ -72,6 +72,6 @@ def replacement(setting: str, text: str, pattern: re.Pattern[str]) -> list[str |
             pieces += [(int(digits[:length]),), digits[length:]]
         else:
             raise ConfigException.invalid(
-                setting, text, f"{found.group()} is not a group of the pattern; write \\$ for a $"
+                setting, text, f"{match.group()} is not a group of the pattern; write \\$ for a $"
             )
     return [piece for piece in [*pieces, text[end:]] if piece]

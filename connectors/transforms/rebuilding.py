@@ -23,13 +23,13 @@ class Rebuilt(Generic[_Made]):
     def __call__(self, schema: Schema) -> _Made:
         if schema is self._last and self._made is not None:
             return self._made
-        made = self._known.get(schema)
-        if made is None:
+        result = self._known.get(schema)
+        if result is None:
             if len(self._known) >= 64:
                 self._known.clear()
-            made = self._known[schema] = self._build(schema)
-        self._last, self._made = schema, made
-        return made
+            result = self._known[schema] = self._build(schema)
+        self._last, self._made = schema, result
+        return result
 
 
 def basics(schema: Schema, fields: Mapping[str, Schema] | None = None, **more: object) -> Schema:

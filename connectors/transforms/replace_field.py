@@ -66,11 +66,13 @@ class ReplaceField(KeyOrValue):
         if schema is None:
             return self.replace_part(record, None, self._replace(self.mapping(record, value)))
         struct = self.struct(record, value)
-        made, names, places = self._schema(struct.schema)
+        new_schema, names, places = self._schema(struct.schema)
         if not self._defaults:
-            return self.replace_part(record, made, Struct.of(made, [keep_for(struct, name, False) for name in names]))
+            return self.replace_part(
+                record, new_schema, Struct.of(new_schema, [keep_for(struct, name, False) for name in names])
+            )
         values = struct.values_or_defaults()
-        return self.replace_part(record, made, Struct.of(made, [values[place] for place in places]))
+        return self.replace_part(record, new_schema, Struct.of(new_schema, [values[place] for place in places]))
 
     @property
     def by_column(self) -> bool:
@@ -84,11 +86,11 @@ class ReplaceField(KeyOrValue):
             return True
         if not column.structs:
             return False
-        made, _, places = self._schema(schema)
+        new_schema, _, places = self._schema(schema)
         rows = fill_defaults(schema, column.values)
         if places != list(range(len(schema.fields))):
             column.values = [[row[place] for place in places] for row in rows]
-        column.schema = made
+        column.schema = new_schema
         return True
 
     def _replace(self, given: Mapping[str, object]) -> dict[str, object]:
@@ -104,8 +106,8 @@ class ReplaceField(KeyOrValue):
     def _rebuild(self, schema: Schema) -> tuple[Schema, list[str], list[int]]:
         """Return the new schema, and which fields of the old one it has: their names and positions."""
         kept = [field for field in schema.fields if self._keeps(field.name)]
-        made = basics(schema, {self._renames.get(name, name): inner for name, _, inner in kept})
-        return made, [field.name for field in kept], [field.place for field in kept]
+        new_schema = basics(schema, {self._renames.get(name, name): inner for name, _, inner in kept})
+        return new_schema, [field.name for field in kept], [field.place for field in kept]
 
 
 ReplaceFieldKey, ReplaceFieldValue = halves(ReplaceField)

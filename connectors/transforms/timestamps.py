@@ -104,12 +104,12 @@ class TimestampConverter(KeyOrValue):
             given = self.mapping(record, value)
             return self.replace_part(record, None, {**given, self._field: self._convert(None, given.get(self._field))})
         if not self._field:
-            made = _SCHEMAS[self._target].but(optional=schema.optional)
-            return self.replace_part(record, made, self._convert(schema, value))
-        made = self._schema(schema)
+            new_schema = _SCHEMAS[self._target].but(optional=schema.optional)
+            return self.replace_part(record, new_schema, self._convert(schema, value))
+        new_schema = self._schema(schema)
         if value is None:
-            return self.replace_part(record, made, None)
-        return self.replace_part(record, made, Struct.of(made, self._values(self.struct(record, value))))
+            return self.replace_part(record, new_schema, None)
+        return self.replace_part(record, new_schema, Struct.of(new_schema, self._values(self.struct(record, value))))
 
     def _values(self, struct: Struct) -> list[object]:
         values = values_of(struct, self._defaults)

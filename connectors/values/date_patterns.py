@@ -50,19 +50,19 @@ class DatePattern:
         parts: list[_Part] = []
         at = 0
         while at < len(pattern):
-            found = _PIECE.match(pattern, at)
-            if found is None:
+            match = _PIECE.match(pattern, at)
+            if match is None:
                 raise PatternError("a quote is never closed")
-            at = found.end()
-            quoted, letter = found[1], found[2]
+            at = match.end()
+            quoted, letter = match[1], match[2]
             if quoted is not None:
                 parts.append(_Part("", 0, quoted.replace("''", "'") if quoted else "'"))
             elif letter is None:
-                parts.append(_Part("", 0, found[0]))
+                parts.append(_Part("", 0, match[0]))
             elif letter not in _LETTERS:
                 raise PatternError(f"{letter} is not supported in it; known are {', '.join(_LETTERS)}")
             else:
-                parts.append(_Part(letter, len(found[0])))
+                parts.append(_Part(letter, len(match[0])))
         follows = [*parts[1:], _Part("", 0)]
         self._parts = [
             _Part(part.letter, part.count, part.text, bool(after.letter) and _is_number(after))
@@ -77,7 +77,7 @@ class DatePattern:
     def parse(self, text: str) -> int | None:
         """Return the time of a text; None if it does not fit the pattern."""
         at = 0
-        found: dict[str, int] = {}
+        numbers: dict[str, int] = {}
         for part in self._parts:
             if not part.letter:
                 if not text.startswith(part.text, at):
@@ -89,8 +89,8 @@ class DatePattern:
             read = _read(part, text, at)
             if read is None:
                 return None
-            found[part.letter], at = read
-        return _moment(found)
+            numbers[part.letter], at = read
+        return _moment(numbers)
 
 
 def _is_number(part: _Part) -> bool:
@@ -151,33 +151,33 @@ def _read(part: _Part, text: str, at: int) -> tuple[int, int] | None:
         return _name(("BC", "AD"), text, at)
     if letter in "zZX":
         return _zone(text, at)
-    found = _NUMBER.match(text, at, at + count) if part.exact else _NUMBER.match(text, at)
-    if found is None or len(found[0]) > 18:
+    match = _NUMBER.match(text, at, at + count) if part.exact else _NUMBER.match(text, at)
+    if match is None or len(match[0]) > 18:
         return None
-    number = int(found[0])
-    if letter == "y" and count <= 2 and len(found[0]) == 2:  # the nearest century: 80 years back, 20 ahead
+    number = int(match[0])
+    if letter == "y" and count <= 2 and len(match[0]) == 2:  # the nearest century: 80 years back, 20 ahead
         first = datetime.now(UTC).year - 80
         number = first + (number - first) % 100
-    return number, found.end()
+    return number, match.end()
 
 
 def _name(names: tuple[str, ...], text: str, at: int) -> tuple[int, int] | None:
     """Return the number of the name at this position, in full or as its first three letters."""
     rest = text[at:].lower()
     for number, name in enumerate(names, start=1):
-        for shown in (name, name[:3]):
-            if rest.startswith(shown.lower()):
-                return number, at + len(shown)
+        for spelling in (name, name[:3]):
+            if rest.startswith(spelling.lower()):
+                return number, at + len(spelling)
     return None
 
 
 def _zone(text: str, at: int) -> tuple[int, int] | None:
     """Return minutes east of Greenwich, and where the next field begins."""
-    found = _ZONE.match(text, at)
-    if found is None:
+    match = _ZONE.match(text, at)
+    if match is None:
         return None
-    minutes = int(found[2] or 0) * 60 + int(found[3] or 0)
-    return (-minutes if found[1] == "-" else minutes), found.end()
+    minutes = int(match[2] or 0) * 60 + int(match[3] or 0)
+    return (-minutes if match[1] == "-" else minutes), match.end()
 
 
 def _moment(found: Mapping[str, int]) -> int | None:

@@ -31,9 +31,9 @@ class Writing:
             return None
         place = self._known.get(schema)
         if place is None:
-            shown = self._schema(schema)  # inner schemas get their indexes first
+            index = self._schema(schema)  # inner schemas get their indexes first
             place = self._known[schema] = len(self.schemas)
-            self.schemas.append(shown)
+            self.schemas.append(index)
         return place
 
     def _schema(self, schema: Schema) -> dict[str, object]:
@@ -90,8 +90,8 @@ class Reading:
 
     def __init__(self, schemas: Sequence[object]) -> None:
         self._schemas: list[Schema] = []
-        for shown in schemas:
-            self._schemas.append(self._schema(cast("Mapping[str, Any]", shown)))
+        for entry in schemas:
+            self._schemas.append(self._schema(cast("Mapping[str, Any]", entry)))
 
     def schema(self, place: object) -> Schema | None:
         if place is None:

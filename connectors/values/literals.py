@@ -60,8 +60,8 @@ def parse(text: str) -> SchemaAndValue:
         return SchemaAndValue(STRING, text)
     if first.strip()[:1].isdigit() and (moment := reader.moment(first)) is not None:
         return moment
-    found = _scalar(text) or _number(first.strip())
-    return found or SchemaAndValue(STRING, text)
+    result = _scalar(text) or _number(first.strip())
+    return result or SchemaAndValue(STRING, text)
 
 
 def _scalar(text: str) -> SchemaAndValue | None:
@@ -109,7 +109,7 @@ class _Reader:
     """Reads lists and mappings, similar to JSON, but refuses unquoted strings."""
 
     def __init__(self, text: str) -> None:
-        self._pieces = [found[0] for found in _PIECE.finditer(text)]
+        self._pieces = [match[0] for match in _PIECE.finditer(text)]
         self._at = 0
 
     @property
@@ -120,10 +120,10 @@ class _Reader:
     def moment(self, piece: str) -> SchemaAndValue | None:
         """Return a time that begins with the piece that was read last: the colons of a time are separate pieces."""
         at = self._at if self._at else 1
-        found = _temporal(piece + "".join(self._pieces[at : at + 4]))
-        if found is not None:
+        temporal = _temporal(piece + "".join(self._pieces[at : at + 4]))
+        if temporal is not None:
             self._at = at + 4
-        return found
+        return temporal
 
     def _next(self) -> str:
         """Return the next piece that is not blank."""
@@ -151,10 +151,10 @@ class _Reader:
             raise _NoLiteral
         if piece[0].isdigit() and (moment := self.moment(piece)) is not None:
             return moment
-        found = _scalar(piece)
-        if found is None:
+        scalar = _scalar(piece)
+        if scalar is None:
             raise _NoLiteral
-        return found
+        return scalar
 
     def _text(self) -> SchemaAndValue:
         pieces = []
@@ -165,9 +165,9 @@ class _Reader:
                 break
             pieces.append(piece)
         content = "".join(pieces)
-        found = parse(content)
-        if found.schema is not None and found.schema.name in _TEMPORAL:
-            return found
+        parsed = parse(content)
+        if parsed.schema is not None and parsed.schema.name in _TEMPORAL:
+            return parsed
         return SchemaAndValue(STRING, content)
 
     def _list(self) -> SchemaAndValue:
@@ -202,9 +202,9 @@ class _Reader:
             keys, values = _common(keys, key.schema), _common(values, value.schema)
             pairs.append((key.value, value.value))
         self._next()
-        made = Schema(SchemaType.MAP, keys=keys, values=None if keys is None else values)
+        schema = Schema(SchemaType.MAP, keys=keys, values=None if keys is None else values)
         return SchemaAndValue(
-            made, {_hashable(_align(made.keys, key)): _align(made.values, value) for key, value in pairs}
+            schema, {_hashable(_align(schema.keys, key)): _align(schema.values, value) for key, value in pairs}
         )
 
 

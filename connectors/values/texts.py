@@ -25,9 +25,9 @@ def number_text(value: float, bits: int = 64) -> str:
         shortest = format(value, ".1e")  # Java never uses one digit if two are nearer
     sign, digits, exponent = Decimal(shortest).as_tuple()
     assert isinstance(exponent, int)  # finite
-    shown = "".join(map(str, digits)).rstrip("0") or "0"
+    text = "".join(map(str, digits)).rstrip("0") or "0"
     power = exponent + len(digits) - 1
-    return f"{'-' if sign else ''}{shown[0]}.{shown[1:] or '0'}E{power}"
+    return f"{'-' if sign else ''}{text[0]}.{text[1:] or '0'}E{power}"
 
 
 def _shortest_single(value: float) -> str:

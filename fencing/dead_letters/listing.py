@@ -103,7 +103,7 @@ def page(
     capped = [replace(each, until=_within(each, (before or {}).get(each.partition))) for each in whole]
     keep = replace(limits, headers=_ALL_HEADERS, keep=lambda _partition, _offset, headers: wanted.holds(headers))
     back = max(2, 4 * limits.records // max(1, len(capped)))
-    found, read = list[TailRecord](), [replace(each, start=each.until) for each in capped]
+    letters_read, read = list[TailRecord](), [replace(each, start=each.until) for each in capped]
     whole_before = narrowed = False
     while True:
         tried = [replace(each, start=max(each.first, each.until - back)) for each in capped]
@@ -112,16 +112,23 @@ def page(
             back, narrowed = max(2, back // WIDER), True  # a larger range, read forwards, loses the newest
             continue
         if complete or not whole_before:
-            found, read, whole_before = records, tried, complete
+            letters_read, read, whole_before = records, tried, complete
         exhausted = all(each.start == each.first for each in tried)
-        if len(found) >= limits.records or exhausted or not complete or narrowed or deadline.expired or back >= WIDEST:
+        if (
+            len(letters_read) >= limits.records
+            or exhausted
+            or not complete
+            or narrowed
+            or deadline.expired
+            or back >= WIDEST
+        ):
             break
         back *= WIDER
-    shown = _newest(found, limits.records)
-    oldest = _oldest(shown)
+    newest = _newest(letters_read, limits.records)
+    oldest = _oldest(newest)
     marks = read_marks(connection, topic, oldest, whole, deadline, MOST_BYTES)
-    letters = [(record, marks.of((record.partition, record.offset))) for record in shown]
-    return Page(letters, whole, partitions, _older(read, found, shown), whole_before)
+    letters = [(record, marks.of((record.partition, record.offset))) for record in newest]
+    return Page(letters, whole, partitions, _older(read, letters_read, newest), whole_before)
 
 
 def _within(each: OffsetRange, before: int | None) -> int:

@@ -110,15 +110,15 @@ class Replays:
         try:
             producer.init(self._deadline)  # 1
             whole, _ = edges(self._reading, self._topic, self._deadline)
-            places, wanted = choose(whole)
+            places, offsets_due = choose(whole)
             marks = self._marks(places, whole)  # 2
-            letters = {letter.place: letter for letter in self._letters(places, wanted, whole, marks)}
+            letters = {letter.place: letter for letter in self._letters(places, offsets_due, whole, marks)}
             converted = dict(zip(letters, convert(list(letters.values())), strict=True))  # 3
             calls = [
                 call
-                for place, made in converted.items()
-                if not made.why
-                for call in (made.call, mark(self._topic, place, self._connector, _mark_value(told, made)))
+                for place, letter in converted.items()
+                if not letter.why
+                for call in (letter.call, mark(self._topic, place, self._connector, _mark_value(told, letter)))
                 if call is not None
             ]
             if calls:
@@ -129,16 +129,16 @@ class Replays:
 
     def _matching(self, wanted: DeadLetterFilter, whole: Sequence[OffsetRange]) -> list[Place]:
         """Return the matching dead letters without a mark, the oldest first."""
-        found: list[Place] = []
+        places_due: list[Place] = []
 
         def keep(partition: int, offset: int, headers: Headers) -> bool:
             if wanted.holds(headers):
-                found.append((partition, offset))
+                places_due.append((partition, offset))
             return False
 
         self._read({each.partition: each.first for each in whole}, whole, Limits(keep=keep, bytes=_ALL * 1024))
-        marks = self._marks(found, whole)
-        return [place for place in sorted(found) if marks.of(place) is Replay.NO]
+        marks = self._marks(places_due, whole)
+        return [place for place in sorted(places_due) if marks.of(place) is Replay.NO]
 
     def _marks(self, places: Sequence[Place], whole: Sequence[OffsetRange]) -> ReplayMarks:
         starts = _starts(places)
@@ -159,8 +159,8 @@ class Replays:
         limits = Limits(size=_ALL, headers=_ALL, bytes=_ALL * 1024, kept=MOST_BYTES, keep=keep)
         behind = _starts((partition, -offset - 1) for partition, offset in due)
         near = [replace(each, stable=min(each.stable, -behind.get(each.partition, 0))) for each in whole]
-        found = {(each.partition, each.offset): each for each in self._read(_starts(due), near, limits)}
-        return [_letter(found[place]) for place in places if place in found]
+        by_place = {(each.partition, each.offset): each for each in self._read(_starts(due), near, limits)}
+        return [_letter(by_place[place]) for place in places if place in by_place]
 
     def _read(self, starts: Mapping[int, int], whole: Sequence[OffsetRange], limits: Limits) -> list[TailRecord]:
         ends = {each.partition: each.stable for each in whole if each.partition in starts}

@@ -34,23 +34,23 @@ def create_topics(connection: Connection, topics: Sequence[TopicSpec], deadline:
 
     A topic with three or more replicas gets `min.insync.replicas=2`, unless its settings or the brokers' say otherwise.
     """
-    known = _defaults(connection, deadline) if any(topic.replication not in (1, 2) for topic in topics) else {}
-    wanted = [
-        NewTopic(topic.name, topic.partitions, topic.replication, config=_with_min_isr(topic, known))
+    defaults = _defaults(connection, deadline) if any(topic.replication not in (1, 2) for topic in topics) else {}
+    new_topics = [
+        NewTopic(topic.name, topic.partitions, topic.replication, config=_with_min_isr(topic, defaults))
         for topic in topics
     ]
-    created = []
+    names = []
     client = admin_client(connection)
-    futures = client.create_topics(wanted, request_timeout=max(1.0, deadline.remaining))
+    futures = client.create_topics(new_topics, request_timeout=max(1.0, deadline.remaining))
     for name, future in futures.items():
         try:
             with asking(connection, f"creating topic {name}"):
                 future.result()
-            created.append(name)
+            names.append(name)
         except FencingError as error:
             if error.code != "TOPIC_ALREADY_EXISTS":
                 raise
-    return created
+    return names
 
 
 def _with_min_isr(topic: TopicSpec, brokers: Mapping[str, str]) -> dict[str, str]:
@@ -64,36 +64,38 @@ def _defaults(connection: Connection, deadline: Deadline) -> dict[str, str]:
         with asking(connection, "asking for the brokers' settings") as client:
             nodes = client.describe_cluster(request_timeout=max(0.5, deadline.remaining)).result().nodes
             resource = ConfigResource(ConfigResource.Type.BROKER, str(nodes[0].id))
-            asked = client.describe_configs([resource], request_timeout=max(0.5, deadline.remaining))
-            found = asked[resource].result()
+            futures = client.describe_configs([resource], request_timeout=max(0.5, deadline.remaining))
+            settings = futures[resource].result()
     except FencingError as error:
         if error.code != "CLUSTER_AUTHORIZATION_FAILED":
             raise
         return {}
-    return {name: str(found[name].value) for name in (_REPLICATION, MIN_ISR) if name in found and found[name].value}
+    return {
+        name: str(settings[name].value) for name in (_REPLICATION, MIN_ISR) if name in settings and settings[name].value
+    }
 
 
 def topic_ids(connection: Connection, names: Sequence[str], deadline: Deadline) -> dict[str, str | None]:
     """Return the id of each of these topics, None for a missing one. Raises `FencingError` if that is unknown."""
-    found: dict[str, str | None] = {}
+    ids: dict[str, str | None] = {}
     with asking(connection, "describing topics") as client:
-        asked = client.describe_topics(TopicCollection(list(names)), request_timeout=max(0.5, deadline.slice(10.0)))
-        for name, future in asked.items():
+        futures = client.describe_topics(TopicCollection(list(names)), request_timeout=max(0.5, deadline.slice(10.0)))
+        for name, future in futures.items():
             try:
                 with kafka_errors(f"describing topic {name}"):
-                    found[name] = str(future.result().topic_id)
+                    ids[name] = str(future.result().topic_id)
             except FencingError as error:
                 if error.code != "UNKNOWN_TOPIC_OR_PART":
                     raise
-                found[name] = None
-    return found
+                ids[name] = None
+    return ids
 
 
 def topic_names(connection: Connection, prefix: str, deadline: Deadline) -> list[str]:
     """Return the topics with this prefix, sorted."""
     with asking(connection, "listing topics") as client:
-        found = client.list_topics(timeout=max(0.5, deadline.slice(10.0))).topics
-    return sorted(name for name in found if name.startswith(prefix))
+        topics = client.list_topics(timeout=max(0.5, deadline.slice(10.0))).topics
+    return sorted(name for name in topics if name.startswith(prefix))
 
 
 def delete_topics(connection: Connection, names: Sequence[str], deadline: Deadline) -> None:
@@ -113,9 +115,11 @@ def topic_identity(connection: Connection, topic: str, deadline: Deadline) -> tu
     while True:
         try:
             with asking(connection, f"describing topic {topic}") as client:
-                asked = client.describe_topics(TopicCollection([topic]), request_timeout=max(0.5, deadline.slice(5.0)))
-                found = asked[topic].result()
-            return str(found.topic_id), [partition.id for partition in found.partitions]
+                futures = client.describe_topics(
+                    TopicCollection([topic]), request_timeout=max(0.5, deadline.slice(5.0))
+                )
+                description = futures[topic].result()
+            return str(description.topic_id), [partition.id for partition in description.partitions]
         except FencingError as error:
             if error.code != "UNKNOWN_TOPIC_OR_PART" and not isinstance(error, Retriable):
                 raise
@@ -128,8 +132,8 @@ def topic_exists(connection: Connection, topic: str, deadline: Deadline) -> bool
     """Return whether the topic exists, as far as this principal may know."""
     try:
         with asking(connection, f"describing topic {topic}") as client:
-            asked = client.describe_topics(TopicCollection([topic]), request_timeout=max(0.5, deadline.remaining))
-            asked[topic].result()
+            futures = client.describe_topics(TopicCollection([topic]), request_timeout=max(0.5, deadline.remaining))
+            futures[topic].result()
     except FencingError as error:
         if error.code != "UNKNOWN_TOPIC_OR_PART":
             raise
@@ -142,19 +146,19 @@ def topic_setting(connection: Connection, topic: str, name: str, deadline: Deadl
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:
         with asking(connection, f"asking for the settings of topic {topic}") as client:
-            asked = client.describe_configs([resource], request_timeout=max(0.5, deadline.remaining))
-            found = asked[resource].result().get(name)
+            futures = client.describe_configs([resource], request_timeout=max(0.5, deadline.remaining))
+            entry = futures[resource].result().get(name)
     except FencingError as error:
         if error.code not in ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"):
             raise
         return None
-    return None if found is None else str(found.value)
+    return None if entry is None else str(entry.value)
 
 
 def cluster_id(connection: Connection, deadline: Deadline) -> str:
     """Return the cluster's id, which `GET /` shows."""
     with asking(connection, "asking for the cluster's id") as client:
-        found = client.describe_cluster(request_timeout=max(0.5, deadline.remaining)).result()
-    if not found.cluster_id:
+        cluster = client.describe_cluster(request_timeout=max(0.5, deadline.remaining)).result()
+    if not cluster.cluster_id:
         raise Fatal("The cluster does not report its id")
-    return str(found.cluster_id)
+    return str(cluster.cluster_id)

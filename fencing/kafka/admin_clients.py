@@ -47,13 +47,13 @@ def admin_client(connection: Connection) -> AdminClient:
     with _turn:
         for other in [other for other, one in _clients.items() if now - one.used > _IDLE_SECONDS]:
             del _clients[other]
-        known = _clients.get(key)
-        if known is None:
+        entry = _clients.get(key)
+        if entry is None:
             with kafka_errors("creating the admin client"):
                 client = AdminClient(connection.librdkafka())  # type: ignore[arg-type]
-            known = _clients[key] = _Client(client, now, now)
-        known.used = now
-        return known.client
+            entry = _clients[key] = _Client(client, now, now)
+        entry.used = now
+        return entry.client
 
 
 def forget_admin_clients() -> None:
@@ -80,9 +80,9 @@ def asking(connection: Connection, doing: str) -> Iterator[AdminClient]:
 
 def retire(connection: Connection, client: AdminClient) -> None:
     with _turn:
-        known = _clients.get(_key(connection))
+        entry = _clients.get(_key(connection))
         # If the broker is down, a new client would not help.
-        if known is not None and known.client is client and time.monotonic() - known.since >= _YOUNG_SECONDS:
+        if entry is not None and entry.client is client and time.monotonic() - entry.since >= _YOUNG_SECONDS:
             del _clients[_key(connection)]
 
 

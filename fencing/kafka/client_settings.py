@@ -39,9 +39,9 @@ def effective(role: Role, worker_settings: Settings, connector_config: Settings)
     prefix = f"{role}.override."
     mine = {name: value for name, value in connector_config.items() if name.startswith(prefix)}
     settings, unreadable = pin_client_files(mine)
-    found = merge(role, [(f"{role}.", worker_settings), (prefix, settings)])
-    found.errors.update(unreadable)
-    return found
+    translation = merge(role, [(f"{role}.", worker_settings), (prefix, settings)])
+    translation.errors.update(unreadable)
+    return translation
 
 
 def too_few_acks(worker_settings: Settings, connector_config: Settings) -> dict[str, str]:
@@ -88,12 +88,12 @@ def astray(base: str, worker_settings: Settings, connector_config: Settings) -> 
 
 
 def _sound(role: Role, base: Connection, worker_settings: Settings, connector_config: Settings) -> dict[str, str]:
-    found = effective(role, worker_settings, connector_config)
+    translation = effective(role, worker_settings, connector_config)
     lost = astray(base.bootstrap, worker_settings, connector_config) if role is not Role.PRODUCER else {}
-    wrong = {**found.errors, **{name: text for name, text in lost.items() if name.startswith(f"{role}.")}}
+    wrong = {**translation.errors, **{name: text for name, text in lost.items() if name.startswith(f"{role}.")}}
     if wrong:
         raise Invalid(" ".join(wrong.values()))
-    return {name: value for name, value in found.settings.items() if name != BOOTSTRAP}
+    return {name: value for name, value in translation.settings.items() if name != BOOTSTRAP}
 
 
 def _is_security(name: str) -> bool:

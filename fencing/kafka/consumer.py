@@ -94,10 +94,10 @@ class PartitionReader:
         with self._gate, kafka_errors(f"reading topic {self.topic}"):
             # `consume` waits its full timeout for `limit` messages. So wait for the first, then take what has arrived.
             first = self._consumer.poll(timeout)
-            found = [] if first is None else [first, *self._consumer.consume(max(1, limit - 1), 0)]
+            batch = [] if first is None else [first, *self._consumer.consume(max(1, limit - 1), 0)]
         positions = self.positions
         records = []
-        for message in found:
+        for message in batch:
             if message.error() is None:
                 positions[message.partition()] = message.offset() + 1  # type: ignore[index, operator]
                 records.append(message)

@@ -58,22 +58,22 @@ class ConsumerGroupAdmin(GroupAdmin, HangingProber):
     def groups(self) -> list[ListedGroup]:
         """Return the consumer groups that this principal may describe, by name; no share, streams or Connect groups."""
         rows = self._ask(self._admin.ask_groups(), "Listing consumer groups")
-        found = []
+        groups = []
         for row in rows:
             protocol = str(row.get("group_type") or CLASSIC).casefold()
             if protocol in (CLASSIC, CONSUMER) and row["protocol_type"] in (CONSUMER, _NO_COORDINATION):
-                found.append(ListedGroup(str(row["group_id"]), str(row.get("group_state") or ""), protocol))
-        return sorted(found, key=lambda each: each.name)
+                groups.append(ListedGroup(str(row["group_id"]), str(row.get("group_state") or ""), protocol))
+        return sorted(groups, key=lambda each: each.name)
 
     @await_coordinator
     def members(self, groups: Collection[ListedGroup]) -> dict[str, list[ConsumerMember]]:
         """Return the members of each of these groups; none for a deleted group."""
-        found: dict[str, list[ConsumerMember]] = {each.name: [] for each in groups}
+        members: dict[str, list[ConsumerMember]] = {each.name: [] for each in groups}
         for protocol, request, member in ((CLASSIC, _classic_request, _classic_member), (CONSUMER, _request, _member)):
             if names := [each.name for each in groups if each.protocol == protocol]:
                 for group in self._describe(names, request, "Describing consumer groups"):
-                    found[group.group_id] = [member(each) for each in group.members]
-        return found
+                    members[group.group_id] = [member(each) for each in group.members]
+        return members
 
     @await_coordinator
     def committed_offsets(self, names: Collection[str]) -> dict[str, dict[Where, int]]:
@@ -81,10 +81,10 @@ class ConsumerGroupAdmin(GroupAdmin, HangingProber):
         if not names:
             return {}
         doing = "Asking for the offsets of consumer groups"
-        found = self._ask(self._admin.ask_group_offsets(dict.fromkeys(names)), doing)
+        group_offsets = self._ask(self._admin.ask_group_offsets(dict.fromkeys(names)), doing)
         return {
             name: {(at.topic, at.partition): int(each.offset) for at, each in offsets.items() if each.offset >= 0}
-            for name, offsets in found.items()
+            for name, offsets in group_offsets.items()
         }
 
 

@@ -80,13 +80,13 @@ class Fencer:
     def ids(self, prefix: str) -> list[str]:
         """Return the transactional ids with this prefix that the coordinators still know (`ListTransactions`)."""
         try:
-            listed = self._admin.list_transactions()
+            transactions = self._admin.list_transactions()
         except TransactionalIdAuthorizationFailedError as error:
             raise _access_denied("transactional ids", type(error).__name__) from error
         except KafkaError as error:
             raise Retriable(f"Listing transactions: {error}. It is tried again", type(error).__name__) from error
-        found = {each.transactional_id for rows in listed.values() for each in rows}
-        return sorted(each for each in found if each.startswith(prefix))
+        ids = {each.transactional_id for rows in transactions.values() for each in rows}
+        return sorted(each for each in ids if each.startswith(prefix))
 
     def fence(self, transactional_ids: Sequence[str], deadline: Deadline) -> list[FencedProducer]:
         """Fence every id, or raise the first error. Fencing is idempotent: repeat the whole call after an error."""
@@ -129,7 +129,7 @@ class Fencer:
 
     async def _round(self, ids: Sequence[str]) -> dict[str, FencedProducer | FencingError]:
         coordinators = await self._admin.ask_coordinators(list(ids), key_type=CoordinatorType.TRANSACTION)
-        asked = [
+        futures = [
             (
                 transactional_id,
                 self._admin.send(
@@ -145,7 +145,7 @@ class Fencer:
             for transactional_id, node in coordinators.items()
         ]
         answers: dict[str, FencedProducer | FencingError] = {}
-        for transactional_id, future in asked:
+        for transactional_id, future in futures:
             try:
                 response = await future
             except KafkaError as error:

@@ -14,7 +14,7 @@ _BYTES: Final = 1024 * 1024
 
 def make_fetch(topic: str, partition: int, position: int, wait_ms: int) -> FetchRequest:
     """Return a request for everything from `position` on, with aborted and control records, without a fetch session."""
-    wanted = FetchRequest.FetchTopic.FetchPartition(
+    fetch_partition = FetchRequest.FetchTopic.FetchPartition(
         partition=partition,
         current_leader_epoch=-1,
         fetch_offset=position,
@@ -30,7 +30,7 @@ def make_fetch(topic: str, partition: int, position: int, wait_ms: int) -> Fetch
         isolation_level=0,
         session_id=0,
         session_epoch=-1,
-        topics=[FetchRequest.FetchTopic(topic=topic, partitions=[wanted])],
+        topics=[FetchRequest.FetchTopic(topic=topic, partitions=[fetch_partition])],
         forgotten_topics_data=[],
         rack_id="",
         min_version=4,
@@ -40,11 +40,11 @@ def make_fetch(topic: str, partition: int, position: int, wait_ms: int) -> Fetch
 
 async def find_leaders(client: PythonClient, topic: str, partitions: Collection[int]) -> dict[int, int]:
     """Return the leaders of these partitions; a partition without a leader is left out."""
-    wanted = MetadataRequest.MetadataRequestTopic(name=topic)
-    answer = await client.send(MetadataRequest(topics=[wanted], allow_auto_topic_creation=False))
+    request_topic = MetadataRequest.MetadataRequestTopic(name=topic)
+    answer = await client.send(MetadataRequest(topics=[request_topic], allow_auto_topic_creation=False))
     return {
-        found.partition_index: int(found.leader_id)
-        for topic_found in answer.topics
-        for found in topic_found.partitions
-        if found.partition_index in partitions and found.leader_id >= 0
+        partition.partition_index: int(partition.leader_id)
+        for each in answer.topics
+        for partition in each.partitions
+        if partition.partition_index in partitions and partition.leader_id >= 0
     }

@@ -37,11 +37,11 @@ class GroupAdmin(Prober):
 
     def _describe(self, names: Collection[str], request: Callable[[list[str]], Any], doing: str) -> Iterator[Any]:
         """Return the coordinators' descriptions of the groups that exist, with one request for each."""
-        asked: dict[int, list[str]] = {}
+        by_node: dict[int, list[str]] = {}
         for name, node in self._coordinators(names, doing).items():
-            asked.setdefault(node, []).append(name)
-        requests = {str(node): request(sorted(some)) for node, some in asked.items()}
-        answers = self._send(requests, {str(node): node for node in asked}, doing)
+            by_node.setdefault(node, []).append(name)
+        requests = {str(node): request(sorted(some)) for node, some in by_node.items()}
+        answers = self._send(requests, {str(node): node for node in by_node}, doing)
         for group in (group for answer in answers.values() for group in answer.groups):
             if group.error_code != NOT_THERE:
                 self._check(group.error_code, group.error_message, f"{doing}, {group.group_id}")

@@ -45,17 +45,17 @@ def group_members(connection: Connection, group: str, deadline: Deadline) -> lis
     patience = max(_LEAST_MS, min(_REQUEST_MS, int(deadline.remaining * 1000)))
     try:
         with _clients.lease(connection, lambda connection: _client(connection, patience)) as client:
-            found: dict[str, Any] = client.describe_groups([group])[group]
+            description: dict[str, Any] = client.describe_groups([group])[group]
     except GroupAuthorizationFailedError as error:
         raise Fatal(f"{doing}: {error}. Grant DESCRIBE on the group, then restart", type(error).__name__) from error
     except KafkaError as error:
         raise Retriable(f"{doing}: {error}", type(error).__name__) from error
-    trouble = found["error"]
+    trouble = description["error"]
     if trouble is not None and GroupIdNotFoundError.__name__ not in trouble:
         if GroupAuthorizationFailedError.__name__ in trouble:
             raise Fatal(f"{doing}: {trouble}. Grant DESCRIBE on the group, then restart")
         raise Retriable(f"{doing}: {trouble}")
-    return [_member(entry) for entry in found["members"]]
+    return [_member(entry) for entry in description["members"]]
 
 
 def _member(entry: dict[str, Any]) -> GroupMember:

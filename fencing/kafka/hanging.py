@@ -69,12 +69,17 @@ class HangingProber(TransactionProber):
         first = self._open(topics)
         if not first:
             return []
-        known = self._describe_known({each.producer_id for each in first.values()}, ours, deadline)
-        owners = {each.producer_id: each.transactional_id for each in known}
-        held = {
-            (each.producer_id, topic, partition) for each in known if each.open for topic, partition in each.partitions
+        transactions = self._describe_known({each.producer_id for each in first.values()}, ours, deadline)
+        owners = {each.producer_id: each.transactional_id for each in transactions}
+        open_places = {
+            (each.producer_id, topic, partition)
+            for each in transactions
+            if each.open
+            for topic, partition in each.partitions
         }
-        suspects = [each for each in first.values() if (each.producer_id, each.topic, each.partition) not in held]
+        suspects = [
+            each for each in first.values() if (each.producer_id, each.topic, each.partition) not in open_places
+        ]
         still = self._open({each.topic for each in suspects}) if suspects else {}
         return [
             replace(still[each.key], transactional_id=owners.get(each.producer_id, ""))
@@ -103,8 +108,8 @@ class HangingProber(TransactionProber):
 
     def longest_ms(self) -> int:
         """Return how long a coordinator lets a transaction be open."""
-        told = self.broker_setting(_MAX_TIMEOUT)
-        return int(told) if told is not None and told.isdigit() else _DEFAULT_MAX_TIMEOUT_MS
+        setting = self.broker_setting(_MAX_TIMEOUT)
+        return int(setting) if setting is not None and setting.isdigit() else _DEFAULT_MAX_TIMEOUT_MS
 
     def abort(self, one: Hanging) -> None:
         """Write the marker that aborts a transaction. Idempotent. Raises `Fatal` with the remedy, or `Retriable`."""
@@ -121,11 +126,11 @@ class HangingProber(TransactionProber):
 
     def _open_in(self, places: Collection[TopicPartition]) -> dict[Key, Hanging]:
         try:
-            found: Mapping[TopicPartition, Any] = self._admin.describe_producers(places)
+            states: Mapping[TopicPartition, Any] = self._admin.describe_producers(places)
         except KafkaError as error:
             topics = sorted({each.topic for each in places})
             raise self._error(error, "Describing the producers of " + ", ".join(topics)) from error
-        opened = [
+        transactions = [
             Hanging(
                 where.topic,
                 where.partition,
@@ -135,12 +140,13 @@ class HangingProber(TransactionProber):
                 each.current_transaction_start_offset,
                 each.last_timestamp,
             )
-            for where, state in found.items()
+            for where, state in states.items()
             for each in state.active_producers
             if each.current_transaction_start_offset >= 0
         ]
         return {
-            each.key: each for each in sorted(opened, key=lambda each: (each.topic, each.partition, each.start_offset))
+            each.key: each
+            for each in sorted(transactions, key=lambda each: (each.topic, each.partition, each.start_offset))
         }
 
     def _partitions_of(self, topics: Collection[str]) -> list[TopicPartition]:
@@ -162,10 +168,10 @@ class HangingProber(TransactionProber):
     ) -> list[Transaction]:
         """Describe the ids of these producers by asking all coordinators; for an id in `ours`, use that description."""
         try:
-            listed = self._admin.list_transactions(producer_id_filters=sorted(producers))
+            transactions = self._admin.list_transactions(producer_id_filters=sorted(producers))
         except KafkaError as error:
             raise self._error(error, "Listing transactions") from error
-        ids = {each.transactional_id for rows in listed.values() for each in rows}
+        ids = {each.transactional_id for rows in transactions.values() for each in rows}
         ids |= {each.transactional_id for each in ours if each.producer_id in producers}
         return self.transactions(sorted(ids), deadline)
 

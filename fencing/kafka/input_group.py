@@ -112,10 +112,10 @@ class InputGroup:
             return partitions
         for one in self._committed_offsets(consumer, partitions, Deadline.after(_COMMITTED_S)):
             if one.offset < 0:
-                given = self._first(one.topic, one.partition)
-                for asked in partitions:
-                    if given is not None and (asked.topic, asked.partition) == (one.topic, one.partition):
-                        asked.offset = given
+                start = self._first(one.topic, one.partition)
+                for tp in partitions:
+                    if start is not None and (tp.topic, tp.partition) == (one.topic, one.partition):
+                        tp.offset = start
         return partitions
 
     @staticmethod
@@ -177,14 +177,14 @@ class InputGroup:
         """Return to the stable committed offsets of the owned partitions, after a transaction that did not commit."""
         if not self._owned:
             return
-        asked = [TopicPartition(topic, partition) for topic, partition in self._owned]
+        partitions = [TopicPartition(topic, partition) for topic, partition in self._owned]
         with self._gate:
-            found = self._committed_offsets(self._consumer, asked, deadline)
-            for one in found:
+            offsets = self._committed_offsets(self._consumer, partitions, deadline)
+            for one in offsets:
                 if one.offset < 0:
                     one.offset = OFFSET_BEGINNING
             with kafka_errors("going back to the committed offsets of the input"):
-                self._consumer.assign(found)
+                self._consumer.assign(offsets)
 
     def close(self) -> None:
         """Leave the group at once. An open transaction is finished before that, in `on_revoke`."""

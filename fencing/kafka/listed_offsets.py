@@ -67,9 +67,9 @@ def list_offsets(
 
 def _doubt(client: "ref[AdminClient]", answer: "Future[Any]") -> None:
     """Forget the leaders after an error: one may have moved, or a topic may be gone."""
-    if answer.exception() is not None and (known := client()) is not None:
+    if answer.exception() is not None and (admin := client()) is not None:
         with _turn:
-            _known.pop(known, None)
+            _known.pop(admin, None)
 
 
 def _refuse(code: int) -> "Future[Any]":
@@ -80,11 +80,11 @@ def _refuse(code: int) -> "Future[Any]":
 
 def _ask_reasons(client: AdminClient, topics: set[str], unknown: int, seconds: float) -> dict[str, "Future[Any]"]:
     """Ask why these topics are not listed: they do not exist, or this principal may not see them."""
-    asked = client.describe_topics(TopicCollection(sorted(topics)), request_timeout=seconds) if topics else {}
+    futures = client.describe_topics(TopicCollection(sorted(topics)), request_timeout=seconds) if topics else {}
     reasons: dict[str, Future[Any]] = {}
-    for topic, described in asked.items():
+    for topic, future in futures.items():
         reasons[topic] = Future()
-        described.add_done_callback(partial(_tell, reasons[topic], unknown))
+        future.add_done_callback(partial(_tell, reasons[topic], unknown))
     return reasons
 
 
@@ -96,14 +96,14 @@ def _tell(reason: "Future[Any]", unknown: int, described: "Future[Any]") -> None
 
 def _leaders(client: AdminClient, places: list[tuple[str, int]], seconds: float) -> Mapping[tuple[str, int], bool]:
     with _turn:
-        known = _known.get(client)
+        leaders = _known.get(client)
     at = time.monotonic()
-    if known is not None and at - known.at < _TRUSTED_SECONDS and all(map(known.has_leader.get, places)):
-        return known.has_leader
-    found = client.list_topics(timeout=seconds)
+    if leaders is not None and at - leaders.at < _TRUSTED_SECONDS and all(map(leaders.has_leader.get, places)):
+        return leaders.has_leader
+    metadata = client.list_topics(timeout=seconds)
     has_leader = {
-        (name, number): one.leader in found.brokers
-        for name, topic in found.topics.items()
+        (name, number): one.leader in metadata.brokers
+        for name, topic in metadata.topics.items()
         for number, one in topic.partitions.items()
     }
     with _turn:

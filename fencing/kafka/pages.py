@@ -94,14 +94,14 @@ def read_page(
 def _move_starts(
     connection: Connection, topic: str, place: Place, whole: Sequence[OffsetRange], deadline: Deadline
 ) -> list[OffsetRange]:
-    wanted = {each.partition: place.value if place.kind is From.OFFSET else each.first for each in whole}
+    starts = {each.partition: place.value if place.kind is From.OFFSET else each.first for each in whole}
     if place.cursor is not None:
-        wanted = {each.partition: place.cursor.get(each.partition, each.first) for each in whole}
+        starts = {each.partition: place.cursor.get(each.partition, each.first) for each in whole}
     elif place.kind is From.TIME and whole:
-        found = offsets_since(connection, topic, sorted(wanted), place.value, deadline)
-        wanted = {each.partition: found[each.partition] for each in whole}
-        wanted = {number: offset if offset >= 0 else 2**63 - 1 for number, offset in wanted.items()}
-    return [replace(each, start=min(max(each.first, wanted[each.partition]), each.until)) for each in whole]
+        offsets = offsets_since(connection, topic, sorted(starts), place.value, deadline)
+        starts = {each.partition: offsets[each.partition] for each in whole}
+        starts = {number: offset if offset >= 0 else 2**63 - 1 for number, offset in starts.items()}
+    return [replace(each, start=min(max(each.first, starts[each.partition]), each.until)) for each in whole]
 
 
 def _move_ends(place: Place, whole: Sequence[OffsetRange]) -> list[OffsetRange]:
@@ -123,15 +123,15 @@ class _PageReader:
 
     def forward(self, parts: Sequence[OffsetRange], count: int) -> Page:
         limits = replace(self.limits, each=self.limits.records)
-        found, reached, complete = self._read(parts, limits)
+        candidates, reached, complete = self._read(parts, limits)
         by_partition: dict[int, list[TailRecord]] = {}
-        for record in found:
+        for record in candidates:
             by_partition.setdefault(record.partition, []).append(record)
         for each in by_partition.values():
             each.sort(key=lambda one: one.offset)
         merged = heapq.merge(*by_partition.values(), key=lambda one: one.timestamp_ms)
-        shown = [one for _, one in zip(range(self.limits.records), merged, strict=False)]
-        last = {one.partition: one.offset for one in shown}
+        records = [one for _, one in zip(range(self.limits.records), merged, strict=False)]
+        last = {one.partition: one.offset for one in records}
         left = {p: sum(one.offset > last.get(p, -1) for one in ones) for p, ones in by_partition.items()}
         cursor = {}
         for part in parts:
@@ -143,7 +143,7 @@ class _PageReader:
         more = any(cursor[part.partition] < part.until for part in parts)
         ranges = [replace(part, until=cursor[part.partition]) for part in parts]
         scanned = sum(max(0, reached[part.partition] - part.start) for part in parts)
-        return Page(shown, ranges, count, cursor, more, complete, scanned, {})
+        return Page(records, ranges, count, cursor, more, complete, scanned, {})
 
     def _read(self, parts: Sequence[OffsetRange], limits: Limits) -> tuple[list[TailRecord], dict[int, int], bool]:
         """Return the records, the position reached in each partition, and whether the reading is complete."""
@@ -164,49 +164,49 @@ class _PageReader:
         """Read in chunks, each further back and larger than the one before."""
         back = 2 * self.limits.records  # of each: one partition may have all the newest, and markers take offsets, too
         edge = {each.partition: each.until for each in parts}
-        found: list[TailRecord] = []
+        records: list[TailRecord] = []
         complete, scanned = True, 0
         while True:
             chunk = [
                 replace(each, start=max(each.first, edge[each.partition] - back), until=edge[each.partition])
                 for each in parts
             ]
-            read, whole = between(
+            older, whole = between(
                 self.connection, self.topic, chunk, self.deadline, self.limits, committed_only=self.committed_only
             )
             complete = complete and whole
             if not whole and scanned:
                 break  # it lacks the newest records: the next page begins with it
-            found += read
+            records += older
             scanned += sum(each.until - each.start for each in chunk)
             edge = {each.partition: each.start for each in chunk}
             at_first = all(each.start == each.first for each in chunk)
-            if len(found) >= self.limits.records or at_first or not whole or back >= _WIDEST:
-                complete = complete and (len(found) >= self.limits.records or at_first)
+            if len(records) >= self.limits.records or at_first or not whole or back >= _WIDEST:
+                complete = complete and (len(records) >= self.limits.records or at_first)
                 break
             if self.deadline.expired:
                 complete = False
                 break
             back *= _WIDER
-        return self._newest(parts, found, edge, count, complete, scanned)
+        return self._newest(parts, records, edge, count, complete, scanned)
 
     def _newest(
         self,
         parts: Sequence[OffsetRange],
-        found: Iterable[TailRecord],
+        candidates: Iterable[TailRecord],
         edge: Mapping[int, int],
         count: int,
         complete: bool,
         scanned: int,
     ) -> Page:
         by_partition: dict[int, list[TailRecord]] = {}
-        for record in found:
+        for record in candidates:
             by_partition.setdefault(record.partition, []).append(record)
         for each in by_partition.values():
             each.sort(key=lambda one: -one.offset)
         merged = heapq.merge(*by_partition.values(), key=lambda one: -one.timestamp_ms)
-        shown = [one for _, one in zip(range(self.limits.records), merged, strict=False)]
-        last = {one.partition: one.offset for one in shown}
+        records = [one for _, one in zip(range(self.limits.records), merged, strict=False)]
+        last = {one.partition: one.offset for one in records}
         cursor = {}
         for part in parts:
             number, ones = part.partition, by_partition.get(part.partition, [])
@@ -214,14 +214,14 @@ class _PageReader:
             cursor[number] = last.get(number, part.until) if cut else edge[number]
         more = any(cursor[part.partition] > part.first for part in parts)
         ranges = [replace(part, start=cursor[part.partition]) for part in parts]
-        return Page(shown, ranges, count, cursor, more, complete, scanned, {})
+        return Page(records, ranges, count, cursor, more, complete, scanned, {})
 
 
 def _mark(record: TailRecord, visible: set[tuple[int, int]], stable: Mapping[int, int]) -> TailRecord:
     if (record.partition, record.offset) in visible:
         return record
-    seen = Visibility.ABORTED if record.offset < stable[record.partition] else Visibility.OPEN
-    return replace(record, seen=seen)
+    visibility = Visibility.ABORTED if record.offset < stable[record.partition] else Visibility.OPEN
+    return replace(record, seen=visibility)
 
 
 class _Enough(Exception):
@@ -250,7 +250,7 @@ def _decide(connection: Connection, topic: str, page: Page, deadline: Deadline) 
     except (_Enough, FencingError):
         return page  # an unknown state is shown as open: not decided yet
     hidden = {number: one.find_hidden() for number, one in decisions.items()}
-    opened = {number: one.open for number, one in decisions.items()}
+    open_producers = {number: one.open for number, one in decisions.items()}
     stable = {each.partition: each.stable for each in parts}
     records = []
     for record in page.records:
@@ -261,4 +261,6 @@ def _decide(connection: Connection, topic: str, page: Page, deadline: Deadline) 
             elif not decisions[record.partition].is_open(record.offset):
                 record = replace(record, seen=Visibility.ABORTED)
         records.append(record)
-    return replace(page, records=records, holders={number: found for number, found in opened.items() if found})
+    return replace(
+        page, records=records, holders={number: producers for number, producers in open_producers.items() if producers}
+    )

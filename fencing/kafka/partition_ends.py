@@ -42,15 +42,15 @@ def ends_of(connection: Connection, places: Collection[_Where], deadline: Deadli
         stable = list_offsets(client, latest, IsolationLevel.READ_COMMITTED, seconds)
         stable_offsets = {place: future.exception() or future.result().offset for place, future in stable.items()}
         end = list_offsets(client, latest, IsolationLevel.READ_UNCOMMITTED, seconds)
-        found = {}
+        ends = {}
         for place, future in end.items():
             try:
                 with kafka_errors(f"asking for the end of {place.topic}-{place.partition}"):
                     offset = stable_offsets[place]
                     if isinstance(offset, BaseException):
                         raise offset
-                    found[(place.topic, place.partition)] = Ends(offset, future.result().offset)
+                    ends[(place.topic, place.partition)] = Ends(offset, future.result().offset)
             except FencingError as error:
                 if error.code != "UNKNOWN_TOPIC_OR_PART":
                     raise
-        return found
+        return ends

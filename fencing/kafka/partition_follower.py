@@ -57,16 +57,16 @@ class PartitionFollower:
     def poll(self) -> list[Entry]:
         """Return the entries that arrive within half a second. Raises `Retriable` (call it again) and `Fatal`."""
         try:
-            found = self._client.run(self._fetch)
+            response = self._client.run(self._fetch)
         except KafkaError as error:
             self._leader = None
             raise self._error(error) from error
-        if found is None:
+        if response is None:
             return []
-        if found.error_code:
+        if response.error_code:
             self._leader = None
-            raise self._error(for_code(found.error_code)())
-        return list(self._entries(bytes(found.records))) if found.records else []
+            raise self._error(for_code(response.error_code)())
+        return list(self._entries(bytes(response.records))) if response.records else []
 
     async def _fetch(self) -> Any:
         if self._leader is None:
@@ -75,7 +75,7 @@ class PartitionFollower:
             raise Retriable(f"Partition {self._partition} of topic {self._topic} has no leader now")
         request = make_fetch(self._topic, self._partition, self.position, _WAIT_MS)
         answer = await self._client.send(request, node_id=self._leader)
-        return next((found for topic in answer.responses for found in topic.partitions), None)
+        return next((partition for topic in answer.responses for partition in topic.partitions), None)
 
     async def _find_leader(self) -> int | None:
         leaders = await find_leaders(self._client, self._topic, (self._partition,))
@@ -112,14 +112,14 @@ class PartitionFollower:
             )
         else:
             self._reader.move(start)
-        found: dict[int, tuple[bytes | None, bytes | None]] = {}
+        records: dict[int, tuple[bytes | None, bytes | None]] = {}
         while self._reader.positions[self._partition] < after:
             if self._closing.is_set():
                 raise Retriable("The reading has ended")
             for record in self._reader.poll(0.5, after - first):
                 if record.offset < after:
-                    found[record.offset] = (record.key, record.value)
-        return found
+                    records[record.offset] = (record.key, record.value)
+        return records
 
     def _error(self, error: Exception) -> FencingError:
         name = type(error).__name__

@@ -7,5 +7,5 @@ _POSITIVE = 0x7FFFFFFF
 
 def partition_of(key: bytes, partitions: int) -> int:
     """Return the key's partition. If the topic got more partitions later, older records may be in another one."""
-    found: int = (murmur2(key) & _POSITIVE) % partitions
-    return found
+    partition: int = (murmur2(key) & _POSITIVE) % partitions
+    return partition

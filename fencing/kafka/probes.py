@@ -107,9 +107,11 @@ class Prober:
 
     async def _all(self, requests: Mapping[str, Any], nodes: Mapping[str, int] | None = None) -> dict[str, Any]:
         """Send all requests in parallel. Return the response to each, None if there is none."""
-        sent = {name: self._admin.send(request, node_id=(nodes or {}).get(name)) for name, request in requests.items()}
+        futures = {
+            name: self._admin.send(request, node_id=(nodes or {}).get(name)) for name, request in requests.items()
+        }
         answers: dict[str, Any] = {}
-        for name, future in sent.items():
+        for name, future in futures.items():
             try:
                 answers[name] = await future
             except IncompatibleBrokerVersion:
@@ -137,17 +139,21 @@ class Prober:
         holders: dict[str, IdHolder] = {}
         left = list(ids)
         for pause in _PAUSES:  # a new cluster is still creating the coordinators' topic
-            found = self._run(self._all({each: _coordinator_of(each) for each in left}))
-            may |= {each: _may(answer.error_code, _ID_DENIED, _FOUND) for each, answer in found.items() if answer}
-            nodes = {each: answer.node_id for each, answer in found.items() if answer and answer.error_code == 0}
-            asked = {each: DescribeTransactionsRequest(transactional_ids=[each]) for each in nodes}
-            codes = {each: answer.error_code for each, answer in found.items() if answer}
-            for each, answer in self._run(self._all(asked, nodes)).items():
-                for seen in answer.transaction_states if answer else ():
-                    codes[each] = seen.error_code
-                    if seen.error_code == 0:
-                        holders[each] = IdHolder(seen.transaction_state, seen.producer_id, seen.producer_epoch)
-                    elif seen.error_code == _UNKNOWN_ID:
+            coordinators = self._run(self._all({each: _coordinator_of(each) for each in left}))
+            may |= {
+                each: _may(answer.error_code, _ID_DENIED, _FOUND) for each, answer in coordinators.items() if answer
+            }
+            nodes = {each: answer.node_id for each, answer in coordinators.items() if answer and answer.error_code == 0}
+            requests = {each: DescribeTransactionsRequest(transactional_ids=[each]) for each in nodes}
+            codes = {each: answer.error_code for each, answer in coordinators.items() if answer}
+            for each, answer in self._run(self._all(requests, nodes)).items():
+                for description in answer.transaction_states if answer else ():
+                    codes[each] = description.error_code
+                    if description.error_code == 0:
+                        holders[each] = IdHolder(
+                            description.transaction_state, description.producer_id, description.producer_epoch
+                        )
+                    elif description.error_code == _UNKNOWN_ID:
                         holders[each] = IdHolder()
             left = [each for each, code in codes.items() if code in _NOT_YET]
             if not left:
@@ -187,19 +193,19 @@ class Prober:
             include_topic_authorized_operations=True,
         )
         answer = self._run(self._all({name: request}))[name]
-        for seen in answer.topics if answer else ():
-            if seen.error_code == _TOPIC_DENIED:  # Read and Write imply Describe
+        for topic in answer.topics if answer else ():
+            if topic.error_code == _TOPIC_DENIED:  # Read and Write imply Describe
                 return TopicRights(None, Permission.NO, Permission.NO, Permission.NO)
-            if seen.error_code == _UNKNOWN_TOPIC:
+            if topic.error_code == _UNKNOWN_TOPIC:
                 return TopicRights(False, describe=Permission.YES)
-            granted = getattr(seen, "authorized_operations", None)  # codes; old brokers do not send them
-            replicas = max((len(each.replica_nodes) for each in seen.partitions), default=0)
-            if seen.error_code == 0 and granted:
+            granted = getattr(topic, "authorized_operations", None)  # codes; old brokers do not send them
+            replicas = max((len(each.replica_nodes) for each in topic.partitions), default=0)
+            if topic.error_code == 0 and granted:
                 read, write, describe = (
                     Permission.YES if code in granted else Permission.NO for code in (_READ, _WRITE, _DESCRIBE)
                 )
                 return TopicRights(True, read, write, describe, replicas)
-            if seen.error_code == 0:
+            if topic.error_code == 0:
                 return TopicRights(True, replicas=replicas)
         return TopicRights(None)
 
@@ -210,11 +216,11 @@ class Prober:
         )
         request = CreateTopicsRequest(topics=[topic], timeout_ms=_ASKED_MS, validate_only=True, min_version=1)
         answer = self._run(self._all({name: request}))[name]
-        for seen in answer.topics if answer else ():
-            error = for_code(seen.error_code)
+        for result in answer.topics if answer else ():
+            error = for_code(result.error_code)
             if error in (TopicAuthorizationFailedError, ClusterAuthorizationFailedError):
                 return Permission.NO
-            if seen.error_code == 0 or error is TopicAlreadyExistsError:
+            if result.error_code == 0 or error is TopicAlreadyExistsError:
                 return Permission.YES
         return Permission.UNKNOWN
 
@@ -228,10 +234,10 @@ class Prober:
         return self._setting(_BROKER, str(brokers[0]), name, brokers[0]) if brokers else None
 
     def _setting(self, kind: int, resource: str, name: str, node: int | None) -> str | None:
-        wanted = DescribeConfigsRequest.DescribeConfigsResource(
+        target = DescribeConfigsRequest.DescribeConfigsResource(
             resource_type=kind, resource_name=resource, configuration_keys=[name]
         )
-        request = DescribeConfigsRequest(resources=[wanted])
+        request = DescribeConfigsRequest(resources=[target])
         answer = self._run(self._all({name: request}, {} if node is None else {name: node}))[name]
         for result in answer.results if answer else ():
             if result.error_code == 0:
@@ -248,10 +254,10 @@ class Prober:
     def exactly_once(self) -> bool:
         """Whether the broker supports exactly-once (Kafka 2.5)."""
         try:
-            found = self._admin.newest_version_of(InitProducerIdRequest)
+            version = self._admin.newest_version_of(InitProducerIdRequest)
         except IncompatibleBrokerVersion:
             return False
-        return found >= _EXACTLY_ONCE_INIT
+        return version >= _EXACTLY_ONCE_INIT
 
 
 def unusable(connection: Connection, overrides: Mapping[str, object], timeout_ms: int) -> str | None:

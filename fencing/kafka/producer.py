@@ -59,14 +59,14 @@ class _Evidence:
         """As `logging.Logger.log`; the last part is librdkafka's line."""
         line = str(parts[-1])
         if "EndTxn returned" in line:
-            found = _END_TXN.search(line)
-            self.answers.append(found.group(1) if found else line)
+            match = _END_TXN.search(line)
+            self.answers.append(match.group(1) if match else line)
         elif _REFUSED in line:
             self.refused = True
         elif "Acquired PID" in line:
-            found = _PID.search(line)
-            if found:
-                self.producer_id, self.epoch = int(found.group(1)), int(found.group(2))
+            match = _PID.search(line)
+            if match:
+                self.producer_id, self.epoch = int(match.group(1)), int(match.group(2))
         elif level >= logging.WARNING:
             log.debug(form, *parts)
 
@@ -186,11 +186,11 @@ class TransactionalProducer:
         """Return how many partitions these topics have together; 1 if no broker says so soon."""
         try:
             with kafka_errors("counting partitions"):
-                known = self._producer.list_topics(timeout=_COUNT_SECONDS).topics
+                metadata = self._producer.list_topics(timeout=_COUNT_SECONDS).topics
         except FencingError as error:
             log.debug("%s", error)
             return 1
-        return max(1, sum(len(known[each].partitions) for each in topics if each in known))
+        return max(1, sum(len(metadata[each].partitions) for each in topics if each in metadata))
 
     def _note_delivery(self, error: KafkaError | None, _message: object) -> None:
         if error is not None and (self._undelivered is None or self._undelivered.code() in _PURGED):

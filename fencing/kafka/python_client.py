@@ -50,23 +50,23 @@ class PythonClient(KafkaAdminClient):  # type: ignore[misc]  # kafka-python has 
 
     def ask_coordinators(self, keys: Collection[str], **kind: object) -> Awaitable[dict[str, int]]:
         """Return the node of each group's coordinator; with `key_type`, of each id's. Only for use inside `run`."""
-        found: Awaitable[dict[str, int]] = self._find_coordinator_ids(list(keys), **kind)
-        return found
+        answer: Awaitable[dict[str, int]] = self._find_coordinator_ids(list(keys), **kind)
+        return answer
 
     def ask_groups(self, **filters: object) -> Awaitable[Any]:
         """Return the groups of every broker. Only for use inside `run`."""
-        found: Awaitable[Any] = self._async_list_groups(**filters)
-        return found
+        answer: Awaitable[Any] = self._async_list_groups(**filters)
+        return answer
 
     def ask_group_offsets(self, groups: Mapping[str, None]) -> Awaitable[Any]:
         """Return the committed offsets of the groups. Only for use inside `run`."""
-        found: Awaitable[Any] = self._async_list_group_offsets(groups)
-        return found
+        answer: Awaitable[Any] = self._async_list_group_offsets(groups)
+        return answer
 
     def ask_features(self) -> Awaitable[Mapping[str, Any]]:
         """Return the cluster's features. Only for use inside `run`."""
-        found: Awaitable[Mapping[str, Any]] = self._async_describe_features()
-        return found
+        answer: Awaitable[Mapping[str, Any]] = self._async_describe_features()
+        return answer
 
     @property
     def broker_ids(self) -> list[int]:

@@ -84,7 +84,7 @@ class RawFetcher:
 
         async def call() -> list[tuple[_Stretch, Any, Any]]:
             leaders = await find_leaders(self._admin, self._topic, left)
-            sent = [
+            futures = [
                 (
                     stretch,
                     self._admin.send(
@@ -95,7 +95,7 @@ class RawFetcher:
                 if number in leaders
             ]
             answers = []
-            for stretch, future in sent:
+            for stretch, future in futures:
                 answer = await future
                 answers += [
                     (stretch, answer, partition) for topic in answer.responses for partition in topic.partitions

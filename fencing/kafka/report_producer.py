@@ -96,11 +96,13 @@ class ReportProducer:
             old.flush(_LAST_SECONDS)  # the remaining reports are returned in order
         except KafkaException as error:
             log.debug("The end of a producer of reports: %s", error)
-        kept = [*self._returned, *self._refused]  # refused reports are newer than queued ones
+        reports = [*self._returned, *self._refused]  # refused reports are newer than queued ones
         self._returned, self._refused, self._over = [], [], False
-        log.warning("The producer of reports could send no more, and is replaced; %d reports are sent again", len(kept))
+        log.warning(
+            "The producer of reports could send no more, and is replaced; %d reports are sent again", len(reports)
+        )
         self._producer = self._create()
-        for report in kept:
+        for report in reports:
             self._queue(report)
 
     def flush(self, seconds: float) -> None:

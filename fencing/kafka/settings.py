@@ -52,16 +52,16 @@ class Connection:
 
     def kafka_python(self) -> dict[str, object]:
         """Return the configuration for kafka-python."""
-        known: dict[str, object] = {
+        options: dict[str, object] = {
             _JAVA_TO_PYTHON[key]: value.upper() if key == "security.protocol" else value
             for key, value in self.settings.items()
             if key in _JAVA_TO_PYTHON
         }
         if self.settings.get("ssl.endpoint.identification.algorithm") == "none":
-            known["ssl_check_hostname"] = False
+            options["ssl_check_hostname"] = False
         if any(key.endswith(".pem") for key in self.settings):
-            known["ssl_context"] = _ssl_context(self.settings)
-        return {"bootstrap_servers": self.bootstrap.split(","), "client_id": self.client_id, **known}
+            options["ssl_context"] = _ssl_context(self.settings)
+        return {"bootstrap_servers": self.bootstrap.split(","), "client_id": self.client_id, **options}
 
     def as_json(self) -> dict[str, object]:
         """Return JSON for `from_json`, without `reading`."""

@@ -90,11 +90,11 @@ class ShareGroupAdmin(GroupAdmin):
         """Describe those groups that exist. It takes one request for each coordinator."""
         if not names:
             return {}
-        found = {}
+        groups = {}
         for group in self._describe(names, _describe_request, "Describing share groups"):
             members = [_member(each) for each in group.members]
-            found[group.group_id] = ShareGroup(group.group_id, group.group_state, group.group_epoch, members)
-        return found
+            groups[group.group_id] = ShareGroup(group.group_id, group.group_state, group.group_epoch, members)
+        return groups
 
     @await_coordinator
     def starts(self, names: Collection[str]) -> dict[str, list[ShareStart]]:
@@ -109,18 +109,18 @@ class ShareGroupAdmin(GroupAdmin):
         part = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
         requests = {name: DescribeShareGroupOffsetsRequest(groups=[part(group_id=name, topics=None)]) for name in names}
         answers = self._send(requests, nodes, "Describing the offsets of share groups")
-        found: dict[str, list[ShareStart]] = {}
+        starts: dict[str, list[ShareStart]] = {}
         for name, answer in answers.items():
             (group,) = answer.groups
             if group.error_code == NOT_THERE:
                 continue
             self._check(group.error_code, group.error_message, f"Describing the offsets of share group {name}")
-            found[name] = [
+            starts[name] = [
                 _start(topic.topic_name, str(topic.topic_id), each)
                 for topic in group.topics
                 for each in topic.partitions
             ]
-        return found
+        return starts
 
     @await_coordinator
     def alter(self, name: str, offsets: Mapping[tuple[str, int], int]) -> None:
@@ -166,18 +166,18 @@ class ShareGroupAdmin(GroupAdmin):
     @await_coordinator
     def settings(self, name: str) -> list[GroupSetting]:
         """Return the group's share settings, with the broker's value for those that it does not set."""
-        wanted = DescribeConfigsRequest.DescribeConfigsResource(
+        resource = DescribeConfigsRequest.DescribeConfigsResource(
             resource_type=_GROUP, resource_name=name, configuration_keys=None
         )
         doing = f"Describing the settings of share group {name}"
-        answer = self._send_one(name, DescribeConfigsRequest(resources=[wanted], min_version=1), doing)
-        found = []
+        answer = self._send_one(name, DescribeConfigsRequest(resources=[resource], min_version=1), doing)
+        settings = []
         for result in answer.results:
             self._check(result.error_code, result.error_message, doing)
             for each in result.configs:
                 if each.name.startswith(PREFIX):
-                    found.append(GroupSetting(each.name, str(each.value or ""), each.config_source == _OWN_SETTING))
-        return sorted(found, key=lambda each: each.name)
+                    settings.append(GroupSetting(each.name, str(each.value or ""), each.config_source == _OWN_SETTING))
+        return sorted(settings, key=lambda each: each.name)
 
     def _send_one(self, name: str, request: Any, doing: str) -> Any:
         return self._send({name: request}, self._coordinators([name], _COORDINATORS), doing)[name]

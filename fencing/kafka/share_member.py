@@ -64,12 +64,12 @@ class ShareMember:
         """Return locked records, none of them an error; [] after `seconds` without any. Raises `Retriable`, `Fatal`."""
         try:
             with kafka_errors(self._doing):
-                found = list(self._consumer.poll(seconds))
+                messages = list(self._consumer.poll(seconds))
         except IllegalStateException as lost:
             self.broken = True
             raise Retriable(f"{self._doing}: {lost}. The task joins the group again") from lost
         records = []
-        for message in found:
+        for message in messages:
             if (error := message.error()) is None:
                 records.append(message)
                 continue

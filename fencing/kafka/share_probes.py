@@ -63,10 +63,12 @@ class ShareProber(ShareGroupAdmin):
             resources=[resource(resource_type=_GROUP, resource_name=name, configs=configs)], validate_only=True
         )
         answer = self._run(self._all({name: request}))[name]
-        for seen in answer.responses if answer else ():
-            if seen.error_code in _DENIED:
+        for result in answer.responses if answer else ():
+            if result.error_code in _DENIED:
                 return Permission.NO, ""
-            problem = "" if seen.error_code == 0 else str(seen.error_message or for_code(seen.error_code).__name__)
+            problem = (
+                "" if result.error_code == 0 else str(result.error_message or for_code(result.error_code).__name__)
+            )
             return Permission.YES, problem
         return Permission.UNKNOWN, ""
 
@@ -80,12 +82,12 @@ def find_overdue(
     connection: Connection, waiting: Mapping[tuple[str, int], int], since_ms: int
 ) -> list[tuple[str, int]]:
     """Return the partitions in which the record at this offset is older than `since_ms`. Raises `FencingError`."""
-    found = []
+    partitions = []
     for topic in sorted({topic for topic, _ in waiting}):
         numbers = [number for name, number in waiting if name == topic]
         first = offsets_since(connection, topic, numbers, since_ms, Deadline.after(5))
-        found += [(topic, one) for one in numbers if first[one] < 0 or waiting[topic, one] < first[one]]
-    return found
+        partitions += [(topic, one) for one in numbers if first[one] < 0 or waiting[topic, one] < first[one]]
+    return partitions
 
 
 def _judge(answer: Any) -> Permission:

@@ -24,11 +24,11 @@ class StableEnds:
         """partitions: of each topic. Raises `FencingError` if no client can be created."""
         self._connection = connection
         spec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        asked = {TopicPartition(topic, one): spec for topic, ones in partitions.items() for one in ones}
+        specs = {TopicPartition(topic, one): spec for topic, ones in partitions.items() for one in ones}
         with kafka_errors("asking for stable offsets"):
             self._client: AdminClient = admin_client(connection)  # kept, since its responses are lost with it
             self._answers: Mapping[TopicPartition, Future[Any]] = list_offsets(
-                self._client, asked, IsolationLevel.READ_COMMITTED, _ANSWER_SECONDS, _LEADERS_SECONDS
+                self._client, specs, IsolationLevel.READ_COMMITTED, _ANSWER_SECONDS, _LEADERS_SECONDS
             )
 
     def is_answered(self) -> bool:

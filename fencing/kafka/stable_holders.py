@@ -28,16 +28,16 @@ def find_holders(prober: HangingProber, ends: Mapping[_Where, Ends], deadline: D
 
     Partitions whose last stable offset is not held, or whose transaction has ended since, are left out.
     """
-    held = {place: each.stable for place, each in ends.items() if each.stable < each.end}
-    first = _first_of(prober.open_in(held)) if held else {}
-    first = {place: one for place, one in first.items() if one.start_offset <= held[place]}
+    stable_offsets = {place: each.stable for place, each in ends.items() if each.stable < each.end}
+    first = _first_of(prober.open_in(stable_offsets)) if stable_offsets else {}
+    first = {place: one for place, one in first.items() if one.start_offset <= stable_offsets[place]}
     owners = prober.owners({one.producer_id for one in first.values()}, deadline) if first else {}
-    found = {}
+    holders = {}
     for place, one in first.items():
         owner = owners.get(one.producer_id)
         name, since = (owner.transactional_id, owner.started_ms) if owner is not None else ("", -1)
-        found[place] = Holder(one.producer_id, one.epoch, one.start_offset, name, since)
-    return found
+        holders[place] = Holder(one.producer_id, one.epoch, one.start_offset, name, since)
+    return holders
 
 
 def _first_of(opened: Iterable[Hanging]) -> dict[_Where, Hanging]:

@@ -133,12 +133,12 @@ def tail(
 def edges(connection: Connection, topic: str, deadline: Deadline) -> tuple[list[OffsetRange], int]:
     """Return the whole ranges of at most `MOST_PARTITIONS` partitions, and how many partitions the topic has."""
     _, every = topic_identity(connection, topic, Deadline.after(deadline.slice(3.0)))
-    chosen = sorted(every)[:MOST_PARTITIONS]
-    first = offsets_at(connection, topic, chosen, Place.FIRST, deadline)
-    stable = offsets_at(connection, topic, chosen, Place.STABLE, deadline)
-    end = offsets_at(connection, topic, chosen, Place.END, deadline)
+    partitions = sorted(every)[:MOST_PARTITIONS]
+    first = offsets_at(connection, topic, partitions, Place.FIRST, deadline)
+    stable = offsets_at(connection, topic, partitions, Place.STABLE, deadline)
+    end = offsets_at(connection, topic, partitions, Place.END, deadline)
     # An end that is requested after the LSO is not before it, unless the topic is created again in the meantime.
-    return [OffsetRange(p, first[p], min(stable[p], end[p]), end[p], first[p], end[p]) for p in chosen], len(every)
+    return [OffsetRange(p, first[p], min(stable[p], end[p]), end[p], first[p], end[p]) for p in partitions], len(every)
 
 
 def between(

@@ -43,8 +43,10 @@ def topic_infos(connection: Connection, names: Sequence[str], deadline: Deadline
     with asking(connection, "describing topics") as client:
         every = client.list_topics(timeout=max(0.5, deadline.slice(5.0))).topics
         there = {name: every[name] for name in names if name in every and every[name].error is None}
-        asked = [TopicPartition(name, number) for name, metadata in there.items() for number in metadata.partitions]
-        if not asked:
+        partitions = [
+            TopicPartition(name, number) for name, metadata in there.items() for number in metadata.partitions
+        ]
+        if not partitions:
             return []
         seconds = max(0.5, deadline.slice(5.0))
         places = {}
@@ -54,7 +56,7 @@ def topic_infos(connection: Connection, names: Sequence[str], deadline: Deadline
             ("newest", OffsetSpec.max_timestamp()),  # type: ignore[no-untyped-call]
         ):
             level = IsolationLevel.READ_UNCOMMITTED
-            places[kind] = list_offsets(client, dict.fromkeys(asked, spec), level, seconds)
+            places[kind] = list_offsets(client, dict.fromkeys(partitions, spec), level, seconds)
         resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in there]
         configs = client.describe_configs(resources, request_timeout=seconds)
         settings: dict[str, dict[str, str]] = {}
@@ -67,7 +69,7 @@ def topic_infos(connection: Connection, names: Sequence[str], deadline: Deadline
                 settings[resource.name] = {}
         sizes: dict[str, int] = dict.fromkeys(there, 0)
         newest: dict[str, int] = dict.fromkeys(there, -1)
-        for tp in asked:
+        for tp in partitions:
             sizes[tp.topic] += places["end"][tp].result().offset - places["first"][tp].result().offset
             newest[tp.topic] = max(newest[tp.topic], places["newest"][tp].result().timestamp)
         return [

@@ -29,11 +29,11 @@ def offsets_at(
     """Return the offset of this place in each partition."""
     spec = OffsetSpec.earliest() if place is Place.FIRST else OffsetSpec.latest()  # type: ignore[no-untyped-call]
     level = IsolationLevel.READ_COMMITTED if place is Place.STABLE else IsolationLevel.READ_UNCOMMITTED
-    asked = {TopicPartition(topic, partition): spec for partition in partitions}
+    specs = {TopicPartition(topic, partition): spec for partition in partitions}
     while True:
         try:
             with asking(connection, f"asking for the {place.value} offset of topic {topic}") as client:
-                futures = list_offsets(client, asked, level, max(0.5, deadline.slice(5.0)))
+                futures = list_offsets(client, specs, level, max(0.5, deadline.slice(5.0)))
                 return {tp.partition: future.result().offset for tp, future in futures.items()}
         except Retriable:
             if deadline.expired:
@@ -45,9 +45,9 @@ def offsets_since(
     connection: Connection, topic: str, partitions: Sequence[int], time_ms: int, deadline: Deadline
 ) -> dict[int, int]:
     """Return the offset of each partition's first record at or after a time (ms since the epoch); -1 for none."""
-    asked = {TopicPartition(topic, partition): OffsetSpec.for_timestamp(time_ms) for partition in partitions}
+    specs = {TopicPartition(topic, partition): OffsetSpec.for_timestamp(time_ms) for partition in partitions}
     with asking(connection, f"asking for the offsets of topic {topic} at a time") as client:
-        futures = list_offsets(client, asked, IsolationLevel.READ_UNCOMMITTED, max(0.5, deadline.slice(5.0)))
+        futures = list_offsets(client, specs, IsolationLevel.READ_UNCOMMITTED, max(0.5, deadline.slice(5.0)))
         return {tp.partition: future.result().offset for tp, future in futures.items()}
 
 

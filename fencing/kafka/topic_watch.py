@@ -41,10 +41,10 @@ class TopicWatch:
             self._next = now + self._every
             with kafka_errors("describing topics"):
                 self._client = admin_client(self._connection)  # kept: its answers go with it
-                asked = self._client.describe_topics(
+                futures = self._client.describe_topics(
                     TopicCollection(list(self._expected)), request_timeout=_ANSWER_SECONDS
                 )
-            self._asked = asked
+            self._asked = futures
         return self._odd if self._times >= _SURE else {}
 
     def _take(self, answers: Mapping[str, Future[Any]]) -> None:
@@ -52,12 +52,12 @@ class TopicWatch:
         for name, future in answers.items():
             try:
                 with kafka_errors(f"describing topic {name}"):
-                    found: str | None = str(future.result().topic_id)
+                    topic_id: str | None = str(future.result().topic_id)
             except FencingError as error:
                 if error.code != "UNKNOWN_TOPIC_OR_PART":
                     return  # no answer, or no permission: nothing is known
-                found = None
-            if found != self._expected[name]:
-                odd[name] = found
+                topic_id = None
+            if topic_id != self._expected[name]:
+                odd[name] = topic_id
         self._times = self._times + 1 if odd and odd == self._odd else int(bool(odd))
         self._odd = odd

@@ -53,23 +53,23 @@ class TransactionEnder(TransactionProber):
         """Return an error code for each; 15 if no coordinator answers."""
         by_id = {each.transactional_id: each for each in transactions}
         try:
-            found = self._run(self._all({name: _coordinator_of(name) for name in by_id}))
-            nodes = {name: answer.node_id for name, answer in found.items() if answer and not answer.error_code}
+            coordinators = self._run(self._all({name: _coordinator_of(name) for name in by_id}))
+            nodes = {name: answer.node_id for name, answer in coordinators.items() if answer and not answer.error_code}
             answers = self._run(self._all({name: _request(by_id[name]) for name in nodes}, nodes))
         except Retriable:
             if deadline.expired:
                 raise
             return dict.fromkeys(by_id, _AWAY)
-        codes = {name: answer.error_code if answer else _AWAY for name, answer in found.items()}
+        codes = {name: answer.error_code if answer else _AWAY for name, answer in coordinators.items()}
         return codes | {name: answer.error_code for name, answer in answers.items() if answer is not None}
 
     def open_ids(self) -> list[str]:
         """Return every transactional id with an open transaction that this principal may describe."""
         try:
-            listed = self._admin.list_transactions(state_filters=["Ongoing"])
+            transactions = self._admin.list_transactions(state_filters=["Ongoing"])
         except KafkaError as error:
             raise self._trouble(error) from error
-        return sorted(each.transactional_id for rows in listed.values() for each in rows)
+        return sorted(each.transactional_id for rows in transactions.values() for each in rows)
 
 
 def _request(transaction: OpenTransaction) -> EndTxnRequest:

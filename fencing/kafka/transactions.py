@@ -54,30 +54,30 @@ class TransactionProber(Prober):
 
     def transactions(self, ids: Sequence[str], deadline: Deadline) -> list[Transaction]:
         """Describe these ids, in order. Raises `Fatal` if one may not be described, `Retriable` without an answer."""
-        described: dict[str, Transaction] = {}
+        transactions: dict[str, Transaction] = {}
         left = list(dict.fromkeys(ids))
         while left:
             coordinators = self._run(self._all({each: _coordinator_of(each) for each in left}))
             codes = {each: answer.error_code if answer else 15 for each, answer in coordinators.items()}
             nodes = {each: answer.node_id for each, answer in coordinators.items() if answer and not codes[each]}
-            asked = {each: DescribeTransactionsRequest(transactional_ids=[each]) for each in nodes}
-            for each, answer in self._run(self._all(asked, nodes)).items():
+            requests = {each: DescribeTransactionsRequest(transactional_ids=[each]) for each in nodes}
+            for each, answer in self._run(self._all(requests, nodes)).items():
                 if answer is None:
                     raise Fatal("The brokers cannot describe transactions: that takes Kafka 3.0 or newer")
-                for seen in answer.transaction_states:
-                    codes[each] = seen.error_code
-                    if seen.error_code == 0:
-                        described[each] = _parse(seen)
-                    elif seen.error_code == _UNKNOWN_ID:
-                        described[each] = Transaction(each)
-            left = [each for each in left if each not in described]
+                for description in answer.transaction_states:
+                    codes[each] = description.error_code
+                    if description.error_code == 0:
+                        transactions[each] = _parse(description)
+                    elif description.error_code == _UNKNOWN_ID:
+                        transactions[each] = Transaction(each)
+            left = [each for each in left if each not in transactions]
             for each in left:
                 _check(each, codes[each])
             if left and deadline.expired:
                 raise Retriable(f"The coordinator of {left[0]} does not answer. Ask again")
             if left:
                 time.sleep(deadline.slice(0.1))  # on a new cluster, the coordinators' topic is still being created
-        return [described[each] for each in ids]
+        return [transactions[each] for each in ids]
 
 
 def _check(id: str, code: int) -> None:

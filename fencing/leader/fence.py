@@ -69,10 +69,10 @@ def fence(ids: Sequence[str], ways: Sequence[AdminAccess], seconds: float = SECO
         except FencingError as error:
             troubles.append((way, error))
             continue
-        found = FenceResult(producers, way.whose, [f"{one.whose} did not do: {error}" for one, error in troubles])
-        if found.refused:
-            log.warning("Fenced %s. %s", ", ".join(ids), found.told)
-        return found
+        result = FenceResult(producers, way.whose, [f"{one.whose} did not do: {error}" for one, error in troubles])
+        if result.refused:
+            log.warning("Fenced %s. %s", ", ".join(ids), result.told)
+        return result
     said = "; ".join(f"with {way.whose}: {error}" for way, error in troubles)
     remedy = _REMEDY.format(where=ways[0].connection.bootstrap, first=ids[0], last=ids[-1])
     kind = Fatal if all(isinstance(error, Fatal) for _, error in troubles) else Retriable

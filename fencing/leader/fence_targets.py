@@ -66,23 +66,23 @@ def ways(
     """
     old = target if target is not None else config or {}
     cluster = bootstrap_of(base.bootstrap, worker_settings, old)
-    wanted = [("the old generation's credentials", old)]
+    logins = [("the old generation's credentials", old)]
     if config is not None and servers(bootstrap_of(base.bootstrap, worker_settings, config)) == servers(cluster):
-        wanted.append(("the newest configuration's credentials", config))
-    found: list[AdminAccess] = []
+        logins.append(("the newest configuration's credentials", config))
+    accesses: list[AdminAccess] = []
     problem: Invalid | None = None
-    for whose, settings in wanted:
+    for whose, settings in logins:
         try:
             connection = connection_of(Role.ADMIN, base, worker_settings, settings)
         except Invalid as error:
             problem = problem or error
         else:
-            found.append(AdminAccess(whose, connection))
+            accesses.append(AdminAccess(whose, connection))
     if servers(cluster) == servers(base.bootstrap):
-        found.append(AdminAccess("the worker's credentials", base))
-    if not found:
+        accesses.append(AdminAccess("the worker's credentials", base))
+    if not accesses:
         raise problem or Invalid(f"Nobody knows how to reach {cluster}")
-    return [way for n, way in enumerate(found) if _login(way) not in [_login(earlier) for earlier in found[:n]]]
+    return [way for n, way in enumerate(accesses) if _login(way) not in [_login(earlier) for earlier in accesses[:n]]]
 
 
 def _login(way: AdminAccess) -> tuple[str, Settings]:

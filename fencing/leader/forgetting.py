@@ -37,18 +37,18 @@ def tombstones(connector: ConnectorState) -> list[ConfigRecord]:
     """
     if connector.config is not None or connector.unreadable is not None or connector.round_pending:
         return []
-    found: list[ConfigRecord] = []
+    records: list[ConfigRecord] = []
     for number in range(connector.task_keys):
         task = TaskId(connector.name, number)
-        found += [TaskRecord(task, None), PlacementRecord(task, None)]
-    if connector.commit is not None or found:
-        found.append(ForgottenRecord(connector.name, Forgotten.COMMIT))
+        records += [TaskRecord(task, None), PlacementRecord(task, None)]
+    if connector.commit is not None or records:
+        records.append(ForgottenRecord(connector.name, Forgotten.COMMIT))
     if connector.count is not None and connector.count.elsewhere is False:
-        found += [
+        records += [
             ForgottenRecord(connector.name, Forgotten.FENCING),
             ForgottenRecord(connector.name, Forgotten.COUNT),
         ]
-    return found
+    return records
 
 
 def forget(state: ClusterState) -> list[ConfigRecord]:

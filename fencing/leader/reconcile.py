@@ -105,17 +105,17 @@ def _place_tasks(
 def statuses_with_restart(state: ClusterState, status: StatusState, settings: Mapping[str, str]) -> list[TaskStatus]:
     """Return new statuses for failed tasks whose status does not yet say when they are restarted."""
     changed = []
-    for task, found in status.tasks.items():
+    for task, task_status in status.tasks.items():
         connector = state.connectors.get(task.connector)
-        if found.state is not State.FAILED or connector is None or connector.config is None:
+        if task_status.state is not State.FAILED or connector is None or connector.config is None:
             continue
         placement = connector.placements.get(task.task)
         if placement is None or status_of(status, task, placement) is None:
             continue
-        due_ms = next_restart_ms(RestartPolicy.of(connector.config, settings), placement, found)
-        shown = replace(found, restarts=in_a_row(placement, found.since_ms), next_ms=due_ms or 0)
-        if shown != found:
-            changed.append(shown)
+        due_ms = next_restart_ms(RestartPolicy.of(connector.config, settings), placement, task_status)
+        changed_status = replace(task_status, restarts=in_a_row(placement, task_status.since_ms), next_ms=due_ms or 0)
+        if changed_status != task_status:
+            changed.append(changed_status)
     return changed
 
 
@@ -127,7 +127,7 @@ def statuses_without_slot(
     Otherwise the last status of an older generation's attempt, such as a failure, would seem to be the new one's. A
     task that had a place in its generation keeps its own status, which decides when it is restarted.
     """
-    told = []
+    statuses = []
     for task in unassigned:
         connector = state.connector(task.connector)
         placement = connector.placements.get(task.task)
@@ -139,8 +139,10 @@ def statuses_without_slot(
             continue
         if held is None or held.generation != generation:
             nobody = WorkerId("")
-            told.append(TaskStatus(task, State.UNASSIGNED, nobody, generation, 0, NOBODY, why=NO_SLOT, since_ms=now_ms))
-    return told
+            statuses.append(
+                TaskStatus(task, State.UNASSIGNED, nobody, generation, 0, NOBODY, why=NO_SLOT, since_ms=now_ms)
+            )
+    return statuses
 
 
 def waiting_for(

@@ -91,13 +91,13 @@ def records_to_migrate(old: SourceOffsets, new: SourceOffsets) -> Records:
 
     So an older offset that the new topic still holds is replaced, or deleted if there is none now.
     """
-    own = {canonical(found.partition): found for found in new.own()}
-    partitions = {canonical(found.partition): found.partition for found in (*new.all(), *old.all())}
+    own = {canonical(offset.partition): offset for offset in new.own()}
+    partitions = {canonical(offset.partition): offset.partition for offset in (*new.all(), *old.all())}
     records = []
     for name, partition in partitions.items():
-        wanted = old.offset(partition)
+        expected = old.offset(partition)
         known = own.get(name)
         as_it_is = known.offset if known else None
-        if wanted != as_it_is or (known is None and new.offset(partition) != wanted):
-            records.append((new.key_of(partition), encode_value(wanted)))
+        if expected != as_it_is or (known is None and new.offset(partition) != expected):
+            records.append((new.key_of(partition), encode_value(expected)))
     return records

@@ -25,8 +25,8 @@ class InputPartition(NamedTuple):
 
 def partition_key(tp: InputPartition, slot: int | None = None) -> Partition:
     """Return the source partition of one slot's state, or of the whole ledger's."""
-    found: dict[str, object] = {TOPIC_ID: tp.topic_id, PARTITION: tp.partition}
-    return found if slot is None else {**found, SLOT: slot}
+    fields: dict[str, object] = {TOPIC_ID: tp.topic_id, PARTITION: tp.partition}
+    return fields if slot is None else {**fields, SLOT: slot}
 
 
 def parse_partition(partition: Partition) -> tuple[InputPartition, int | None] | None:

@@ -70,8 +70,8 @@ def decode(headers: Iterable[tuple[str, bytes | None]]) -> AttemptCounts | None:
                 sent = loaded.get(_SENT)
             except (ValueError, KeyError, TypeError):
                 return None
-            told = AttemptCounts(task, generation, attempt, RecordCounts(*counts), _range(sent))
-            return told if all(map(_is_count, (*told.key, *counts))) else None
+            attempt_counts = AttemptCounts(task, generation, attempt, RecordCounts(*counts), _range(sent))
+            return attempt_counts if all(map(_is_count, (*attempt_counts.key, *counts))) else None
     return None
 
 

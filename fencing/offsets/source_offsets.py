@@ -92,9 +92,9 @@ class SourceOffsets:
         """Apply the records that concern this connector."""
         for record in records:
             if self.put(record.key, record.value) and record.headers:
-                told = decode(record.headers)
-                if told is not None:
-                    self.counts[told.key] = told.counts.most(self.counts.get(told.key, RecordCounts()))
+                attempt = decode(record.headers)
+                if attempt is not None:
+                    self.counts[attempt.key] = attempt.counts.most(self.counts.get(attempt.key, RecordCounts()))
 
     def put(self, key: bytes | None, value: bytes | None) -> bool:
         """Apply one record. Returns whether it concerns this connector."""
@@ -107,22 +107,22 @@ class SourceOffsets:
 
     def snapshot(self) -> OffsetsSnapshot:
         """Return the snapshot that a later read of the same topic can start from."""
-        entries = [(found.key, encode_value(found.offset)) for found in self._by_partition.values()]
+        entries = [(entry.key, encode_value(entry.offset)) for entry in self._by_partition.values()]
         return OffsetsSnapshot(self.connector, self.topic_id, self.positions, entries)
 
     def offset(self, partition: Partition) -> Offset | None:
-        found = self._by_partition.get(canonical(partition))
-        if found is None and self.gaps is not None:
+        entry = self._by_partition.get(canonical(partition))
+        if entry is None and self.gaps is not None:
             return self.gaps.offset(partition)
-        return found.offset if found else None
+        return entry.offset if entry else None
 
     def offsets(self, partitions: Iterable[Partition]) -> list[Offset | None]:
         return [self.offset(partition) for partition in partitions]
 
     def key_of(self, partition: Partition) -> bytes:
         """Return the key with which this topic holds the partition: as it was found, else in Kafka Connect's form."""
-        found = self._by_partition.get(canonical(partition))
-        return found.key if found else encode_key(self.connector, partition)
+        entry = self._by_partition.get(canonical(partition))
+        return entry.key if entry else encode_key(self.connector, partition)
 
     def own(self) -> list[SourceOffset]:
         """Return every partition that this topic mentions, without those of `gaps`."""
@@ -130,12 +130,12 @@ class SourceOffsets:
 
     def all(self) -> list[SourceOffset]:
         """Return every partition that either topic mentions, with deleted ones (their offset is None)."""
-        merged = {} if self.gaps is None else {canonical(found.partition): found for found in self.gaps.all()}
+        merged = {} if self.gaps is None else {canonical(offset.partition): offset for offset in self.gaps.all()}
         return list({**merged, **self._by_partition}.values())
 
     def present(self) -> list[SourceOffset]:
         """Return every partition that has an offset."""
-        return [found for found in self.all() if found.offset is not None]
+        return [offset for offset in self.all() if offset.offset is not None]
 
 
 def may_concern(connector: ConnectorName) -> Callable[[bytes | None], bool]:

@@ -169,10 +169,10 @@ def read_merged(
             patience_s=patience_s,
         )
 
-    found = read(stores.effective)
+    offsets = read(stores.effective)
     if stores.own is not None:
-        found.gaps = read(stores.worker)
-    return found
+        offsets.gaps = read(stores.worker)
+    return offsets
 
 
 def prepare(stores: OffsetStores, worker_settings: Settings, deadline: Deadline | None = None) -> OffsetStores:

@@ -122,10 +122,10 @@ class Counting:
         self._told("asking for the connector's producers", 0, 0)
         try:
             with TransactionProber(self._connection) as prober:
-                found = prober.transactions(self._asked.ids, Deadline.after(self._deadline.slice(15.0)))
+                rows = prober.transactions(self._asked.ids, Deadline.after(self._deadline.slice(15.0)))
         except FencingError as error:
             return None, str(error)
-        return frozenset(each.producer_id for each in found if each.producer_id >= 0), ""
+        return frozenset(each.producer_id for each in rows if each.producer_id >= 0), ""
 
     def _edges(self, connection: Connection, topic: str) -> Edges:
         """Ask for the end first: then records that are deleted in between are before the first offset."""
@@ -173,7 +173,7 @@ class Counting:
     def _commits(self, edges: Edges, end: Mapping[int, int]) -> tuple[OffsetCommits, list[SourceOffset]]:
         name, topic = self._asked.connector, self._asked.offsets_topic
         self._told(f"reading source offsets in topic {topic}", 0, 0)
-        told: dict[int, dict[int, OffsetRecord]] = {}
+        records: dict[int, dict[int, OffsetRecord]] = {}
         log = TopicLog(self._offsets_connection, topic, edges.first, deadline=self._deadline)
         try:
             committed = log.catch_up(self._deadline, wanted=may_concern(name), ends=end)
@@ -182,11 +182,11 @@ class Counting:
                 key = decode_key(record.key)
                 if key is not None and key[0] == name:
                     one = OffsetRecord(record.offset, record.key, record.value, decode(record.headers))
-                    told.setdefault(record.partition, {})[record.offset] = one
+                    records.setdefault(record.partition, {})[record.offset] = one
         finally:
             log.close()
-        found = {p: sorted(each.values(), key=lambda one: one.offset) for p, each in told.items()}
-        commits = OffsetCommits(found, edges.end)
+        commits_by_partition = {p: sorted(each.values(), key=lambda one: one.offset) for p, each in records.items()}
+        commits = OffsetCommits(commits_by_partition, edges.end)
         with RawFetcher(self._offsets_connection, topic) as fetcher:
 
             def take(partition: int, batch: Batch) -> None:

@@ -89,14 +89,14 @@ class OffsetCommits:
             self.aborted += 1
             return
         self.source += held.records
-        told = next((each.counts for each in reversed(held.records) if each.counts is not None), None)
-        if told is None:
+        counts = next((each.counts for each in reversed(held.records) if each.counts is not None), None)
+        if counts is None:
             return
-        who, attempt = Producer(batch.producer_id, held.epoch), told.key
+        who, attempt = Producer(batch.producer_id, held.epoch), counts.key
         if self.producers.setdefault(who, attempt) != attempt:
             self.strangers.append(who)
         early = batch.first < self.cut.get(partition, 0)
-        self.attempts.setdefault(attempt, []).append(Commit(batch.timestamp_ms, told.counts, early))
+        self.attempts.setdefault(attempt, []).append(Commit(batch.timestamp_ms, counts.counts, early))
 
     def commits(self, attempt: Attempt) -> list[Commit]:
         """Return an attempt's transactions in the order of their commits: counts never decrease."""

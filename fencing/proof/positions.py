@@ -59,20 +59,20 @@ class PositionTally:
         if not self.how.consecutive:
             return None
         missing = 0
-        shown: list[str] = []
+        examples: list[str] = []
         for sequence, seen in sorted(self._sequences.items()):
             ranges = list(seen)
             for (_, last), (first, _) in pairwise(ranges):
                 missing += first - last - 1
-                if len(shown) < _SHOWN:
+                if len(examples) < _SHOWN:
                     name = f"{sequence}: " if sequence else ""
-                    shown.append(f"{name}{last + 1}" + (f" to {first - 1}" if first - last > 2 else ""))
-        return missing, shown
+                    examples.append(f"{name}{last + 1}" + (f" to {first - 1}" if first - last > 2 else ""))
+        return missing, examples
 
     def sequences(self) -> list[tuple[str, int, int]]:
         """Return name, first and last number of each sequence."""
-        found: Iterable[tuple[str, Ranges]] = sorted(self._sequences.items())
-        return [(name, next(iter(seen))[0], seen.end - 1) for name, seen in found]
+        pairs: Iterable[tuple[str, Ranges]] = sorted(self._sequences.items())
+        return [(name, next(iter(seen))[0], seen.end - 1) for name, seen in pairs]
 
 
 def parse_declaration(given: Any) -> PositionPaths | None:

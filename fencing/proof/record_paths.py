@@ -12,7 +12,7 @@ def find_number(path: str, key: bytes | None, value: bytes | None, headers: Head
     where, _, rest = path.partition(".")
     if where == "headers":
         name, _, rest = rest.partition(".")
-        data = next((found for each, found in headers if each == name), None)
+        data = next((content for each, content in headers if each == name), None)
     else:
         data = key if where == "key" else value
     return _walk(_load(data), rest)

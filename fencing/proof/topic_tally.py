@@ -94,10 +94,10 @@ class TopicTally:
 
     def find_undecided(self) -> dict[int, set[int]]:
         """Return the partitions with open transactions, and their producers."""
-        found: dict[int, set[int]] = {}
+        undecided: dict[int, set[int]] = {}
         for partition, producer_id in self._open:
-            found.setdefault(partition, set()).add(producer_id)
-        return found
+            undecided.setdefault(partition, set()).add(producer_id)
+        return undecided
 
     def close(self) -> None:
         """Count everything without a marker as open."""

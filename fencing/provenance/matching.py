@@ -40,14 +40,14 @@ def match(
 ) -> Match | None:
     """known: the producer's segments in every partition it may have written to; candidates: of the same producer id."""
     ours = [each for each in candidates if _may_be(each, record)]
-    told = [each for each in ours if each.sent is not None]
+    counted = [each for each in ours if each.sent is not None]
     if len(known) == 1:
         # All that this producer sent is here, so what it had sent when this transaction ended is one number.
-        for each in told:
+        for each in counted:
             before, after = each.sent or (0, 0)
             if before < after and (after - record.numbered) % SEQUENCES == 0:
                 return Match(each, exact=True)
-    nearest = sorted(told or ours, key=lambda each: abs(each.segment.marker_ms - record.marker_ms))
+    nearest = sorted(counted or ours, key=lambda each: abs(each.segment.marker_ms - record.marker_ms))
     for each in nearest[:3]:
         if each.sent is not None and _adds_up(record, each.sent[1], known):
             return Match(each, exact=True)
@@ -66,8 +66,8 @@ def _adds_up(record: Segment, after: int, known: Mapping[Where, Sequence[Segment
 def total_at(known: Mapping[Where, Sequence[Segment]], epoch: int, time_ms: int) -> int | None:
     """Return the number of records over all partitions; None if it is unknown for one of them."""
     numbers = [numbered_at(segments, epoch, time_ms) for segments in known.values()]
-    told = [each for each in numbers if each is not None]
-    return sum(told) if len(told) == len(numbers) else None
+    totals = [each for each in numbers if each is not None]
+    return sum(totals) if len(totals) == len(numbers) else None
 
 
 def companions(main: OffsetsSegment, candidates: Iterable[OffsetsSegment]) -> list[OffsetsSegment]:
@@ -92,8 +92,10 @@ def data_of(
     sent = offsets.sent
     if sent is not None and len(known) == 1:
         ((where, segments),) = known.items()
-        found = [(where[0], one) for one in segments if one.epoch == epoch and sent[0] < one.numbered <= sent[1]]
-        return found, sum(one.count for _, one in found) == sent[1] - sent[0]
+        segments_of_data = [
+            (where[0], one) for one in segments if one.epoch == epoch and sent[0] < one.numbered <= sent[1]
+        ]
+        return segments_of_data, sum(one.count for _, one in segments_of_data) == sent[1] - sent[0]
     for late in _MARKERS_APART_MS:
         near = [
             (topic, one)

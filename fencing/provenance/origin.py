@@ -115,9 +115,9 @@ def find_transaction(
             if known is None:
                 known = known_segments(data, producer.producer_id, segment.marker_ms, deadline)
             heads = [each for each, _ in candidates]
-            found = match(segment, heads, known)
-            if found is not None and (found.exact or reach == WINDOWS_MS[-1] or _is_near(found.found, segment)):
-                return _put_together(topic, found.found, found.exact, candidates)
+            pair = match(segment, heads, known)
+            if pair is not None and (pair.exact or reach == WINDOWS_MS[-1] or _is_near(pair.found, segment)):
+                return _put_together(topic, pair.found, pair.exact, candidates)
         if deadline.expired:
             break
     return None
@@ -141,11 +141,11 @@ def known_segments(
             starts, ends = bounds(connection, topic, time_ms - _NEIGHBOURS_MS, time_ms + _NEIGHBOURS_MS, deadline)
             if len(topics) == 1 and len(starts) == 1:
                 return {(topic, next(iter(starts))): []}  # nothing is to be added up
-            found = segments_of(connection, topic, producer_id, starts, ends, deadline)
+            segments = segments_of(connection, topic, producer_id, starts, ends, deadline)
         except FencingError:
             known[topic, -1] = []
         else:
-            known |= {(topic, number): each for number, each in found.items()}
+            known |= {(topic, number): each for number, each in segments.items()}
     return known
 
 
@@ -157,16 +157,16 @@ def read_offsets_segments(
 ) -> list[Candidate]:
     """Return the producer's transactions in the offsets topic around this time, each with its records there."""
     starts, ends = bounds(connection, topic, time_ms - reach_ms, time_ms + reach_ms, deadline)
-    found = segments_of(connection, topic, producer_id, starts, ends, deadline)
-    wanted = [each for ones in found.values() for each in ones]
-    if not wanted:
+    segments = segments_of(connection, topic, producer_id, starts, ends, deadline)
+    infos = [each for ones in segments.values() for each in ones]
+    if not infos:
         return []
     places = {
         number: (min(each.first for each in ones), max(each.last for each in ones))
-        for number, ones in found.items()
+        for number, ones in segments.items()
         if ones
     }
-    by_partition = {number: ones for number, ones in found.items() if ones}
+    by_partition = {number: ones for number, ones in segments.items() if ones}
 
     def ours(partition: int, offset: int, _: object) -> bool:
         return any(each.holds(offset) for each in by_partition[partition])
@@ -176,12 +176,12 @@ def read_offsets_segments(
     if not reading.run({n: at[0] for n, at in places.items()}, {n: at[1] + 1 for n, at in places.items()}, deadline):
         raise Retriable(f"Topic {topic} could not be read in time. Ask again")
     records = sorted(reading.records, key=lambda one: (one.partition, one.offset))
-    made: list[Candidate] = []
-    for each in wanted:
+    candidates: list[Candidate] = []
+    for each in infos:
         inside = [one for one in records if one.partition == each.partition and each.holds(one.offset)]
-        told = [record_counts.decode([(name, value) for name, value, _ in one.headers]) for one in inside]
-        made.append((OffsetsSegment(each, next((one for one in told if one is not None), None)), inside))
-    return made
+        counts = [record_counts.decode([(name, value) for name, value, _ in one.headers]) for one in inside]
+        candidates.append((OffsetsSegment(each, next((one for one in counts if one is not None), None)), inside))
+    return candidates
 
 
 def _put_together(topic: str, main: OffsetsSegment, exact: bool, candidates: Sequence[Candidate]) -> Transaction | None:
@@ -196,8 +196,8 @@ def _put_together(topic: str, main: OffsetsSegment, exact: bool, candidates: Seq
     known = [each for each in offsets if each is not None]
     if not known:
         return None
-    told = main.told
-    numbers = (told.task, told.generation, told.attempt) if told else (-1, -1, -1)
+    counts = main.told
+    numbers = (counts.task, counts.generation, counts.attempt) if counts else (-1, -1, -1)
     return Transaction(known[0].connector, *numbers, exact, known)
 
 

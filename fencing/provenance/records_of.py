@@ -58,19 +58,19 @@ def find_records(
     record = _find_offset(connection, topic, connector, partition, offset, time_ms, deadline)
     if record is None:
         return None
-    segment, told = _transaction_of(connection, topic, record, deadline)
-    numbers = (told.task, told.generation) if told else (-1, -1)
+    segment, counts = _transaction_of(connection, topic, record, deadline)
+    numbers = (counts.task, counts.generation) if counts else (-1, -1)
     place = (topic, record.partition, record.offset)
     if segment is None:
         return RecordsOf(*place, -1, -1, *numbers, False, [])
-    whole = OffsetsSegment(segment, told)
-    found: list[tuple[str, Segment]] = []
+    whole = OffsetsSegment(segment, counts)
+    segments: list[tuple[str, Segment]] = []
     exact = False
     for reach in WINDOWS_MS:
-        found, exact = data_of(whole, _find_segments(data, segment, reach, deadline))
+        segments, exact = data_of(whole, _find_segments(data, segment, reach, deadline))
         if exact or deadline.expired:
             break
-    ranges = [RecordRange(name, one.partition, one.first, one.last, one.count) for name, one in found]
+    ranges = [RecordRange(name, one.partition, one.first, one.last, one.count) for name, one in segments]
     ranges.sort(key=lambda one: (one.topic, one.partition))
     return RecordsOf(*place, segment.producer_id, segment.epoch, *numbers, exact, ranges)
 
@@ -85,10 +85,10 @@ def _find_segments(
         try:
             at = offsets.marker_ms
             starts, ends = bounds(connection, topic, at - reach_ms, at + min(reach_ms, 10_000), deadline)
-            found = segments_of(connection, topic, offsets.producer_id, starts, ends, deadline)
+            segments = segments_of(connection, topic, offsets.producer_id, starts, ends, deadline)
         except FencingError:
             continue
-        known |= {(topic, number): each for number, each in found.items()}
+        known |= {(topic, number): each for number, each in segments.items()}
     return known
 
 
@@ -102,13 +102,13 @@ def _find_offset(
     deadline: Deadline,
 ) -> TailRecord | None:
     """Return the newest record of this source partition and source offset around this time."""
-    wanted = (connector, canonical(partition), canonical(offset))
+    target = (connector, canonical(partition), canonical(offset))
     starts, ends = bounds(connection, topic, time_ms - 1_000, time_ms + 1_000, deadline)
 
     def same(key: bytes | None, value: bytes | None) -> bool:
-        parsed, found = decode_key(key), decode_value(value)
+        parsed, offset = decode_key(key), decode_value(value)
         return (
-            parsed is not None and found is not None and (parsed[0], canonical(parsed[1]), canonical(found)) == wanted
+            parsed is not None and offset is not None and (parsed[0], canonical(parsed[1]), canonical(offset)) == target
         )
 
     limits = Limits(size=1024 * 1024, headers=100, test=lambda met: same(met.key, met.value))
@@ -136,9 +136,9 @@ def _transaction_of(
     if not folded or not folded[0].ended:
         return None, None
     segment = folded[0].ended[0]
-    told = record_counts.decode([(name, value) for name, value, _ in record.headers])
-    if told is None:  # the last source offset of the transaction has it, which may be in another partition
+    counts = record_counts.decode([(name, value) for name, value, _ in record.headers])
+    if counts is None:  # the last source offset of the transaction has it, which may be in another partition
         near = read_offsets_segments(connection, topic, segment.producer_id, segment.marker_ms, WINDOWS_MS[0], deadline)
         others = [each for each, _ in near if each.told and abs(each.segment.marker_ms - segment.marker_ms) <= 1]
-        told = others[0].told if len(others) == 1 else None
-    return segment, told
+        counts = others[0].told if len(others) == 1 else None
+    return segment, counts

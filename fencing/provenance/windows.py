@@ -34,8 +34,8 @@ def bounds(
     ends = offsets_at(connection, topic, chosen, Place.END, deadline)
 
     def place(time_ms: int) -> dict[int, int]:
-        found = offsets_since(connection, topic, chosen, max(0, time_ms), deadline)
-        return {number: found[number] if found[number] >= 0 else ends[number] for number in chosen}
+        offsets = offsets_since(connection, topic, chosen, max(0, time_ms), deadline)
+        return {number: offsets[number] if offsets[number] >= 0 else ends[number] for number in chosen}
 
     starts, until = place(since_ms), place(until_ms)
     return starts, {number: max(starts[number], until[number]) for number in chosen}

@@ -136,12 +136,12 @@ class DeadLetter:
                 "The letter does not hold the record exactly: an earlier version, or other software, wrote it"
             )
         try:
-            shown = json.loads(text)
-            if "lost" in shown:
-                raise NotExact(f"The record could not be kept exactly: {shown['lost']}")
-            if shown["version"] != _VERSION:
-                raise NotExact(f"The record is kept in form {shown['version']}, which a newer version can replay")
-            return self._record(shown)
+            fields = json.loads(text)
+            if "lost" in fields:
+                raise NotExact(f"The record could not be kept exactly: {fields['lost']}")
+            if fields["version"] != _VERSION:
+                raise NotExact(f"The record is kept in form {fields['version']}, which a newer version can replay")
+            return self._record(fields)
         except (ValueError, KeyError, TypeError, IndexError, RecursionError, AttributeError) as error:
             raise NotExact(f"What the letter keeps of the record cannot be read ({type(error).__name__})") from error
 

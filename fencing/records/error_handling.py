@@ -180,9 +180,11 @@ class RecordErrors:
 
     def _say(self, record: SourceRecord, stage: Stage, by: str, error: Exception) -> None:
         self._measures.errors_logged += 1
-        shown = f", with the value {record.value!r} and the key {record.key!r}" if self._policy.log_messages else ""
+        content = f", with the value {record.value!r} and the key {record.key!r}" if self._policy.log_messages else ""
         place = f"source partition {as_json(record.source_partition)}, source offset {as_json(record.source_offset)}"
-        text = f"Error in task {self._task} at stage {stage} in {by}: {type(error).__name__}: {error} ({place}{shown})"
+        text = (
+            f"Error in task {self._task} at stage {stage} in {by}: {type(error).__name__}: {error} ({place}{content})"
+        )
         log.warning("%s", self._redact(text))
 
     def _dead_letter(self, topic: str, record: SourceRecord, stage: Stage, by: str, error: Exception) -> Call:

@@ -18,15 +18,15 @@ def find_failed_record(
 
     config: the connector's. redact: takes secrets out of a string.
     """
-    found = failure_of(error)
+    failure = failure_of(error)
     cause: BaseException | None = error
-    while found is None and cause is not None:
+    while failure is None and cause is not None:
         record = getattr(cause, "record", None)
         if isinstance(record, BadRecord):
-            found = _failure(record, config, redact)
-            error.add_note(f"{NOTE}{found.stage}, class {found.class_name}, source offset {found.offset}.")
+            failure = _failure(record, config, redact)
+            error.add_note(f"{NOTE}{failure.stage}, class {failure.class_name}, source offset {failure.offset}.")
         cause = cause.__cause__
-    return found
+    return failure
 
 
 def _failure(record: BadRecord, config: Mapping[str, str], redact: Callable[[str], str]) -> RecordFailure:
@@ -52,9 +52,9 @@ def attach(error: Exception, failure: RecordFailure) -> None:
 def failure_of(error: BaseException | None) -> RecordFailure | None:
     """Return the failure attached to the error or to one of its causes; None if there is none."""
     while error is not None:
-        found = getattr(error, _ATTRIBUTE, None)
-        if isinstance(found, RecordFailure):
-            return found
+        failure = getattr(error, _ATTRIBUTE, None)
+        if isinstance(failure, RecordFailure):
+            return failure
         error = error.__cause__
     return None
 

@@ -62,9 +62,9 @@ class SendWindow:
         start = self._monotonic()
         self._deliver()
         slow = self._monotonic() - start > _SLOW_SECONDS
-        wanted = self._size * 2 if slow else self._size / 2
-        largest = self._smallest * self._count_partitions() if slow else wanted
-        self._size = max(self._smallest, min(wanted, largest))
+        size = self._size * 2 if slow else self._size / 2
+        largest = self._smallest * self._count_partitions() if slow else size
+        self._size = max(self._smallest, min(size, largest))
         self.reset()
 
     def reset(self) -> None:

@@ -112,8 +112,8 @@ def _explain_name(record: LogRecord) -> str:
 
 def offsets_topics(state: ClusterState) -> frozenset[str]:
     """Return the offsets topics in a given cluster state."""
-    found = set()
+    topics = set()
     for connector in state.connectors.values():
         for settings in (connector.config or {}, connector.count.target if connector.count else {}):
-            found.add(settings.get(OFFSETS_STORAGE_TOPIC, "").strip())
-    return frozenset(found - {""})
+            topics.add(settings.get(OFFSETS_STORAGE_TOPIC, "").strip())
+    return frozenset(topics - {""})

@@ -20,27 +20,27 @@ Changes = Sequence[tuple[Partition, Offset | None]]
 def merge(connector: ConnectorName, offsets: Iterable[SourceOffset]) -> list[SourceOffset]:
     """Return the source offsets, with one for all slots' states of a partition. Others are unchanged."""
     ledger, others = Ledger(connector), []
-    for found in offsets:
-        if parse_partition(found.partition) is None:
-            others.append(found)
+    for source_offset in offsets:
+        if parse_partition(source_offset.partition) is None:
+            others.append(source_offset)
         else:
-            ledger.begin([(encode_key(connector, found.partition), encode_value(found.offset))])
-    merged = []
+            ledger.begin([(encode_key(connector, source_offset.partition), encode_value(source_offset.offset))])
+    states = []
     for tp in ledger.partitions():
         state = ledger.state(tp)
         if state is not None:
             key = partition_key(tp)
-            merged.append(SourceOffset(key, encode_state(replace(state, cluster="")), b""))
-    return [*others, *merged]
+            states.append(SourceOffset(key, encode_state(replace(state, cluster="")), b""))
+    return [*others, *states]
 
 
 def expand(changes: Changes, known: Iterable[SourceOffset]) -> Changes:
     """Return the changes, preceded by tombstones for the slots' states of the partitions that they change."""
     moved = {parsed[0] for partition, _ in changes if (parsed := parse_partition(partition)) and parsed[1] is None}
-    given = {parsed for partition, _ in changes if (parsed := parse_partition(partition))}
-    ended: list[tuple[Partition, Offset | None]] = []
-    for found in known:
-        parsed = parse_partition(found.partition)
-        if parsed is not None and parsed[0] in moved and parsed not in given and found.offset is not None:
-            ended.append((found.partition, None))
-    return [*ended, *changes]
+    targets = {parsed for partition, _ in changes if (parsed := parse_partition(partition))}
+    tombstones: list[tuple[Partition, Offset | None]] = []
+    for source_offset in known:
+        parsed = parse_partition(source_offset.partition)
+        if parsed is not None and parsed[0] in moved and parsed not in targets and source_offset.offset is not None:
+            tombstones.append((source_offset.partition, None))
+    return [*tombstones, *changes]

@@ -72,10 +72,10 @@ class DeletedTopics:
 
     def _ask(self, names: Iterable[str], limit: Deadline) -> dict[str, str | None]:
         """Ask for the names one by one, since a failure for one says nothing about the others."""
-        found: dict[str, str | None] = {}
+        ids: dict[str, str | None] = {}
         for name in sorted(set(names) - {""}):
             try:
-                found |= topic_ids(self._connection, [name], limit)
+                ids |= topic_ids(self._connection, [name], limit)
             except FencingError as error:
                 log.info("%s", error)
-        return found
+        return ids

@@ -15,8 +15,8 @@ Held = tuple[tuple[str, int, int, int], ...]
 
 def find_held(records: Iterable[ShareRecord]) -> Held:
     """Return those of these records that the broker has locked, as ranges."""
-    found: dict[tuple[str, int], Ranges] = {}
+    by_partition: dict[tuple[str, int], Ranges] = {}
     for record in records:
         if record.message is not None:
-            found.setdefault((record.topic, record.partition), Ranges()).add(record.offset, record.offset)
-    return tuple((*place, *pair) for place, ranges in sorted(found.items()) for pair in ranges)[:MOST]
+            by_partition.setdefault((record.topic, record.partition), Ranges()).add(record.offset, record.offset)
+    return tuple((*place, *pair) for place, ranges in sorted(by_partition.items()) for pair in ranges)[:MOST]

@@ -47,15 +47,15 @@ class InputChanges:
             if not unknown:
                 self._unknown_since = 0.0
                 return False
-            known = tail.ledger.partitions()
-            seen = {state.topic for tp in known if (state := tail.ledger.state(tp)) is not None}
+            partitions = tail.ledger.partitions()
+            known_topics = {state.topic for tp in partitions if (state := tail.ledger.state(tp)) is not None}
         now = self._clock.monotonic()
         self._unknown_since = self._unknown_since or now
         if self._slot and now - self._unknown_since < _TURN_S:
             tail.wait(lambda: all(self._processed.is_known(tp) for _, tp in unknown), 0.2)
             return True
         for name, tp in unknown:
-            latest = self._start is Start.LATEST and name not in seen
+            latest = self._start is Start.LATEST and name not in known_topics
             place = Place.END if latest else Place.FIRST
             limit = Deadline.after(_SECONDS, self._clock)
             low = offsets_at(self._connection, name, [tp.partition], place, limit)[tp.partition]

@@ -31,9 +31,9 @@ class InputTopics:
     def refresh(self) -> None:
         """Fetch ids and partitions of all topics. A missing one is left out. Raises `FencingError`."""
         self.cluster = self.cluster or self._ask_for_cluster()
-        found = topic_ids(self._connection, self.names, Deadline.after(_SECONDS))
+        ids = topic_ids(self._connection, self.names, Deadline.after(_SECONDS))
         for name in self.names:
-            if found.get(name) is None:
+            if ids.get(name) is None:
                 self._forget(name)
                 continue
             try:
@@ -60,14 +60,14 @@ class InputTopics:
 
     def is_same(self, names: Iterable[str]) -> bool:
         """Return whether these topics still have the same ids. Call it after a poll."""
-        asked = sorted(set(names))
-        found = topic_ids(self._connection, asked, Deadline.after(_SECONDS))
-        return all(name in self._ids and found[name] == self._ids[name] for name in asked)
+        topics = sorted(set(names))
+        ids = topic_ids(self._connection, topics, Deadline.after(_SECONDS))
+        return all(name in self._ids and ids[name] == self._ids[name] for name in topics)
 
     def find(self, name: str, partition: int) -> InputPartition | None:
         """Return the partition; None if the topic was missing, or had fewer partitions, at the last refresh."""
-        known = partition < self._counts.get(name, 0)
-        return InputPartition(self._ids[name], partition) if known else None
+        exists = partition < self._counts.get(name, 0)
+        return InputPartition(self._ids[name], partition) if exists else None
 
     def partitions(self) -> list[tuple[str, InputPartition]]:
         """Return each partition with its topic's name."""

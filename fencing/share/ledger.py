@@ -76,8 +76,8 @@ class Ledger:
             parsed = parse_partition(loaded[1])
             if parsed is None:
                 return
-            found = decode_value(value)
-            state = None if found is None else decode_state(found)
+            source_offset = decode_value(value)
+            state = None if source_offset is None else decode_state(source_offset)
             transaction.states.append((*parsed, state))
         if producer_id < 0:
             self._apply(transaction)
@@ -134,9 +134,9 @@ class Ledger:
 
     def find_rivals(self, claims: Claims, before: int) -> Rivals:
         """Return the other claims on these offsets: those at ledger offsets before `before`, and committed ones."""
-        for tp, wanted in claims.items():
+        for tp, ranges in claims.items():
             state = self._merged.get(tp)
-            if state is not None and any(first < state.low or state.done.meets(first, last) for first, last in wanted):
+            if state is not None and any(first < state.low or state.done.meets(first, last) for first, last in ranges):
                 return Rivals(True)
         undecided = {
             place.claim.slot

@@ -79,10 +79,10 @@ def decode_claim(connector: ConnectorName, key: object, value: bytes | None) -> 
 
 def encode_state(state: State) -> Offset:
     """Return the source offset of a state."""
-    found: dict[str, object] = {TOPIC: state.topic, LOW: state.low, DONE: state.done.pairs()}
+    offset: dict[str, object] = {TOPIC: state.topic, LOW: state.low, DONE: state.done.pairs()}
     if state.tries:
-        found[TRIES] = sorted(state.tries.items())
-    return {**found, CLUSTER: state.cluster} if state.cluster else found
+        offset[TRIES] = sorted(state.tries.items())
+    return {**offset, CLUSTER: state.cluster} if state.cluster else offset
 
 
 def decode_state(offset: Offset) -> State:

@@ -33,7 +33,7 @@ class LedgerTail:
         self._connection = connection
         self._topic = topic
         self.topic_id = known.topic_id
-        self.ledger.begin((found.key, encode_value(found.offset)) for found in known.own())
+        self.ledger.begin((row.key, encode_value(row.offset)) for row in known.own())
         self._position = known.positions.get(LEDGER_PARTITION, 0)
         self._trouble: FencingError | None = None
         self._closing = False
@@ -48,10 +48,10 @@ class LedgerTail:
     def wait(self, test: Callable[[], bool], seconds: float) -> bool:
         """Wait under `changed` until the test is true. Raises `Abortable` if the ledger can no longer be read."""
         with self.changed:
-            held = self.changed.wait_for(lambda: self._trouble is not None or test(), seconds)
+            result = self.changed.wait_for(lambda: self._trouble is not None or test(), seconds)
             if self._trouble is not None:
                 raise Abortable(f"The ledger cannot be followed: {self._trouble}", self._trouble.code)
-            return held
+            return result
 
     def catch_up(self, deadline: Deadline) -> None:
         """Read up to the current end (invariant 6). Raises `Retriable`."""

@@ -40,8 +40,8 @@ class ProcessedOffsets:
 
     def forget(self) -> None:
         """Forget the open transaction, which is not committed. Its offsets are free again."""
-        for kept in (self._wanted, self._starts, self._stated, self._tries, self._gone):
-            kept.clear()
+        for collection in (self._wanted, self._starts, self._stated, self._tries, self._gone):
+            collection.clear()
 
     def is_known(self, tp: InputPartition) -> bool:
         """Return whether the start of the partition is known."""
@@ -58,8 +58,8 @@ class ProcessedOffsets:
 
     def find_committed(self, tp: InputPartition) -> State:
         """Return what is committed of a partition, as far as this slot knows, with the gaps that it has noted."""
-        found, own = self._ledger.state(tp), self._own.get(tp)
-        merged = State("", 0) if found is None else State(found.topic, found.low, found.done.copy(), dict(found.tries))
+        state, own = self._ledger.state(tp), self._own.get(tp)
+        merged = State("", 0) if state is None else State(state.topic, state.low, state.done.copy(), dict(state.tries))
         if own is not None:
             merged.topic, merged.low = own.topic or merged.topic, max(merged.low, own.low)
             merged.done.update(own.done)
@@ -72,9 +72,9 @@ class ProcessedOffsets:
 
     def claim(self, tp: InputPartition, offsets: Iterable[int]) -> None:
         """Add offsets to the claim of the open transaction."""
-        wanted = self._wanted.setdefault(tp, Ranges())
+        ranges = self._wanted.setdefault(tp, Ranges())
         for offset in offsets:
-            wanted.add(offset, offset)
+            ranges.add(offset, offset)
 
     def claim_start(self, tp: InputPartition, topic: str, low: int) -> None:
         """Claim that a partition begins at `low`. The first claim of all slots decides."""
@@ -92,8 +92,8 @@ class ProcessedOffsets:
 
     def find_tries(self, tp: InputPartition, offset: int) -> int:
         """Return how often the sweep has tried an offset."""
-        found, own = self._ledger.state(tp), self._own.get(tp)
-        return max((state.tries.get(offset, 0) for state in (found, own) if state is not None), default=0)
+        ledger_state, own = self._ledger.state(tp), self._own.get(tp)
+        return max((state.tries.get(offset, 0) for state in (ledger_state, own) if state is not None), default=0)
 
     def end(self, tp: InputPartition) -> None:
         """Remove the states of a partition that was deleted (`deleted_topics`), with the next commit."""
@@ -124,23 +124,26 @@ class ProcessedOffsets:
         It takes over the states of slots that no longer exist, and removes them (None) in the same transaction.
         """
         count = self._slots()
-        self._stated, ended = {}, []
+        self._stated, tombstones = {}, []
         self._gone -= self._wanted.keys()
         for tp in self._gone:
             self._noted.pop(tp, None)
-            ended += [(partition_key(tp, slot), None) for slot in self._ledger.slots(tp)]
+            tombstones += [(partition_key(tp, slot), None) for slot in self._ledger.slots(tp)]
         for tp in {**self._wanted, **self._noted, **self._tries}:
-            gone = [slot for slot in self._ledger.slots(tp) if count and (slot is None or slot >= count)]
-            self._stated[tp] = self._state(tp, gone)
-            ended += [(partition_key(tp, slot), None) for slot in gone]
-        return [*((partition_key(tp, self._slot), encode_state(state)) for tp, state in self._stated.items()), *ended]
+            slots = [slot for slot in self._ledger.slots(tp) if count and (slot is None or slot >= count)]
+            self._stated[tp] = self._state(tp, slots)
+            tombstones += [(partition_key(tp, slot), None) for slot in slots]
+        return [
+            *((partition_key(tp, self._slot), encode_state(state)) for tp, state in self._stated.items()),
+            *tombstones,
+        ]
 
-    def _state(self, tp: InputPartition, gone: Sequence[int | None]) -> State:
+    def _state(self, tp: InputPartition, slots: Sequence[int | None]) -> State:
         merged = self.find_committed(tp)
         last = self._own.get(tp) or self._ledger.slot_state(tp, self._slot)
         done = last.done.copy() if last is not None else Ranges()
         tries = dict(last.tries) if last is not None else {}
-        for slot in gone:
+        for slot in slots:
             if (state := self._ledger.slot_state(tp, slot)) is not None:
                 done.update(state.done)
                 for offset, times in state.tries.items():
@@ -153,8 +156,8 @@ class ProcessedOffsets:
         low = merged.done.first_missing(low)
         done.drop_below(low)
         tries |= self._tries.get(tp, {})
-        kept = {offset: times for offset, times in tries.items() if offset >= low and offset not in done}
-        return State(merged.topic or self._topics.get(tp, ""), low, done, kept, self.cluster)
+        open_tries = {offset: times for offset, times in tries.items() if offset >= low and offset not in done}
+        return State(merged.topic or self._topics.get(tp, ""), low, done, open_tries, self.cluster)
 
     def settle(self) -> None:
         """Record that the transaction is committed."""

@@ -74,9 +74,9 @@ class Ranges:
         return sum(self._lasts) - sum(self._firsts) + len(self._lasts)
 
     def copy(self) -> "Ranges":
-        made = Ranges()
-        made._firsts, made._lasts = self._firsts[:], self._lasts[:]
-        return made
+        ranges = Ranges()
+        ranges._firsts, ranges._lasts = self._firsts[:], self._lasts[:]
+        return ranges
 
     def pairs(self) -> list[list[int]]:
         """Return the ranges as JSON."""

@@ -213,11 +213,11 @@ class ShareSource:
 
     def begin(self, produce: Produce, topic: str) -> int:
         """Produce the claim, first in the transaction. Return how many dead letters follow it."""
-        kept: dict[InputPartition, list[int]] = {}
+        by_partition: dict[InputPartition, list[int]] = {}
         for record in self._handed:
             if record.answer is not Answer.RELEASE:
-                kept.setdefault(record.tp, []).append(record.offset)
-        for tp, offsets in kept.items():
+                by_partition.setdefault(record.tp, []).append(record.offset)
+        for tp, offsets in by_partition.items():
             self._processed.claim(tp, offsets)
         claim = self._processed.take_claim()
         self._claim = Delivery("writing a claim")

@@ -61,9 +61,9 @@ class Suspects:
 
     def take(self) -> list[ShareRecord]:
         """Return the noted records, to try them now. Call it after the note is committed."""
-        taken, self._noted = self._noted, []
-        self._tried.update((record.tp, record.offset) for record in taken)
-        return taken
+        records, self._noted = self._noted, []
+        self._tried.update((record.tp, record.offset) for record in records)
+        return records
 
     def restart(self) -> None:
         """Forget records that were not tried yet. The sweep finds them again."""

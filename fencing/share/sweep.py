@@ -104,15 +104,17 @@ class Sweep:
                     self._watch(topic, tp, now)
         while self._due:
             topic, tp, missing, due_end = self._due[0]
-            found, read_to = self._read(topic, tp, missing, due_end)
+            records, read_to = self._read(topic, tp, missing, due_end)
             if read_to >= missing.end:
                 self._due.popleft()
             else:
                 missing.drop_below(read_to)
-            if found:
-                self.swept += len(found)
-                log.info("%d records of %s-%d were not committed in time and are read again", len(found), topic, tp[1])
-                return found
+            if records:
+                self.swept += len(records)
+                log.info(
+                    "%d records of %s-%d were not committed in time and are read again", len(records), topic, tp[1]
+                )
+                return records
             if read_to < missing.end:
                 break
         return []
@@ -151,19 +153,19 @@ class Sweep:
 
     def _schedule_wanted(self, topic: str, tp: InputPartition, state: State, first: int, stable: int) -> None:
         """Schedule the requested offsets that are not done: only once, since the plugin may release their records."""
-        asked = self._wanted_ranges.pop(tp, None)
-        if asked is None:
+        ranges = self._wanted_ranges.pop(tp, None)
+        if ranges is None:
             return
-        left = Ranges()
-        for start, last in asked:
+        rest = Ranges()
+        for start, last in ranges:
             low, end = max(start, first, state.low), min(last, stable - 1)
-            left.update(Ranges(state.done.missing(low, end)))
-        if left:
-            self._due.append((topic, tp, left, left.end))
+            rest.update(Ranges(state.done.missing(low, end)))
+        if rest:
+            self._due.append((topic, tp, rest, rest.end))
 
     def _pass_expired(self, topic: str, tp: InputPartition, done: Ranges, low: int, first: int) -> None:
-        gone = list(done.missing(low, first - 1))
-        count = sum(last - start + 1 for start, last in gone)
+        gaps = list(done.missing(low, first - 1))
+        count = sum(last - start + 1 for start, last in gaps)
         self.expired += count
         log.warning(
             "%d offsets of partition %d of topic %s expired, or were deleted, before they were processed: the topic "
@@ -173,7 +175,7 @@ class Sweep:
             topic,
             first,
         )
-        for start, last in gone:
+        for start, last in gaps:
             self._processed.note(tp, start, last)
 
     def _read(self, topic: str, tp: InputPartition, missing: Ranges, due_end: int) -> tuple[list[ShareRecord], int]:
@@ -181,23 +183,23 @@ class Sweep:
         start = next(iter(missing))[0]
         reader = self._reader(topic, tp.partition, start)
         until = self._clock.monotonic() + _READ_S
-        found: list[ShareRecord] = []
+        records: list[ShareRecord] = []
         there = Ranges()
-        while reader.positions[tp.partition] < missing.end and len(found) < _MOST and self._clock.monotonic() < until:
+        while reader.positions[tp.partition] < missing.end and len(records) < _MOST and self._clock.monotonic() < until:
             for message in reader.messages(0.2, _MOST):
                 offset = int(message.offset() or 0)
                 if offset not in missing:
                     continue
                 there.add(offset, offset)
                 if offset < due_end:
-                    found.append(ShareRecord(message, tp, locked=False))
+                    records.append(ShareRecord(message, tp, locked=False))
         read_to = min(reader.positions[tp.partition], missing.end)
         if not self._topics.is_same([topic]):
             return [], start  # these may be another topic's records; the next look finds out
         for first, last in missing:
             for gap, end in there.missing(first, min(last, read_to - 1)):
                 self._processed.note(tp, gap, end)
-        return found, read_to
+        return records, read_to
 
     def _reader(self, topic: str, partition: int, start: int) -> PartitionReader:
         reader = self._readers.get(topic)

@@ -35,9 +35,9 @@ class TaskGauge:
 
     def describe(self) -> dict[str, object]:
         """Return it as in a `progress` event, without empty fields."""
-        found = {"name": self.name, "value": self.value, "unit": self.unit, "description": self.description}
+        fields = {"name": self.name, "value": self.value, "unit": self.unit, "description": self.description}
         more = {"labels": dict(self.labels), "limit": self.limit, "remedy": self.remedy}
-        return {**found, **{key: each for key, each in more.items() if each not in ({}, None, "")}}
+        return {**fields, **{key: each for key, each in more.items() if each not in ({}, None, "")}}
 
 
 class Gauges:
@@ -63,17 +63,17 @@ class Gauges:
         _check(name, unit, tags)
         texts = description[:LONGEST_TEXT], unit, tags, limit, remedy[: 2 * LONGEST_TEXT]
         with self._lock:
-            held = self._known.get((name, tuple(sorted(tags.items()))))
-            if held is not None:
-                held.description, held.unit, held.labels, held.limit, held.remedy = texts
-                return held
-            made = TaskGauge(name, *texts)
+            gauge = self._known.get((name, tuple(sorted(tags.items()))))
+            if gauge is not None:
+                gauge.description, gauge.unit, gauge.labels, gauge.limit, gauge.remedy = texts
+                return gauge
+            new_gauge = TaskGauge(name, *texts)
             if len(self._known) < MOST:
-                self._known[name, tuple(sorted(tags.items()))] = made
+                self._known[name, tuple(sorted(tags.items()))] = new_gauge
             elif not self._told:
                 self._told = True
                 log.warning("Metrics of the plugin beyond the first %d are not reported, %s among them", MOST, name)
-            return made
+            return new_gauge
 
     def clear(self) -> None:
         """Remove all gauges, before another instance of the plugin starts."""

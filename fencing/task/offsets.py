@@ -57,10 +57,10 @@ class TaskOffsets:
         progress.
         """
         limit = Deadline.after(_READ_SECONDS, self._clock)
-        found = read_merged(self._stores, self._spec.task.connector, limit, give_up, known=self._known, told=told)
+        offsets = read_merged(self._stores, self._spec.task.connector, limit, give_up, known=self._known, told=told)
         # A task may read again days later, after other tasks have written millions of records.
-        self._known = [each.snapshot() for each in (found, found.gaps) if each is not None]
-        return found
+        self._known = [each.snapshot() for each in (offsets, offsets.gaps) if each is not None]
+        return offsets
 
     def copy(self, known: SourceOffsets, told: Callable[[str], None]) -> OffsetsCopy | None:
         """Return a copy to the worker's topic, with the worker's credentials; None if that is the effective topic."""

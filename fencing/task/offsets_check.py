@@ -9,10 +9,10 @@ from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOf
 def require_newest(expected: Iterable[tuple[Partition, Offset | None]], now: SourceOffsets) -> None:
     """Raise `Abortable` for the first source partition whose committed offset is another one now."""
     for partition, offset in expected:
-        found = now.offset(partition)
-        if _as_read(found) != _as_read(offset):
+        current = now.offset(partition)
+        if _as_read(current) != _as_read(offset):
             raise Abortable(
-                f"The committed offset of {dict(partition)} is {found} where {offset} was expected: the task "
+                f"The committed offset of {dict(partition)} is {current} where {offset} was expected: the task "
                 "starts again from what is in Kafka"
             )
 

@@ -46,8 +46,8 @@ class TaskLeftovers:
     def begin(self, producer: TransactionalClient, offsets_topic: str) -> None:
         """Check the topics that a producer will certainly write to, after its `init` has returned."""
         self._epochs = {producer.producer_id: producer.epoch} if producer.producer_id != _NOBODYS else {}
-        named = self._spec.connector_config.get("topic", "").split(",")
-        self._looked = {offsets_topic, *(name.strip() for name in named if name.strip())}
+        names = self._spec.connector_config.get("topic", "").split(",")
+        self._looked = {offsets_topic, *(name.strip() for name in names if name.strip())}
         self._under_way = self._pool.submit(self._look, frozenset(self._looked))
 
     def clear(self, topics: Set[str]) -> None:
@@ -66,11 +66,11 @@ class TaskLeftovers:
 
     def _look(self, topics: frozenset[str]) -> None:
         spec = self._spec
-        found = ways(None, spec.connector_config, spec.connection, spec.worker_settings)
+        accesses = ways(None, spec.connector_config, spec.connection, spec.worker_settings)
         deadline = Deadline.after(_SECONDS, self._clock)
         while True:
             try:
-                end_leftovers(topics, self._epochs, found, self._found)
+                end_leftovers(topics, self._epochs, accesses, self._found)
             except Retriable as error:
                 self.trouble = str(error)
                 if deadline.expired or self._closing.wait(_PAUSE_S):

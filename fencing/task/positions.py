@@ -25,24 +25,24 @@ class Positions:
             timestamp: int = 0,
             headers: object = None,
         ) -> None:
-            found = self._found
-            row = len(found)
+            positions = self._found
+            row = len(positions)
 
             def note(error: object, message: object) -> None:
                 if error is None:
                     time = message.timestamp()[1]  # type: ignore[attr-defined]
-                    found[row] = (message.partition(), message.offset(), time)  # type: ignore[attr-defined]
+                    positions[row] = (message.partition(), message.offset(), time)  # type: ignore[attr-defined]
 
-            found.append(None)
+            positions.append(None)
             try:
                 produce(topic, value, key, partition, note, None, timestamp, headers)
             except BaseException:
-                found.pop()  # it was not accepted, and is tried again
+                positions.pop()  # it was not accepted, and is tried again
                 raise
 
         return produce_and_note
 
     def take(self) -> list[RecordPosition | None]:
         """Return the transaction's positions, complete once its commit is known, and begin the next transaction."""
-        found, self._found = self._found, []
-        return found
+        positions, self._found = self._found, []
+        return positions

@@ -226,29 +226,29 @@ class TaskReport:
         if now - self._last >= _EVERY_S:
             self._last = now
             counters = self._counters
-            seen = (counters.records, counters.transactions, counters.open_records, self.held())
-            if seen != self._seen or self._gauges_due(now):
-                self._seen = seen
+            numbers = (counters.records, counters.transactions, counters.open_records, self.held())
+            if numbers != self._seen or self._gauges_due(now):
+                self._seen = numbers
                 self.progress()
 
     def _gauges_due(self, now: float) -> bool:
         """Return whether to report the gauges. Unchanged ones are repeated from time to time, since old values count as
         unknown.
         """
-        found, since = self.gauges.report(), now - self._gauges_at
-        return since >= (_GAUGES_EVERY_S if found != self._gauges_told else _GAUGES_AGAIN_S) and bool(
-            found or self._gauges_told
+        gauges, since = self.gauges.report(), now - self._gauges_at
+        return since >= (_GAUGES_EVERY_S if gauges != self._gauges_told else _GAUGES_AGAIN_S) and bool(
+            gauges or self._gauges_told
         )
 
     def _report_gauges(self, now: float) -> dict[str, object]:
         """Report the gauges with the numbers, every few seconds."""
         if now - self._gauges_at < _GAUGES_EVERY_S and not self._over:
             return {}
-        found = self.gauges.report()
-        if not found and not self._gauges_told:
+        gauges = self.gauges.report()
+        if not gauges and not self._gauges_told:
             return {}
-        self._gauges_at, self._gauges_told = now, found
-        return {"gauges": [self._redact_gauge(each) for each in found]}
+        self._gauges_at, self._gauges_told = now, gauges
+        return {"gauges": [self._redact_gauge(each) for each in gauges]}
 
     def _redact_gauge(self, gauge: dict[str, object]) -> dict[str, object]:
         return {key: self._redact(each) if isinstance(each, str) else each for key, each in gauge.items()}
@@ -276,7 +276,7 @@ class TaskReport:
             **counters.measures.report(now),
             **self._times.report(now),
             **self._report_gauges(now),
-            **({"held": held} if (held := self.held()) else {}),
+            **({"held": ranges} if (ranges := self.held()) else {}),
             transactional_id=self._spec.transactional_id,
             producer_id=self._producer_id,
             epoch=self._epoch,

@@ -67,10 +67,10 @@ class StartWatch:
             if now is None or now[1] < due:
                 continue
             due = now[1] + _AGAIN_S
-            held = self._describe(last)
+            description = self._describe(last)
             again = self._stage()
             if again is not None and again[0] == last and not self._closing.is_set():
-                self._tell(f"{last}, for {again[1]:.0f} s{': ' if held else ''}{held}")
+                self._tell(f"{last}, for {again[1]:.0f} s{': ' if description else ''}{description}")
 
 
 def holding_up(stage: str, spec: TaskSpec, offsets_topic: str, clock: Clock) -> str:
@@ -89,28 +89,30 @@ def describe_id(connection: Connection, transactional_id: str, clock: Clock) -> 
     """Return what the coordinator says about an id whose `init` does not return."""
     try:
         with TransactionProber(connection) as prober:
-            (seen,) = prober.transactions([transactional_id], Deadline.after(_ASK_S, clock))
+            (transaction,) = prober.transactions([transactional_id], Deadline.after(_ASK_S, clock))
     except FencingError as error:
         return str(error)
-    if not seen.open:
-        return f"the coordinator says that {transactional_id} is {seen.state or 'unknown'}: nothing of it is open"
-    where = ", ".join(f"{topic}-{partition}" for topic, partition in seen.partitions) or "no partition"
+    if not transaction.open:
+        return (
+            f"the coordinator says that {transactional_id} is {transaction.state or 'unknown'}: nothing of it is open"
+        )
+    where = ", ".join(f"{topic}-{partition}" for topic, partition in transaction.partitions) or "no partition"
     return (
-        f"the coordinator says that {transactional_id}, producer id {seen.producer_id}, epoch {seen.epoch}, is "
-        f"{seen.state}, with {where}: the leaders of these partitions have to be there"
+        f"the coordinator says that {transactional_id}, producer id {transaction.producer_id}, epoch "
+        f"{transaction.epoch}, is {transaction.state}, with {where}: the leaders of these partitions have to be there"
     )
 
 
 def describe_topics(connection: Connection, topics: Collection[str]) -> str:
     """Return the open transactions on topics whose end is not reached."""
-    named = ", ".join(sorted(topics))
+    names = ", ".join(sorted(topics))
     try:
         with HangingProber(connection) as prober:
-            opened = prober.open_on(topics)
+            transactions = prober.open_on(topics)
     except FencingError as error:
-        return f"{named}: {error}"
-    if not opened:
-        return f"{named}: no transaction is open there, its brokers are slow"
-    shown = "; ".join(one.told for one in opened[:_SHOWN])
-    more = f"; and {len(opened) - _SHOWN} more" if len(opened) > _SHOWN else ""
-    return f"{named}, where transactions are open: {shown}{more}"
+        return f"{names}: {error}"
+    if not transactions:
+        return f"{names}: no transaction is open there, its brokers are slow"
+    summary = "; ".join(one.told for one in transactions[:_SHOWN])
+    more = f"; and {len(transactions) - _SHOWN} more" if len(transactions) > _SHOWN else ""
+    return f"{names}, where transactions are open: {summary}{more}"

@@ -67,8 +67,8 @@ class RequestedEndings:
             parts: list[BatchPart] = []
             start = 0
             for end, record in enumerate(batch, 1):
-                if (named := self._records.pop(id(record), None)) is not None:
-                    parts.append(BatchPart(batch[start:end], _only(named[1], f"the record {record!r}")))
+                if (entry := self._records.pop(id(record), None)) is not None:
+                    parts.append(BatchPart(batch[start:end], _only(entry[1], f"the record {record!r}")))
                     start = end
             if last is not None or start < len(batch):
                 parts.append(BatchPart(batch[start:], last))
@@ -84,8 +84,8 @@ class RequestedEndings:
             return self._of_the_batch()
 
     def _of_the_batch(self) -> Ending | None:
-        asked, self._batch = self._batch, set()
-        return _only(asked, "the same batch")
+        endings, self._batch = self._batch, set()
+        return _only(endings, "the same batch")
 
 
 def _only(asked: set[Ending], what: str) -> Ending | None:

@@ -51,6 +51,6 @@ class TransactionCounts:
 
     def read_again(self, known: SourceOffsets) -> None:
         """Take the attempt's counts from Kafka: they include a commit with an unknown outcome if it succeeded."""
-        kept = known.counts.get(self._attempt)
-        if kept is not None:
-            self._counters.committed = self._counters.committed.most(kept)
+        counts = known.counts.get(self._attempt)
+        if counts is not None:
+            self._counters.committed = self._counters.committed.most(counts)

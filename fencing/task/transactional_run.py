@@ -86,23 +86,23 @@ class TransactionalRun:
             cluster: Mapping[str, str] | None = None,
         ) -> ShareSource:
             assert transactions is not None
-            transactions.share = self.share.join(kept, offsets, group, topics, settings, cluster)
+            transactions.share = self.share.join(task_offsets, offsets, group, topics, settings, cluster)
             transactions.share.exhausted.make_dead_letter = path.dead_letter
             return transactions.share
 
         try:
             report.stage(start_watch.READING_OFFSETS)
-            kept = TaskOffsets(runtime.spec, runtime.clock)
-            self.offsets_topic = kept.topic
-            self.leftovers.begin(producer, kept.topic)
-            kept.prepare()  # 5
-            offsets = kept.read(runtime.is_superseded, runtime.report_reading)  # 6
+            task_offsets = TaskOffsets(runtime.spec, runtime.clock)
+            self.offsets_topic = task_offsets.topic
+            self.leftovers.begin(producer, task_offsets.topic)
+            task_offsets.prepare()  # 5
+            offsets = task_offsets.read(runtime.is_superseded, runtime.report_reading)  # 6
             runtime.view.check_topics(runtime.deadline())
             runtime.require_current()
             report.gauges.clear()
             plugin = runtime.plugin.make()
-            path = runtime.record_path(kept.topic)
-            transactions = self._transactions(producer, kept, offsets, plugin, path)
+            path = runtime.record_path(task_offsets.topic)
+            transactions = self._transactions(producer, task_offsets, offsets, plugin, path)
             plugin.context = TaskContext(
                 runtime,
                 offsets,
@@ -110,17 +110,17 @@ class TransactionalRun:
                 own,
                 join,
                 join_share,
-                read_offsets=lambda: kept.read(runtime.is_superseded),
+                read_offsets=lambda: task_offsets.read(runtime.is_superseded),
             )
             report.stage("starting the plugin")
             plugin.start(runtime.plugin.config)  # 7
             transactions.positions = Positions() if plugin.wants_positions else None
             report.stage("looking for hanging transactions")
-            self.leftovers.clear({kept.topic} | ({GROUP_OFFSETS} if transactions.group is not None else set()))
+            self.leftovers.clear({task_offsets.topic} | ({GROUP_OFFSETS} if transactions.group is not None else set()))
             report.producer(producer)
             report.running(State.RUNNING)
             with timeouts_explained(runtime.open_s, self._timeout_ms):
-                loop = self._loop(plugin, transactions, kept, requests)
+                loop = self._loop(plugin, transactions, task_offsets, requests)
                 if transactions.group is not None:
                     transactions.group.finish = loop.commit_now
                 return loop.run()  # 8
@@ -152,7 +152,11 @@ class TransactionalRun:
         return SnapshotEndings(allowed, self._runtime.open_s) if allowed else None
 
     def _loop(
-        self, plugin: SourceTask, transactions: Transactions, kept: TaskOffsets, requests: RequestedEndings | None
+        self,
+        plugin: SourceTask,
+        transactions: Transactions,
+        task_offsets: TaskOffsets,
+        requests: RequestedEndings | None,
     ) -> PollLoop:
         return PollLoop(
             self._runtime,
@@ -160,13 +164,13 @@ class TransactionalRun:
             transactions,
             self._boundaries,
             requests=requests,
-            renew=lambda spent, why: self._renew(spent, kept, why),
+            renew=lambda spent, why: self._renew(spent, task_offsets, why),
         )
 
     def _transactions(
         self,
         producer: TransactionalClient,
-        kept: TaskOffsets,
+        task_offsets: TaskOffsets,
         offsets: SourceOffsets,
         plugin: SourceTask,
         path: RecordPath,
@@ -175,17 +179,17 @@ class TransactionalRun:
         return Transactions(
             self._runtime,
             producer,
-            kept.topic,
+            task_offsets.topic,
             offsets,
             path,
             commit_timeout_s=self._timeout_ms / 1000,
             keep_records=overrides(plugin, "commit_record"),
             batch_bytes=self._batch_bytes,
-            copy=kept.copy(offsets, lambda text: report.stage("copying offsets", text)),
+            copy=task_offsets.copy(offsets, lambda text: report.stage("copying offsets", text)),
             clear=self.leftovers.clear,
         )
 
-    def _renew(self, transactions: Transactions, kept: TaskOffsets, why: str) -> None:
+    def _renew(self, transactions: Transactions, task_offsets: TaskOffsets, why: str) -> None:
         """Start a new epoch, which fences what the old producer may still send, and read what is really committed."""
         if transactions.share is not None:
             raise Abortable(f"{why}: the task continues from the ledger")
@@ -197,9 +201,9 @@ class TransactionalRun:
         transactions.retire()
         producer = self._take_id()
         transactions.take_over(producer)
-        self.leftovers.begin(producer, kept.topic)
-        found = kept.read(runtime.is_superseded)
+        self.leftovers.begin(producer, task_offsets.topic)
+        offsets = task_offsets.read(runtime.is_superseded)
         runtime.view.check_topics(runtime.deadline())
-        transactions.check(found)
+        transactions.check(offsets)
         runtime.report.producer(producer)
         runtime.report.going_on()

@@ -84,7 +84,7 @@ class TaskView:
         self._access = TopicAccess(spec.topics)
         self._log = TopicLog(spec.connection, spec.topics.config, patience_s=PATIENCE_SECONDS)
         ids = {spec.topics.config: spec.topics.config_id, spec.topics.offsets: spec.topics.offsets_id}
-        self._topics = {name: known for name, known in ids.items() if known}
+        self._topics = {name: topic_id for name, topic_id in ids.items() if topic_id}
         self._watch = TopicWatch(spec.connection, self._topics)
         self._read_at = _now()
         self._turn = threading.Lock()  # one reader of the log at a time
@@ -152,13 +152,13 @@ class TaskView:
         there means nothing. Call it after reading; topic ids are never reused.
         """
         if self._topics:
-            found = topic_ids(self._spec.connection, list(self._topics), deadline)
-            self._compare({name: id_ for name, id_ in found.items() if id_ != self._topics[name]})
+            ids = topic_ids(self._spec.connection, list(self._topics), deadline)
+            self._compare({name: id_ for name, id_ in ids.items() if id_ != self._topics[name]})
             self._judge()
 
     def _compare(self, odd: Mapping[str, str | None]) -> None:
-        for name, found in odd.items():
-            self._lose(f"topic {name} is gone" if found is None else f"topic {name} is another one than before")
+        for name, topic_id in odd.items():
+            self._lose(f"topic {name} is gone" if topic_id is None else f"topic {name} is another one than before")
 
     def _lose(self, what: str) -> None:
         if not self._ending:

@@ -30,20 +30,25 @@ class TopicStatus(StatusEntry):
         parts = _split(rest)
         if parts is None:
             return None
-        told = cast(dict[str, object], value["topic"])
-        since = told.get("discoverTimestamp")
-        return cls(*parts, int(str(told["task"])), since if isinstance(since, int) else 0)
+        fields = cast(dict[str, object], value["topic"])
+        since = fields.get("discoverTimestamp")
+        return cls(*parts, int(str(fields["task"])), since if isinstance(since, int) else 0)
 
     def to_key(self) -> str:
         return key_of(self.connector, self.topic)
 
     def to_value(self) -> Fields:
-        told = {"name": self.topic, "connector": self.connector, "task": self.task, "discoverTimestamp": self.since_ms}
-        return {"topic": told}
+        fields = {
+            "name": self.topic,
+            "connector": self.connector,
+            "task": self.task,
+            "discoverTimestamp": self.since_ms,
+        }
+        return {"topic": fields}
 
     def apply_to(self, state: StatusState) -> StatusState:
-        known = state.topics.get(self.connector, frozenset())
-        return replace(state, topics={**state.topics, self.connector: known | {self.topic}})
+        topics = state.topics.get(self.connector, frozenset())
+        return replace(state, topics={**state.topics, self.connector: topics | {self.topic}})
 
     @classmethod
     def remove(cls, rest: str, state: StatusState) -> StatusState:

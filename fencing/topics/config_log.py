@@ -107,14 +107,14 @@ class ConfigLog:
         return changed
 
     def _take(self, records: Iterable[LogRecord]) -> None:
-        began = self._log.positions
+        positions = self._log.positions
         try:
-            taken = list(records)
+            batch = list(records)
         except Retriable:
-            self._log.restart(began)  # records that could not be applied are read again
+            self._log.restart(positions)  # records that could not be applied are read again
             raise
-        self._on_records(taken)
-        self._stable = fold(self._stable, taken, self.topic, self._vault)
+        self._on_records(batch)
+        self._stable = fold(self._stable, batch, self.topic, self._vault)
         ahead = [record for record in self._log.ahead if record.offset >= self.position]
         self.state = fold(self._stable, ahead, self.topic, self._vault)
 

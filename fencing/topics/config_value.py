@@ -60,10 +60,10 @@ class ConfigValue:
         return cls(parse_strings(value["clear"]), sealed, of)
 
     def to_fields(self) -> Fields:
-        told: dict[str, object] = {"properties": dict(self.config)}
+        fields: dict[str, object] = {"properties": dict(self.config)}
         if self.sealed:
-            told = {"clear": dict(self.config), "sealed": self.sealed}
-        return told if self.of == NOW else {**told, "of": self.of}
+            fields = {"clear": dict(self.config), "sealed": self.sealed}
+        return fields if self.of == NOW else {**fields, "of": self.of}
 
     def stands_at(self, offset: int) -> int:
         """Return the offset that the configuration counts from, for a record at this offset."""

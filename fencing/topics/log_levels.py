@@ -117,22 +117,22 @@ def set_level(namespace: str, level: str) -> list[str]:
     A missing logger is created, so that loggers created below it later inherit the level. Loggers that would write
     secrets stay at a level at which they do not. Raises `Invalid`, see `parse_level`.
     """
-    wanted = _LEVELS[parse_level(level)]
+    threshold = _LEVELS[parse_level(level)]
     with _lock:
         if namespace != ROOT:
             logging.getLogger(namespace)
-        chosen = {
+        loggers = {
             name: logger
             for name, logger in _loggers().items()
             if namespace in (ROOT, name) or name.startswith(namespace + ".")
         }
-        before = {name: logger.getEffectiveLevel() for name, logger in chosen.items()}
-        for name, logger in chosen.items():
-            logger.setLevel(max(wanted, loudest_of(name)))
+        before = {name: logger.getEffectiveLevel() for name, logger in loggers.items()}
+        for name, logger in loggers.items():
+            logger.setLevel(max(threshold, loudest_of(name)))
         for name, loudest in _LOUDEST.items():
             if namespace == ROOT or name.startswith(namespace + "."):  # also those that do not exist yet
-                logging.getLogger(name).setLevel(max(wanted, loudest))
-        changed = sorted(name for name, logger in chosen.items() if logger.getEffectiveLevel() != before[name])
+                logging.getLogger(name).setLevel(max(threshold, loudest))
+        changed = sorted(name for name, logger in loggers.items() if logger.getEffectiveLevel() != before[name])
         now = int(time.time() * 1000)
         _changed_ms.update(dict.fromkeys(changed, now))
     return changed
@@ -147,10 +147,10 @@ class ClusterLevels:
     def follow(self, loggers: Mapping[str, tuple[int, str | None]]) -> list[str]:
         """loggers: name to (offset of its newest record, level). Returns the names of the loggers that were set."""
         newest = max((offset for offset, _ in loggers.values()), default=-1)
-        seen, self._seen = self._seen, newest
-        if seen is None or newest <= seen:
+        last_offset, self._seen = self._seen, newest
+        if last_offset is None or newest <= last_offset:
             return []
-        due = sorted((offset, name, level) for name, (offset, level) in loggers.items() if offset > seen)
+        due = sorted((offset, name, level) for name, (offset, level) in loggers.items() if offset > last_offset)
         return [name for _, name, level in due if level is not None and apply(LoggerRecord(name, level))]
 
 
@@ -167,8 +167,8 @@ def apply(record: LoggerRecord) -> bool:
 
 
 def _loggers() -> dict[str, logging.Logger]:
-    known = logging.Logger.manager.loggerDict.copy()
-    return {ROOT: logging.getLogger(), **{n: one for n, one in known.items() if isinstance(one, logging.Logger)}}
+    entries = logging.Logger.manager.loggerDict.copy()
+    return {ROOT: logging.getLogger(), **{n: one for n, one in entries.items() if isinstance(one, logging.Logger)}}
 
 
 def _level_of(name: str, logger: logging.Logger) -> LoggerLevel:

@@ -61,9 +61,9 @@ class OpenTail:
         """Read the contents of the batches with the client, which knows every compression."""
         hidden = {p: each.find_hidden() for p, each in decisions.items()}
         lasts = {p: each.last_visible for p, each in decisions.items() if each.last_visible is not None}
-        found: list[LogRecord] = []
+        records: list[LogRecord] = []
         if not lasts:
-            return found
+            return records
         reader = PartitionReader(
             self._connection,
             self._topic,
@@ -79,10 +79,10 @@ class OpenTail:
                     record = record_of(message)
                     visible = record.offset < ends[record.partition] and record.offset not in hidden[record.partition]
                     if visible and wanted(record.key):
-                        found.append(record)
+                        records.append(record)
         finally:
             reader.close()
-        return found
+        return records
 
 
 def late(topic: str, positions: Positions, ends: Positions) -> Retriable:

@@ -153,8 +153,8 @@ class SealWatch:
 
         A connector whose configuration cannot be decrypted, because an older key is missing, is left out.
         """
-        wanted = self._vault.key
-        due = (record for key, under in self._under.items() if under != wanted and (record := _again(key, state)))
+        key_id = self._vault.key
+        due = (record for key, under in self._under.items() if under != key_id and (record := _again(key, state)))
         return list(islice(due, AT_ONCE))
 
 
@@ -168,8 +168,8 @@ def _again(key: bytes, state: ClusterState) -> ConfigRecord | None:
         return None
     kind, _, rest = key.decode(errors="replace").partition("-")
     if kind == "connector":
-        found = connector.config
-        return None if found is None else ConnectorRecord(connector.name, found, of=connector.config_offset)
+        config = connector.config
+        return None if config is None else ConnectorRecord(connector.name, config, of=connector.config_offset)
     if kind == "tasks":
         count = connector.count
         if count is None or count.partial:
@@ -178,5 +178,7 @@ def _again(key: bytes, state: ClusterState) -> ConfigRecord | None:
     task = parse_task(rest)
     if task is None:
         return None
-    held = connector.pending.get(task.task) or connector.tasks.get(task.task)
-    return TaskRecord(task, None) if held is None else TaskRecord(task, held.config, of=held.offset)
+    task_config = connector.pending.get(task.task) or connector.tasks.get(task.task)
+    return (
+        TaskRecord(task, None) if task_config is None else TaskRecord(task, task_config.config, of=task_config.offset)
+    )

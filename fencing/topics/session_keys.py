@@ -64,25 +64,25 @@ class SessionKeys:
     @classmethod
     def of(cls, settings: Mapping[str, str]) -> "SessionKeys":
         """Read a worker's settings. Raises `Invalid`, naming an invalid one."""
-        known = {**DEFAULTS, **settings}
-        accepted = [name.strip() for name in known[VERIFICATION].split(",") if name.strip()]
+        values = {**DEFAULTS, **settings}
+        accepted = [name.strip() for name in values[VERIFICATION].split(",") if name.strip()]
         for key, names in (
-            (GENERATION, [known[GENERATION]]),
-            (SIGNATURE, [known[SIGNATURE]]),
+            (GENERATION, [values[GENERATION]]),
+            (SIGNATURE, [values[SIGNATURE]]),
             (VERIFICATION, accepted),
         ):
             for name in names:
                 if name.lower() not in _HASHES:
                     raise Invalid(f"{key}={name}: use HmacSHA256, HmacSHA384, HmacSHA512, HmacSHA224 or HmacSHA1")
-        if known[SIGNATURE].lower() not in [name.lower() for name in accepted]:
-            raise Invalid(f"{VERIFICATION} must contain {SIGNATURE} ({known[SIGNATURE]})")
-        bits = known.get(SIZE, "").strip() or str(_HASHES[known[GENERATION].lower()][1])
+        if values[SIGNATURE].lower() not in [name.lower() for name in accepted]:
+            raise Invalid(f"{VERIFICATION} must contain {SIGNATURE} ({values[SIGNATURE]})")
+        bits = values.get(SIZE, "").strip() or str(_HASHES[values[GENERATION].lower()][1])
         if not bits.isdecimal() or not _FEWEST_BITS <= int(bits) <= _MOST_BITS:
             raise Invalid(f"{SIZE}: a number of bits from {_FEWEST_BITS} to {_MOST_BITS} is expected")
-        ttl = known[TTL].strip()
+        ttl = values[TTL].strip()
         if not ttl.isdecimal() or not 0 < int(ttl) < 2**31:
             raise Invalid(f"{TTL}={ttl}: a number of milliseconds from 1 to {2**31 - 1} is expected")
-        return cls(int(ttl), known[GENERATION], int(bits), frozenset(name.lower() for name in accepted))
+        return cls(int(ttl), values[GENERATION], int(bits), frozenset(name.lower() for name in accepted))
 
     def due(self, newest: SessionKeyRecord | None, now_ms: int) -> bool:
         """Return whether the leader should make a new key. A key from a clock that runs ahead is not kept longer
@@ -104,12 +104,12 @@ class SessionKeys:
         if newest is None:
             return SignatureCheck.NO_KEY
         try:
-            given = base64.b64decode(signature, validate=True)
+            digest = base64.b64decode(signature, validate=True)
             key = base64.b64decode(newest.key, validate=True)
         except (binascii.Error, ValueError):
             return SignatureCheck.MALFORMED
         expected = hmac.new(key, body, getattr(hashlib, _HASHES[algorithm.lower()][0])).digest()
-        return SignatureCheck.VALID if hmac.compare_digest(given, expected) else SignatureCheck.INVALID
+        return SignatureCheck.VALID if hmac.compare_digest(digest, expected) else SignatureCheck.INVALID
 
 
 def _usable(record: SessionKeyRecord) -> bool:

@@ -46,8 +46,8 @@ class Stamper:
     def headers(self, topic: str, key: bytes, value: bytes | None, at: int) -> Headers:
         """Return the headers of a record that is expected at this offset."""
         signature = self._seal.sign(_digest(topic, key, value, self._writer, at))
-        told = {"by": self._writer, "at": at, "mac": signature}
-        return [(HEADER, json.dumps(told, separators=(",", ":")).encode())]
+        stamp = {"by": self._writer, "at": at, "mac": signature}
+        return [(HEADER, json.dumps(stamp, separators=(",", ":")).encode())]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,23 +69,23 @@ class StampWatch:
 
     def look(self, records: Iterable[LogRecord]) -> list[Foreign]:
         """Return the records that somebody else has written."""
-        found = []
+        foreign_records = []
         for record in records:
             why = self._judge(record)
             if not why:
                 self._first = record.offset if self._first is None else self._first
             elif self._first is not None:
                 key = (record.key or b"").decode("utf-8", "replace")[:200]
-                found.append(Foreign(record.offset, key, why))
-        return found
+                foreign_records.append(Foreign(record.offset, key, why))
+        return foreign_records
 
     def _judge(self, record: LogRecord) -> str:
         header = next((value for name, value in record.headers if name == HEADER), None)
         if header is None:
             return "it has no stamp"
         try:
-            told = json.loads(header)
-            by, at, mac = str(told["by"]), int(told["at"]), str(told["mac"])
+            stamp = json.loads(header)
+            by, at, mac = str(stamp["by"]), int(stamp["at"]), str(stamp["mac"])
         except (ValueError, KeyError, TypeError):
             return "its stamp cannot be read"
         if not self._seal.is_valid(_digest(self._topic, record.key or b"", record.value, by, at), mac):
@@ -97,7 +97,7 @@ class StampWatch:
 
 def _digest(topic: str, key: bytes, value: bytes | None, writer: str, at: int) -> str:
     parts: Sequence[bytes] = (topic.encode(), key, b"0" if value is None else b"1" + value, writer.encode(), b"%d" % at)
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for part in parts:
-        found.update(len(part).to_bytes(8, "big") + part)
-    return found.hexdigest()
+        digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.hexdigest()

@@ -44,5 +44,5 @@ class StatusState:
 
     def at_work(self, connector: ConnectorName) -> Iterator["TaskStatus"]:
         """Return the last reports of the connector's attempts that have begun and, as far as is known, not ended."""
-        known = (*self.tasks.values(), *self.leaving.values())
-        return (found for found in known if found.task.connector == connector and found.at_work)
+        statuses = (*self.tasks.values(), *self.leaving.values())
+        return (status for status in statuses if status.task.connector == connector and status.at_work)

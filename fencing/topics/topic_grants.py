@@ -64,8 +64,8 @@ class TopicGrantRecord(ConnectorScopedRecord):
     def to_value(self) -> Fields | None:
         if self.patterns is None:
             return None
-        told: Fields = {"patterns": [list(group) for group in self.patterns], "user": self.user}
-        return told if self.token is None else {**told, "token": [list(group) for group in self.token]}
+        fields: Fields = {"patterns": [list(group) for group in self.patterns], "user": self.user}
+        return fields if self.token is None else {**fields, "token": [list(group) for group in self.token]}
 
     def apply_to(self, state: ConnectorState, offset: int) -> ConnectorState:
         return replace(state, topic_grant=None if self.patterns is None else self)
@@ -87,5 +87,5 @@ def describe(groups: Groups) -> str:
 
 def limits(groups: Iterable[Iterable[str]]) -> Groups:
     """Return the groups without those that every topic matches; empty if nothing is limited."""
-    told = (tuple(dict.fromkeys(group)) for group in groups)
-    return tuple(group for group in told if EVERYTHING not in group)
+    unique_groups = (tuple(dict.fromkeys(group)) for group in groups)
+    return tuple(group for group in unique_groups if EVERYTHING not in group)

@@ -141,7 +141,7 @@ class TopicLog:
             return False
         now, positions, behind = time.monotonic(), self.positions, self._still_ends()
         self._still = {
-            p: known if (known := self._still.get(p)) and known[0] == positions[p] else (positions[p], now)
+            p: entry if (entry := self._still.get(p)) and entry[0] == positions[p] else (positions[p], now)
             for p in behind
         }
         return any(
@@ -257,11 +257,11 @@ class TopicLog:
 
     def _check_identity(self, deadline: Deadline) -> None:
         """Raise `TopicLost` if the topic was replaced. Called after the ends are requested, which then belong to it."""
-        found, _ = topic_identity(self._connection, self.topic, Deadline.after(deadline.slice(5.0)))
-        if found != self.topic_id:
+        topic_id, _ = topic_identity(self._connection, self.topic, Deadline.after(deadline.slice(5.0)))
+        if topic_id != self.topic_id:
             raise TopicLost(
-                f"Topic {self.topic} is another one than before (id {found}, it was {self.topic_id}): nothing that is "
-                "read from it now says anything about the cluster"
+                f"Topic {self.topic} is another one than before (id {topic_id}, it was {self.topic_id}): nothing that "
+                "is read from it now says anything about the cluster"
             )
 
     def close(self) -> None:

@@ -15,15 +15,15 @@ def application(*, current: bool = False) -> Celery:
     current: make it the process's current application. An application creates its own instances of the tasks, since
     they are shared (Celery's default); one registry for several makes Celery warn of duplicates.
     """
-    made = Celery(
+    app = Celery(
         "ringfence",
         broker=REDIS_URL,
         backend=REDIS_URL,
         task_cls=messages.BoundTask,
         set_as_current=current,
     )
-    messages.use(made)
-    made.conf.update(
+    messages.use(app)
+    app.conf.update(
         # A command runs at most once: it is acknowledged before it runs, and dropped if it arrives after its deadline.
         task_acks_late=False,
         worker_prefetch_multiplier=1,
@@ -39,7 +39,7 @@ def application(*, current: bool = False) -> Celery:
         task_ignore_result=False,
         enable_utc=True,
     )
-    return made
+    return app
 
 
 app = application(current=True)

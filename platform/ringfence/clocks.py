@@ -27,11 +27,11 @@ class Clocks:
                 return self._offsets
             self._until = time.monotonic() + _ASKED_SECONDS  # so that others need not wait for the same answer
         try:
-            found = {**redis_clock.offsets(transport.results), HERE: redis_clock.offset(transport.results)}
+            offsets = {**redis_clock.offsets(transport.results), HERE: redis_clock.offset(transport.results)}
         except RedisError:
-            found = {}
-        self._offsets = found
-        return found
+            offsets = {}
+        self._offsets = offsets
+        return offsets
 
     def forget(self) -> None:
         self._until = 0.0

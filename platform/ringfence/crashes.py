@@ -24,10 +24,10 @@ def crash_told(text: str) -> str | None:
 
     It is cut to a maximum number of lines, with the stack of the crashed thread first.
     """
-    found = _FATAL.search(text)
-    if found is None:
+    match = _FATAL.search(text)
+    if match is None:
         return None
-    lines = text[found.start() :].splitlines()
+    lines = text[match.start() :].splitlines()
     stack = [lines[0]]
     for line in lines[1:]:
         if line and not line.startswith(_PARTS):

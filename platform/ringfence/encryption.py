@@ -111,8 +111,8 @@ class Keyring:
 
     def _read(self, file: Path) -> None:
         try:
-            found = file.stat()
-            stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
+            info = file.stat()
+            stamp = (info.st_mtime_ns, info.st_size, info.st_ino)
             with self._lock:
                 if stamp == self._stamp:
                     return

@@ -16,7 +16,7 @@ def split_class(error: str) -> tuple[str, str]:
 
     The message is the class if the error has no other.
     """
-    found = _ERROR.match(error)
-    if found is None or not _CLASS.search(found["name"]):
+    match = _ERROR.match(error)
+    if match is None or not _CLASS.search(match["name"]):
         return "", error
-    return found["name"], (found["message"] or found["name"]).strip()
+    return match["name"], (match["message"] or match["name"]).strip()

@@ -26,8 +26,8 @@ def memory_limit(settings: Mapping[str, str]) -> int | None:
     text = settings.get(MEMORY_LIMIT, "").strip()
     if not text:
         return None
-    found = _SIZE.fullmatch(text)
-    size = int(found[1]) * _UNITS[found[2].lower()] if found else 0
+    match = _SIZE.fullmatch(text)
+    size = int(match[1]) * _UNITS[match[2].lower()] if match else 0
     if size < LEAST:
         raise ConfigException(
             f"{MEMORY_LIMIT}={text}: a size of at least {LEAST // 1024**2}m is expected, such as 512m or 2g"
@@ -45,8 +45,8 @@ def limit_memory(size: int | None) -> Iterator[None]:
         yield
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    wanted = before + size
-    resource.setrlimit(resource.RLIMIT_DATA, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
+    limit = before + size
+    resource.setrlimit(resource.RLIMIT_DATA, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
     try:
         yield
     finally:
@@ -66,7 +66,7 @@ def explain(trace: str, size: int | None) -> str:
 def _data() -> int | None:
     """Return the data memory that this process has reserved, in bytes."""
     try:
-        found = re.search(r"^VmData:\s+(\d+) kB", _STATUS.read_text(), re.MULTILINE)
+        match = re.search(r"^VmData:\s+(\d+) kB", _STATUS.read_text(), re.MULTILINE)
     except OSError:
         return None
-    return int(found[1]) * 1024 if found else None
+    return int(match[1]) * 1024 if match else None

@@ -52,9 +52,9 @@ def tell(process: str, client: redis.Redis | None = None) -> None:
 def offsets(client: redis.Redis) -> dict[str, float]:
     """Return the offsets of the processes that published one in the last minute. Raises RedisError."""
     there = now(client)
-    found: dict[str, float] = {}
-    for process, told in client.hgetall(_KEY).items():
-        ahead, at = json.loads(told)
+    seconds: dict[str, float] = {}
+    for process, measurement in client.hgetall(_KEY).items():
+        ahead, at = json.loads(measurement)
         if abs(there - at) <= _FORGOTTEN_SECONDS:
-            found[process.decode() if isinstance(process, bytes) else process] = float(ahead)
-    return dict(sorted(found.items()))
+            seconds[process.decode() if isinstance(process, bytes) else process] = float(ahead)
+    return dict(sorted(seconds.items()))

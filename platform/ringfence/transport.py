@@ -39,11 +39,11 @@ def client(url: str) -> Celery:
     Celery's own waiting shares one subscription per process, which does not survive a restart of Redis. Here results
     are read from where the worker stores them.
     """
-    made = Celery("ringfence-web", broker=url, set_as_current=False)
-    messages.use(made)
+    app = Celery("ringfence-web", broker=url, set_as_current=False)
+    messages.use(app)
     copied = ("task_create_missing_queues", "broker_transport_options", "enable_utc")
-    made.conf.update({name: ringfence_app.conf[name] for name in copied})
-    return made
+    app.conf.update({name: ringfence_app.conf[name] for name in copied})
+    return app
 
 
 app = client(REDIS_URL)

@@ -126,9 +126,9 @@ class WorkerConfig:
         self._check_clients()
 
     def _check_install_path(self) -> None:
-        wanted = self.settings.get(INSTALL_PATH, "").strip()
-        if wanted and wanted not in self.plugin_folders:
-            raise Invalid(f"{INSTALL_PATH}={wanted}: {PLUGIN_PATH} must contain this folder, too. Add it there")
+        folder = self.settings.get(INSTALL_PATH, "").strip()
+        if folder and folder not in self.plugin_folders:
+            raise Invalid(f"{INSTALL_PATH}={folder}: {PLUGIN_PATH} must contain this folder, too. Add it there")
 
     def _check_restarts(self) -> None:
         """Check the restart defaults of connectors that do not set these keys themselves."""
@@ -145,17 +145,17 @@ class WorkerConfig:
         for problem in translate(Role.ADMIN, self._security).errors.values():
             raise Invalid(problem)
         for role in Role:
-            found = effective(role, self.settings, {})
-            for problem in found.errors.values():
+            translated = effective(role, self.settings, {})
+            for problem in translated.errors.values():
                 raise Invalid(problem)
-            elsewhere = found.settings.get(BOOTSTRAP, self.bootstrap)
+            elsewhere = translated.settings.get(BOOTSTRAP, self.bootstrap)
             if servers(elsewhere) != servers(self.bootstrap):
                 raise Invalid(
                     f"{role}.{BOOTSTRAP} names another cluster than {BOOTSTRAP}: remove it, and name the cluster in "
                     f"{Role.PRODUCER}.override.{BOOTSTRAP} of the connectors that write there. Each generation's task "
                     "count record keeps that setting, so that old tasks are fenced where they write"
                 )
-            for warning in found.warnings.values():
+            for warning in translated.warnings.values():
                 log.warning("%s", warning)
         for problem in too_few_acks(self.settings, {}).values() if self.mode == "enabled" else ():
             raise Invalid(problem)

@@ -97,11 +97,11 @@ class _SimpleSteps(_Steps):
 
     def take(self) -> tuple[Iterable[Any], dict[str, object]] | None:
         rows, end = self._reader.read(self._at)
-        found = list(rows)
-        if not found and end == self._at:
+        batch = list(rows)
+        if not batch and end == self._at:
             return None
         self._at = self._read = end
-        return found, {names.OFFSET: end}
+        return batch, {names.OFFSET: end}
 
 
 class _PlannedSteps(_Steps):
@@ -172,10 +172,10 @@ class _PlannedSteps(_Steps):
 
 def own_offset(committed: SourceOffset) -> Offset:
     """Return the offset in the data source's own form. Raises `ConnectorError`."""
-    found = committed.get(names.OFFSET)
-    if not isinstance(found, dict):
+    offset = committed.get(names.OFFSET)
+    if not isinstance(offset, dict):
         raise wrong_offset(committed)
-    return found
+    return offset
 
 
 def wrong_offset(committed: SourceOffset) -> ConnectorError:

@@ -127,17 +127,17 @@ class RequestQueue:
             return self._answer_taken(STOPPED)
 
     def _answer_taken(self, answer: Answer) -> list[tuple[Tell, Answer]]:
-        told = []
+        answers = []
         for ticket in self._taken:
             self._release(ticket)
             # The first sender made the record; the others sent the same key while it waited.
-            told += [
+            answers += [
                 (tell, DUPLICATE if number and answer is ACCEPTED else answer)
                 for number, tell in enumerate(ticket.waiting)
             ]
             ticket.waiting = []
         self._taken = []
-        return told
+        return answers
 
     def _release(self, ticket: Ticket) -> None:
         self._count -= 1

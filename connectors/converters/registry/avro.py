@@ -29,9 +29,9 @@ class AvroConverter(RegistryConverter):
         self._refusals = (schemas.SchemaParseException, schemas.UnknownType)
 
     def form(self, schema: Schema) -> tuple[str, Write]:
-        shown = avro_schema(schema)
+        avro = avro_schema(schema)
         try:
-            parsed = self._avro.parse_schema(for_writing(shown))
+            parsed = self._avro.parse_schema(for_writing(avro))
         except self._refusals as error:
             raise ConnectorError(f"Avro cannot represent {schema}: {error}.") from error
         encode, schemaless_writer = encoder(schema), self._avro.schemaless_writer
@@ -41,7 +41,7 @@ class AvroConverter(RegistryConverter):
             schemaless_writer(out, parsed, encode(value))
             return out.getvalue()
 
-        return json.dumps(shown, separators=(",", ":"), ensure_ascii=False), write
+        return json.dumps(avro, separators=(",", ":"), ensure_ascii=False), write
 
 
 def encoder(schema: Schema) -> Callable[[object], Any]:

@@ -67,34 +67,34 @@ class _Schemas:
 
     def union(self, schema: Schema) -> Json:
         """Return the schema; an optional one as a union with null, which comes first unless there is a default."""
-        shown = self._plain(schema)
+        avro = self._plain(schema)
         if not schema.optional:
-            return shown
-        return ["null", shown] if schema.default is None else [shown, "null"]
+            return avro
+        return ["null", avro] if schema.default is None else [avro, "null"]
 
     def _plain(self, schema: Schema) -> Json:
         """Return the schema of values that are not null."""
         match schema.type:
             case SchemaType.STRUCT:
-                shown = self._struct(schema)
-                if isinstance(shown, str):
-                    return shown
+                avro = self._struct(schema)
+                if isinstance(avro, str):
+                    return avro
             case SchemaType.ARRAY:
                 assert schema.values is not None
-                shown = {"type": "array", "items": self.union(schema.values)}
+                avro = {"type": "array", "items": self.union(schema.values)}
             case SchemaType.MAP:
                 assert schema.values is not None
                 if pairs(schema):
-                    shown = {"type": "array", "items": self._entry(schema)}
+                    avro = {"type": "array", "items": self._entry(schema)}
                 else:
-                    shown = {"type": "map", "values": self.union(schema.values)}
+                    avro = {"type": "map", "values": self.union(schema.values)}
             case _:
-                shown = {"type": _TYPES[schema.type]}
+                avro = {"type": _TYPES[schema.type]}
         if schema.name == DECIMAL_NAME:
-            shown["scale"] = int(schema.parameters.get("scale", "0"))
-            shown["precision"] = int(schema.parameters.get(_OWN_PRECISION, _PRECISION))
-        shown |= _metadata(schema)
-        return shown if len(shown) > 1 else shown["type"]
+            avro["scale"] = int(schema.parameters.get("scale", "0"))
+            avro["precision"] = int(schema.parameters.get(_OWN_PRECISION, _PRECISION))
+        avro |= _metadata(schema)
+        return avro if len(avro) > 1 else avro["type"]
 
     def _struct(self, schema: Schema) -> Any:
         same = schema.but(optional=False, default=None)
@@ -111,10 +111,10 @@ class _Schemas:
         assert schema.values is not None
         name = f"{_NAMESPACE}.MapEntry" if schema.name is None else schema.name
         fields = [("key", schema.keys, None), ("value", schema.values, None)]
-        shown = self._record(name, (schema.keys, schema.values), fields, None)
-        if isinstance(shown, dict) and schema.name is not None:
-            shown["connect.internal.type"] = "MapEntry"
-        return shown
+        avro = self._record(name, (schema.keys, schema.values), fields, None)
+        if isinstance(avro, dict) and schema.name is not None:
+            avro["connect.internal.type"] = "MapEntry"
+        return avro
 
     def _record(
         self, full_name: str, same: object, fields: Sequence[tuple[str, Schema, str | None]], doc: str | None
@@ -134,27 +134,27 @@ class _Schemas:
                 "its own."
             )
         self._told[full] = same
-        shown: dict[str, Json] = {"type": "record", "name": name}
+        avro: dict[str, Json] = {"type": "record", "name": name}
         if space != self._space:
-            shown["namespace"] = space
+            avro["namespace"] = space
         if doc is not None:
-            shown["doc"] = doc
+            avro["doc"] = doc
         around, self._space = self._space, space
-        shown["fields"] = [self._field(*each) for each in fields]
+        avro["fields"] = [self._field(*each) for each in fields]
         self._space = around
-        return shown
+        return avro
 
     def _field(self, name: str, schema: Schema, doc: str | None) -> Json:
         _check(name)
-        shown: dict[str, Json] = {"name": name, "type": self.union(schema)}
+        avro: dict[str, Json] = {"name": name, "type": self.union(schema)}
         if doc is not None:
-            shown["doc"] = doc
+            avro["doc"] = doc
         if schema.default is not None:
             if _can_be_told(schema, schema.default):
-                shown["default"] = _default(schema, schema.default)
+                avro["default"] = _default(schema, schema.default)
         elif schema.optional:
-            shown["default"] = None
-        return shown
+            avro["default"] = None
+        return avro
 
 
 def _names(schema: Schema) -> Iterator[str]:
@@ -173,23 +173,23 @@ def _check(name: str) -> None:
 
 def _metadata(schema: Schema) -> dict[str, Json]:
     """Return what a consuming Kafka Connect needs to build the same schema again, and Avro's logical type."""
-    shown: dict[str, Json] = {}
+    metadata: dict[str, Json] = {}
     if schema.doc is not None:
-        shown["connect.doc"] = schema.doc
+        metadata["connect.doc"] = schema.doc
     if schema.version is not None:
-        shown["connect.version"] = schema.version
+        metadata["connect.version"] = schema.version
     parameters = {name: value for name, value in schema.parameters.items() if name != _FIELD_DEFAULT}
     if parameters:
-        shown["connect.parameters"] = parameters
+        metadata["connect.parameters"] = parameters
     if schema.default is not None and _FIELD_DEFAULT not in schema.parameters:
-        shown["connect.default"] = _default(schema, schema.default)
+        metadata["connect.default"] = _default(schema, schema.default)
     if schema.name is not None:
-        shown["connect.name"] = schema.name
+        metadata["connect.name"] = schema.name
     if schema.type in (SchemaType.INT8, SchemaType.INT16):
-        shown["connect.type"] = schema.type.value
+        metadata["connect.type"] = schema.type.value
     if schema.name in LOGICAL:
-        shown["logicalType"] = LOGICAL[schema.name]
-    return shown | {name: value for name, value in parameters.items() if name.startswith("avro")}
+        metadata["logicalType"] = LOGICAL[schema.name]
+    return metadata | {name: value for name, value in parameters.items() if name.startswith("avro")}
 
 
 def _can_be_told(schema: Schema, value: object) -> bool:

@@ -54,21 +54,21 @@ class JsonSchemaConverter(RegistryConverter):
         return json.dumps(self._describe(schema), separators=(",", ":")), write
 
     def _describe(self, schema: Schema, index: int | None = None) -> Json:
-        shown = self._plain(schema)
+        description = self._plain(schema)
         if schema.name is not None:
-            shown["title"] = schema.name
+            description["title"] = schema.name
         if schema.version is not None:
-            shown["connect.version"] = schema.version
+            description["connect.version"] = schema.version
         if schema.doc is not None:
-            shown["description"] = schema.doc
+            description["description"] = schema.doc
         if schema.parameters:
-            shown["connect.parameters"] = dict(schema.parameters)
+            description["connect.parameters"] = dict(schema.parameters)
         if schema.default is not None:
-            shown["default"] = orjson.loads(orjson.dumps(self._encoders.encoder(schema)(schema.default)))
+            description["default"] = orjson.loads(orjson.dumps(self._encoders.encoder(schema)(schema.default)))
         place = {} if index is None else {"connect.index": index}
         if schema.optional:
-            return {"oneOf": [{"type": "null"}, shown], **place}
-        return shown | place
+            return {"oneOf": [{"type": "null"}, description], **place}
+        return description | place
 
     def _plain(self, schema: Schema) -> dict[str, Json]:
         match schema.type:
@@ -87,12 +87,12 @@ class JsonSchemaConverter(RegistryConverter):
             case SchemaType.STRUCT:
                 fields = {name: self._describe(inner, place) for name, place, inner in schema.fields}
                 required = [name for name, _, inner in schema.fields if not inner.optional and inner.default is None]
-                shown: dict[str, Json] = {"type": "object", "properties": fields}
+                description: dict[str, Json] = {"type": "object", "properties": fields}
                 if required:
-                    shown["required"] = required
+                    description["required"] = required
                 if not self._open:
-                    shown["additionalProperties"] = False
-                return shown
+                    description["additionalProperties"] = False
+                return description
             case _:
                 name, connect = _TYPES[schema.type]
                 if schema.name == DECIMAL_NAME and self._as_numbers:

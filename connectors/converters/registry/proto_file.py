@@ -117,11 +117,11 @@ class ProtoFile:
             if name in self._fields[path]:
                 name += "Message"  # fields and nested messages share a namespace
             field.type, field.type_name = field.TYPE_MESSAGE, f"{path}.{name}"
-            told = self._told.get(f"{path}.{name}")
-            if told is None:
+            earlier = self._told.get(f"{path}.{name}")
+            if earlier is None:
                 self._told[f"{path}.{name}"] = schema
                 self._message(message.nested_type.add(), name, f"{path}.{name}", schema)
-            elif told.fields != schema.fields:
+            elif earlier.fields != schema.fields:
                 raise ConnectorError(f"Two structs in {path[1:]} have the name {name}: give each its own name.")
         else:
             raise ConnectorError(f"Protobuf has no lists of lists and no maps in lists: field {field.name} is one.")
@@ -146,12 +146,12 @@ class ProtoFile:
         for field in message.field:
             entry = entries.get(field.type_name.rpartition(".")[2]) if field.type == field.TYPE_MESSAGE else None
             if entry is not None:
-                shown = f"map<{_render(entry.field[0])}, {_render(entry.field[1])}>"
+                type_text = f"map<{_render(entry.field[0])}, {_render(entry.field[1])}>"
             elif field.label == field.LABEL_REPEATED:
-                shown = f"repeated {_render(field)}"
+                type_text = f"repeated {_render(field)}"
             else:
-                shown = f"optional {_render(field)}" if field.proto3_optional else _render(field)
-            yield f"{indent}  {shown} {field.name} = {field.number};"
+                type_text = f"optional {_render(field)}" if field.proto3_optional else _render(field)
+            yield f"{indent}  {type_text} {field.name} = {field.number};"
         for each in message.nested_type:
             if each.name not in entries:
                 yield from self._lines(each, indent + "  ")

@@ -33,10 +33,10 @@ class ProtobufConverter(RegistryConverter):
 
     def form(self, schema: Schema) -> tuple[str, Write]:
         file = ProtoFile(schema)
-        made, fill = file.message_class(), _message(schema)
+        new_message, fill = file.message_class(), _message(schema)
 
         def write(value: object) -> bytes:
-            message = made()
+            message = new_message()
             fill(message, value if value.__class__ is Struct else fit(schema, value))
             # A zero byte: the message is the file's first.
             return b"\x00" + bytes(message.SerializeToString(deterministic=True))

@@ -70,12 +70,12 @@ class SchemaReader:
         unreachable = transport_error()
         no_token = load("confluent_kafka.schema_registry.error").OAuthTokenError
         try:
-            found = self._client.get_schema(number)
-            match found.schema_type:
+            registered = self._client.get_schema(number)
+            match registered.schema_type:
                 case "AVRO":
-                    return _Avro(self._client, found)
+                    return _Avro(self._client, registered)
                 case "JSON":
-                    return _Json(found)
+                    return _Json(registered)
                 case _:
                     return _Protobuf(self._client, number)
         except registry.SchemaRegistryError as error:
@@ -142,9 +142,9 @@ class _Protobuf(_Form):
         for module in _MODULES:
             load(module)
         registry.clear_caches()  # the cache is keyed by id alone, and would return the source again
-        found = registry.get_schema(number, fmt="serialized")
+        registered = registry.get_schema(number, fmt="serialized")
         try:
-            compiled = base64.b64decode(found.schema_str, validate=True)
+            compiled = base64.b64decode(registered.schema_str, validate=True)
         except ValueError as error:
             raise ConnectorError(
                 "this registry returns Protobuf only as source, without the compiled file (format=serialized)."
@@ -162,18 +162,18 @@ class _Protobuf(_Form):
     def _copy(self, file: Any, pool: Any, proto: Any) -> None:
         for each in file.dependencies:
             self._copy(each, pool, proto)
-        made = proto.FileDescriptorProto()
-        file.CopyToProto(made)
-        pool.Add(made)
+        copied = proto.FileDescriptorProto()
+        file.CopyToProto(copied)
+        pool.Add(copied)
 
     def read(self, data: bytes) -> object:
         path, at = _indexes(data)
         message = self._file.message_types_by_name[self._names[path[0]]]
         for index in path[1:]:
             message = message.nested_types[index]
-        made = self._factory.GetMessageClass(message)()
-        made.ParseFromString(data[at:])
-        return self._format.MessageToDict(made, preserving_proto_field_name=True)
+        message_ = self._factory.GetMessageClass(message)()
+        message_.ParseFromString(data[at:])
+        return self._format.MessageToDict(message_, preserving_proto_field_name=True)
 
 
 def _indexes(data: bytes) -> tuple[list[int], int]:

@@ -204,9 +204,9 @@ def client(settings: ParsedConfig) -> Any:
     registry = load("confluent_kafka.schema_registry")
     policy = egress.Policy(worker_limits.current().egress)
     try:
-        made = registry.SchemaRegistryClient(client_config(settings))
-        for http_client in find_http_clients(made):
+        new_client = registry.SchemaRegistryClient(client_config(settings))
+        for http_client in find_http_clients(new_client):
             guard(http_client, policy)
-        return made
+        return new_client
     except (ValueError, TypeError, OSError) as error:
         raise ConfigException(f"The Schema Registry's settings are inconsistent: {error}") from error

@@ -14,18 +14,18 @@ def check_positions(tally: PositionTally | None, why_not: str) -> Check:
         return Check(name, Result.UNKNOWN, "The records are in too little order for their places to be kept in memory")
     if tally.records and tally.unnamed == tally.records:
         return Check(name, Result.UNKNOWN, "No record names its place in the source: a transform or converter hides it")
-    found = tally.gaps()
+    gaps = tally.gaps()
     parts = []
     if tally.doubles:
         parts.append(f"{write_count(tally.doubles, 'double')} ({'; '.join(tally.doubled[:3])})")
-    if found is not None and found[0]:
-        parts.append(f"{write_count(found[0], 'missing record')} ({'; '.join(found[1][:3])})")
+    if gaps is not None and gaps[0]:
+        parts.append(f"{write_count(gaps[0], 'missing record')} ({'; '.join(gaps[1][:3])})")
     if parts:
         text = "Expected only where source offsets were changed by hand, or where records are dropped or deleted"
         return Check(name, Result.FAILED, ", ".join(parts), text)
     text = f"{write_count(tally.records - tally.unnamed, 'record')} by their place in the source: none twice"
     text += (
-        ", none missing" if found is not None else "; gaps cannot be told, since the numbers need not follow each other"
+        ", none missing" if gaps is not None else "; gaps cannot be told, since the numbers need not follow each other"
     )
     if tally.unnamed:
         text += f"; {write_count(tally.unnamed, 'record')} without a place"

@@ -38,12 +38,12 @@ def check_order(tallied: Tallied) -> Check:
 
 def _find_late(spans: Sequence[tuple[int, int, Attempt]]) -> list[str]:
     """Return the overlaps: generations, and attempts of one task, must not have any; tasks of one generation may."""
-    found = []
+    messages = []
     generations: dict[int, tuple[int, int]] = {}
     for first, last, (_, generation, _) in spans:
         low, high = generations.get(generation, (first, last))
         generations[generation] = min(low, first), max(high, last)
-    found += [
+    messages += [
         f"generation {a} wrote at offset {last}, after generation {b} began" for a, b, last in _overlaps(generations)
     ]
     for task in sorted({attempt[0] for _, _, attempt in spans}):
@@ -53,10 +53,10 @@ def _find_late(spans: Sequence[tuple[int, int, Attempt]]) -> list[str]:
                 low, high = attempts.get((generation, attempt), (first, last))
                 attempts[generation, attempt] = min(low, first), max(high, last)
         same = [(a, b, last) for a, b, last in _overlaps(attempts) if a[0] == b[0]]
-        found += [
+        messages += [
             f"task {task}: attempt {a[1]} wrote at offset {last}, after attempt {b[1]} began" for a, b, last in same
         ]
-    return found
+    return messages
 
 
 def _overlaps(ranges: Mapping[Key, tuple[int, int]]) -> list[tuple[Key, Key, int]]:

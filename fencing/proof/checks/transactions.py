@@ -16,8 +16,8 @@ def check_transactions(
     name = "transactions"
     bad = [
         _complaint(attempt, one, what)
-        for what, found in (("records", aligned), ("dead letters", letters))
-        for attempt, one in sorted(found.items())
+        for what, commits_there in (("records", aligned), ("dead letters", letters))
+        for attempt, one in sorted(commits_there.items())
         if one.difference
     ]
     if bad:

@@ -118,7 +118,7 @@ def find_cleanable(log: Mapping[int, ControlRecord], group_ids: Iterable[str]) -
 
 def _drop_first_deliveries(states: Batches) -> Batches:
     """Drop trailing first deliveries: there is nothing to persist about them, and they may be delivered again."""
-    kept: list[Batch] = list(states)
-    while kept and kept[-1] == Batch(kept[-1].first, kept[-1].last):
-        kept.pop()
-    return tuple(kept)
+    batches: list[Batch] = list(states)
+    while batches and batches[-1] == Batch(batches[-1].first, batches[-1].last):
+        batches.pop()
+    return tuple(batches)

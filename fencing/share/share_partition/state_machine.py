@@ -94,13 +94,13 @@ class SharePartition:
 
     def find_available(self, limit: int, log_end: int) -> list[tuple[int, int]]:
         """Return the ranges that a fetch of exactly `limit` offsets acquires: the earliest ones, before `log_end`."""
-        found: list[tuple[int, int]] = []
+        ranges: list[tuple[int, int]] = []
         for one in fill(self.batches, self.start, log_end - 1):
             if limit > 0 and one.state is RecordState.AVAILABLE:
                 last = min(one.last, one.first + limit - 1)
                 limit -= last - one.first + 1
-                found.append((one.first, last))
-        return found
+                ranges.append((one.first, last))
+        return ranges
 
     def acquire(
         self, first: int, last: int, member: str, now: float = 0.0, aborted: Iterable[tuple[int, int]] = ()
@@ -110,13 +110,13 @@ class SharePartition:
         Offsets between the end and `first` hold no record. aborted: first and last offsets of records that no member
         may get; they are archived, but the start only moves with the next change. Raises `InvalidTransition`.
         """
-        found = find(self.batches, first, last)
+        batches = find(self.batches, first, last)
         if first < self.start or first > last:
             raise InvalidTransition(f"{first}-{last} is before the start {self.start}, or empty")
-        if any(one.state is not RecordState.AVAILABLE for one in found):
-            raise InvalidTransition(f"{first}-{last} is not available: {found}")
+        if any(one.state is not RecordState.AVAILABLE for one in batches):
+            raise InvalidTransition(f"{first}-{last} is not available: {batches}")
         until = now + self.lock_s
-        known = [
+        updates = [
             replace(
                 one,
                 state=RecordState.ACQUIRED,
@@ -124,10 +124,10 @@ class SharePartition:
                 member=member,
                 locked_until=until,
             )
-            for one in found
+            for one in batches
         ]
         whole = Batch(first, last, RecordState.ACQUIRED, 1, member, until)
-        acquired = overlay((whole,), known)
+        acquired = overlay((whole,), updates)
         hidden = [
             Batch(part.first, part.last, RecordState.ARCHIVED, part.delivery_count, aborted=True)
             for low, high in aborted
@@ -142,32 +142,32 @@ class SharePartition:
 
     def acknowledge(self, member: str, answers: Sequence[Answer]) -> Change:
         """Apply all answers, or none of them. Raises `InvalidTransition`."""
-        changed: list[Batch] = []
+        updates: list[Batch] = []
         for answer in answers:
-            found = find(self.batches, answer.first, answer.last)
-            whole = sum(one.size for one in found) == answer.last - answer.first + 1
-            if not whole or any(one.state is not RecordState.ACQUIRED or one.member != member for one in found):
-                raise InvalidTransition(f"{answer} is not acquired by {member!r}: {found}")
-            changed += [self._end(one, answer.kind) for one in found]
-        return self._change(changed)
+            batches = find(self.batches, answer.first, answer.last)
+            whole = sum(one.size for one in batches) == answer.last - answer.first + 1
+            if not whole or any(one.state is not RecordState.ACQUIRED or one.member != member for one in batches):
+                raise InvalidTransition(f"{answer} is not acquired by {member!r}: {batches}")
+            updates += [self._end(one, answer.kind) for one in batches]
+        return self._change(updates)
 
     def renew(self, member: str, first: int, last: int, now: float) -> "SharePartition":
         """Restart the lock of these records. Raises `InvalidTransition`."""
-        found = find(self.batches, first, last)
-        if not found or any(one.state is not RecordState.ACQUIRED or one.member != member for one in found):
-            raise InvalidTransition(f"{first}-{last} is not acquired by {member!r}: {found}")
-        renewed = [replace(one, locked_until=now + self.lock_s) for one in found]
-        return replace(self, batches=overlay(self.batches, renewed))
+        batches = find(self.batches, first, last)
+        if not batches or any(one.state is not RecordState.ACQUIRED or one.member != member for one in batches):
+            raise InvalidTransition(f"{first}-{last} is not acquired by {member!r}: {batches}")
+        updates = [replace(one, locked_until=now + self.lock_s) for one in batches]
+        return replace(self, batches=overlay(self.batches, updates))
 
     def leave(self, member: str) -> Change:
         """Release what the member holds: its connection is closed, or its session has ended."""
-        held = [one for one in self.batches if one.state is RecordState.ACQUIRED and one.member == member]
-        return self._change([self._end(one, Acknowledgement.RELEASE) for one in held])
+        batches = [one for one in self.batches if one.state is RecordState.ACQUIRED and one.member == member]
+        return self._change([self._end(one, Acknowledgement.RELEASE) for one in batches])
 
     def expire(self, now: float) -> Change:
         """Release the records whose locks have expired."""
-        held = [one for one in self.batches if one.state is RecordState.ACQUIRED and one.locked_until <= now]
-        return self._change([self._end(one, Acknowledgement.RELEASE) for one in held])
+        batches = [one for one in self.batches if one.state is RecordState.ACQUIRED and one.locked_until <= now]
+        return self._change([self._end(one, Acknowledgement.RELEASE) for one in batches])
 
     # Operations of the broker and of administrators.
 

@@ -69,13 +69,13 @@ def decode(key: bytes, value: bytes | None) -> tuple[StateKey, StateRecord | Non
         (kind,) = _SHORT.unpack_from(key, 0)
         if kind not in (_SNAPSHOT, _UPDATE):
             return None
-        found = _decode_key(key)
+        state_key = _decode_key(key)
         if value is None:
-            return found, None
+            return state_key, None
         (version,) = _SHORT.unpack_from(value, 0)
         if version != _VERSION:
             return None
-        return found, (_decode_snapshot(value) if kind == _SNAPSHOT else _decode_update(value))
+        return state_key, (_decode_snapshot(value) if kind == _SNAPSHOT else _decode_update(value))
     except (struct.error, IndexError, UnicodeDecodeError, ValueError) as error:
         raise ValueError(f"A record of {STATE_TOPIC} cannot be read: {error}; key {key[:100]!r}") from error
 
@@ -132,14 +132,14 @@ def _decode_update(value: bytes) -> ShareUpdate:
 
 def _decode_tail(value: bytes, at: int) -> tuple[Batches, int]:
     count, at = _varint(value, at)
-    found: list[Batch] = []
+    batches: list[Batch] = []
     for _ in range(count - 1):
         first, last, state, delivery_count = _BATCH.unpack_from(value, at)
         _, at = _tags(value, at + _BATCH.size)
-        found.append(Batch(first, last, RecordState(state), delivery_count))
+        batches.append(Batch(first, last, RecordState(state), delivery_count))
     tags, _ = _tags(value, at)
     complete = _INT.unpack(tags[_COMPLETE_TAG])[0] if _COMPLETE_TAG in tags else -1
-    return tuple(found), complete
+    return tuple(batches), complete
 
 
 def _encode_tail(record: StateRecord) -> bytes:
@@ -163,13 +163,13 @@ def _tags(value: bytes, at: int) -> tuple[dict[int, bytes], int]:
 
 
 def _varint(value: bytes, at: int) -> tuple[int, int]:
-    found, shift = 0, 0
+    number, shift = 0, 0
     while True:
         byte = value[at]
         at += 1
-        found |= (byte & 0x7F) << shift
+        number |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return found, at
+            return number, at
         shift += 7
 
 

@@ -56,19 +56,19 @@ class AtLeastOnceRun:
             return True
         self._fence_before()
         self._report.stage(READING_OFFSETS)
-        kept = TaskOffsets(self._spec, self._clock, transactional=False)
-        kept.prepare()
-        offsets = kept.read(runtime.is_superseded, runtime.report_reading)
+        task_offsets = TaskOffsets(self._spec, self._clock, transactional=False)
+        task_offsets.prepare()
+        offsets = task_offsets.read(runtime.is_superseded, runtime.report_reading)
         self._view.check_topics(runtime.deadline())
         plugin = runtime.plugin.make()
-        copy = kept.copy(offsets, lambda text: self._report.stage("copying offsets", text))
-        path = runtime.record_path(kept.topic)
+        copy = task_offsets.copy(offsets, lambda text: self._report.stage("copying offsets", text))
+        path = runtime.record_path(task_offsets.topic)
         producer = idempotent_producer(self._spec)
         # The worker's topic with the worker's own rights, as in Kafka Connect: the connector's may not suffice.
         writer = IdempotentProducer(self._spec.connection) if copy is None else idempotent_producer(self._spec)
         flush = OffsetFlush(
             writer,
-            kept.topic,
+            task_offsets.topic,
             offsets,
             runtime.counters.measures,
             self._clock,
@@ -91,7 +91,7 @@ class AtLeastOnceRun:
                 offsets,
                 lambda: deliveries.due_in(self._interval_s),
                 None,
-                read_offsets=lambda: kept.read(runtime.is_superseded),
+                read_offsets=lambda: task_offsets.read(runtime.is_superseded),
             )
             self._report.stage("starting the plugin")
             plugin.start(runtime.plugin.config)

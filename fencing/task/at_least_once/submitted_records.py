@@ -82,9 +82,9 @@ class SubmittedRecords:
 
     def take(self) -> list[Move]:
         """Return the newest offset of each source partition that has advanced since the last call."""
-        taken = list(self._newest.values())
+        moves = list(self._newest.values())
         self._newest.clear()
-        return taken
+        return moves
 
     def put_back(self, offsets: Sequence[Move]) -> None:
         """Make offsets that could not be written pending again, unless there are newer ones."""

@@ -83,10 +83,10 @@ def _split(key: str) -> tuple[type[ConfigRecord], str, str] | None:
 def connector_of(key: bytes) -> ConnectorName | None:
     """Return the connector that a config topic key belongs to; None if it belongs to none."""
     try:
-        found = _split(key.decode())
+        parts = _split(key.decode())
     except UnicodeDecodeError:
         return None
-    return found[0].connector_in(found[2]) if found else None
+    return parts[0].connector_in(parts[2]) if parts else None
 
 
 def decode(key: bytes | None, value: bytes | None) -> ConfigRecord:
@@ -95,15 +95,15 @@ def decode(key: bytes | None, value: bytes | None) -> ConfigRecord:
         text = (key or b"").decode()
     except UnicodeDecodeError:
         return UnknownKey(repr(key))
-    found = _split(text)
-    if found is None:
+    parts = _split(text)
+    if parts is None:
         return UnknownKey(text)
-    cls, prefix, rest = found
+    cls, prefix, rest = parts
     try:
         return cls.decode(prefix, rest, value) or UnknownKey(text)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        shown = "nothing" if value is None else f"{len(value)} bytes"
-        raise Unreadable(f"key {text!r} holds {shown} that cannot be read: {error}") from error
+        content = "nothing" if value is None else f"{len(value)} bytes"
+        raise Unreadable(f"key {text!r} holds {content} that cannot be read: {error}") from error
 
 
 def encode(record: ConfigRecord) -> tuple[bytes, bytes | None]:

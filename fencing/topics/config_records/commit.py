@@ -35,6 +35,6 @@ class CommitRecord(ConnectorScopedRecord):
         return {"tasks": self.tasks}
 
     def apply_to(self, state: ConnectorState, offset: int) -> ConnectorState:
-        known = {**state.tasks, **state.pending}
-        tasks = {n: task for n, task in known.items() if n < self.tasks}
+        all_tasks = {**state.tasks, **state.pending}
+        tasks = {n: task for n, task in all_tasks.items() if n < self.tasks}
         return replace(state, commit=Commit(Generation(offset), self.tasks), tasks=tasks, pending={}, placements={})

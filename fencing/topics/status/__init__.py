@@ -98,10 +98,10 @@ def decode(key: bytes | None, value: bytes | None) -> StatusRecord | None:
             return Removed(text)
         if text == topic_ids.KEY:
             return topic_ids.loads(value)
-        found, loaded = _split(text), json.loads(value)
-        if found is None or not isinstance(loaded, dict):
+        parts, loaded = _split(text), json.loads(value)
+        if parts is None or not isinstance(loaded, dict):
             return None
-        return found[0].parse(found[1], cast(dict[str, object], loaded))
+        return parts[0].parse(parts[1], cast(dict[str, object], loaded))
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
 
@@ -114,6 +114,6 @@ def apply(state: StatusState, record: StatusRecord | None) -> StatusState:
         case TopicIds():
             return replace(state, topic_ids=record)
         case Removed(key):
-            found = _split(key)
-            return found[0].remove(found[1], state) if found else state
+            parts = _split(key)
+            return parts[0].remove(parts[1], state) if parts else state
     return record.apply_to(state)

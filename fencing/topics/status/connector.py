@@ -23,8 +23,8 @@ class ConnectorStatus(StatusEntry):
     @classmethod
     def parse(cls, rest: str, value: Fields) -> "ConnectorStatus":
         worker, generation = WorkerId(str(value["worker_id"])), Generation(parse_number(value, "generation"))
-        shown, version = parse_text(value, "trace"), parse_text(value, "version")
-        return cls(ConnectorName(rest), State(str(value["state"])), worker, generation, shown, version)
+        trace, version = parse_text(value, "trace"), parse_text(value, "version")
+        return cls(ConnectorName(rest), State(str(value["state"])), worker, generation, trace, version)
 
     def to_key(self) -> str:
         return f"{self.PREFIX}{self.connector}"

@@ -34,10 +34,10 @@ def read(value: object) -> RecordFailure | None:
     """The inverse of `fields`; None if the value is not a mapping."""
     if not isinstance(value, Mapping):
         return None
-    known: Mapping[str, object] = value
-    settings = known.get("settings")
+    entries: Mapping[str, object] = value
+    settings = entries.get("settings")
     names = tuple(str(each) for each in settings) if isinstance(settings, list | tuple) else ()
-    text = {name: str(known.get(name) or "") for name in _TEXTS}
+    text = {name: str(entries.get(name) or "") for name in _TEXTS}
     return RecordFailure(settings=names, **text)
 
 

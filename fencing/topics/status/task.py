@@ -157,12 +157,12 @@ def _leaving(state: StatusState, record: TaskStatus) -> Mapping[Attempt, TaskSta
     """Return the attempts that are leaving after this report. Its own attempt is not one of them; if the task's
     newest attempt is at work, none of that task's is.
     """
-    held = state.tasks.get(record.task)
-    left = {key: found for key, found in state.leaving.items() if key != record.key}
-    if not replaces(record, held):
-        return left
+    newest = state.tasks.get(record.task)
+    leaving = {key: status for key, status in state.leaving.items() if key != record.key}
+    if not replaces(record, newest):
+        return leaving
     if record.at_work:  # it has fenced all earlier attempts
-        return {key: found for key, found in left.items() if found.task != record.task}
-    if held is not None and held.at_work and held.key != record.key:
-        left[held.key] = held
-    return left
+        return {key: status for key, status in leaving.items() if status.task != record.task}
+    if newest is not None and newest.at_work and newest.key != record.key:
+        leaving[newest.key] = newest
+    return leaving

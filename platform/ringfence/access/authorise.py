@@ -24,9 +24,9 @@ class Forbidden(Exception):
 
 def principal_of(request: HttpRequest) -> Principal:
     """Return the principal that the middleware has identified."""
-    found = getattr(request, "ringfence_principal", NOBODY)
-    assert isinstance(found, Principal)
-    return found
+    principal = getattr(request, "ringfence_principal", NOBODY)
+    assert isinstance(principal, Principal)
+    return principal
 
 
 def authorise(request: HttpRequest, verb: Verb, connector: str) -> None:

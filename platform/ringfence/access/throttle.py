@@ -23,10 +23,10 @@ FORGOTTEN_MS = 3_600_000
 def keys(address: str, account: str = "") -> dict[str, int]:
     """Return the keys that a try counts for, each with its number of failures without a delay."""
     # Digests, because an account's name is whatever somebody typed: by mistake, perhaps a password.
-    found = {f"address:{digest(address)[:32]}": PER_ADDRESS}
+    limits = {f"address:{digest(address)[:32]}": PER_ADDRESS}
     if account:
-        found[f"account:{digest(f'{account.casefold()} {address}')[:32]}"] = PER_ACCOUNT
-    return found
+        limits[f"account:{digest(f'{account.casefold()} {address}')[:32]}"] = PER_ACCOUNT
+    return limits
 
 
 def delay_seconds(failures: int, free: int) -> int:

@@ -57,13 +57,13 @@ def verbs_of(names: Iterable[str]) -> frozenset[Verb]:
     """Return the verbs of these roles and verbs. A role takes precedence over a verb of the same name. Raises
     `ValueError` for any other name.
     """
-    found: set[Verb] = set()
+    verbs: set[Verb] = set()
     for name in names:
         if name in ROLES:
-            found |= ROLES[name]
+            verbs |= ROLES[name]
         elif name in frozenset(Verb):
-            found.add(Verb(name))
+            verbs.add(Verb(name))
         else:
             known = ", ".join([*ROLES, *(verb.value for verb in Verb if verb.value not in ROLES)])
             raise ValueError(f"{name!r} is neither a role nor a verb: use some of {known}")
-    return frozenset(found)
+    return frozenset(verbs)

@@ -136,10 +136,10 @@ def _find_bad_records(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
     for one in seen.connectors:
         bad = one.skipped + one.dead_letters
         if bad and _lasts(rule, seen, one.bad_since_ms) and matches(rule.pattern, one.name):
-            told = f"Connector {one.name} could not process {write_count(bad, 'record')} in the last hour"
+            message = f"Connector {one.name} could not process {write_count(bad, 'record')} in the last hour"
             was = "was" if one.skipped == 1 else "were"
             fate = f"{one.dead_letters} went to its dead letter queue, {one.skipped} {was} skipped"
-            yield Finding(f"connector {one.name}", one.name, f"{told}: {fate}")
+            yield Finding(f"connector {one.name}", one.name, f"{message}: {fate}")
 
 
 def _open(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:

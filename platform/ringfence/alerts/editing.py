@@ -73,7 +73,7 @@ def save_destination(values: Mapping[str, Any], row: Destination | None = None) 
     """Save a new destination, or replace all fields of an existing one. A masked address or secret keeps
     the stored value.
     """
-    row, made = row or Destination(), ""
+    row, secret = row or Destination(), ""
     row.name = _name(values, Destination, row.pk)
     row.kind = _one_of(values.get("kind"), KINDS, "kind")
     row.enabled = _flag(values.get("enabled", True))
@@ -83,9 +83,9 @@ def save_destination(values: Mapping[str, Any], row: Destination | None = None) 
     else:
         row.recipients = ""
         row.url = _url(values.get("url"), row.url, row.shown_url)
-        row.secret, made = _secret(values.get("secret"), row.secret) if row.kind == WEBHOOK else ("", "")
+        row.secret, secret = _secret(values.get("secret"), row.secret) if row.kind == WEBHOOK else ("", "")
     row.save()
-    return Made(row, made)
+    return Made(row, secret)
 
 
 def delete(row: Rule | Destination) -> None:
@@ -164,8 +164,8 @@ def _secret(value: object, stored: str) -> tuple[str, str]:
     if value in (None, "", HIDDEN):
         if stored:
             return stored, ""
-        made = secrets.token_urlsafe(32)
-        return made, made
+        secret = secrets.token_urlsafe(32)
+        return secret, secret
     if not isinstance(value, str) or not _SHORTEST_SECRET <= len(value) <= 500:
         raise ValueError(f"secret must have {_SHORTEST_SECRET} to 500 characters, or be empty to generate one")
     return value, ""

@@ -38,8 +38,8 @@ def my_turn(holder: str, now: int) -> bool:
         return True
     if Turn.objects.filter(pk=1, until_ms__lt=now).update(holder=holder, until_ms=now + TURN_MS):
         return True
-    _, made = Turn.objects.get_or_create(pk=1, defaults={"holder": holder, "until_ms": now + TURN_MS})
-    return made
+    _, created = Turn.objects.get_or_create(pk=1, defaults={"holder": holder, "until_ms": now + TURN_MS})
+    return created
 
 
 def idle() -> bool:
@@ -53,12 +53,12 @@ def idle() -> bool:
 
 def see(kinds: Iterable[Kind], now: int, leaderless_ms: int) -> ClusterSnapshot:
     """Read the snapshot for the rules: four queries for any number of connectors. Secrets are masked."""
-    wanted = frozenset(kinds)
+    kinds_ = frozenset(kinds)
     of_cluster = {Kind.NO_LEADER, Kind.TOPIC_LOST, Kind.FOREIGN_RECORD}
-    rows = list(Connector.objects.filter(known=True)) if wanted - of_cluster else []
+    rows = list(Connector.objects.filter(known=True)) if kinds_ - of_cluster else []
     masker = Masker({row.class_name for row in rows if row.trace or row.fencing})
     failing: dict[str, GenerationRow] = {}
-    if Kind.FENCING_FAILED in wanted:
+    if Kind.FENCING_FAILED in kinds_:
         fencing = [row.name for row in rows if row.fencing]
         newest = {
             one.connector: one for one in GenerationRow.objects.filter(connector__in=fencing).order_by("generation")
@@ -68,15 +68,17 @@ def see(kinds: Iterable[Kind], now: int, leaderless_ms: int) -> ClusterSnapshot:
     for row in rows:
         failed = failing.get(row.name)
         said = failed.message if failed is not None else row.trace or row.unreadable
-        told = masker.scrub(said, row.settings) if said else ""
+        reason = masker.scrub(said, row.settings) if said else ""
         since = (failed.started_ms or failed.committed_ms) if failed is not None else 0
         state = "FAILED" if row.unreadable else row.state
         bad = row.recent_skipped, row.recent_dead_letters, row.bad_since_ms
-        connectors.append(ConnectorSnapshot(row.name, state, row.target, row.since_ms, since, told, row.stalled, *bad))
+        connectors.append(
+            ConnectorSnapshot(row.name, state, row.target, row.since_ms, since, reason, row.stalled, *bad)
+        )
     settings: dict[str, dict[str, str]] = {}
     by_name = {row.name: row for row in rows}
     tasks = []
-    if wanted & {Kind.FAILED, Kind.STALLED, Kind.OPEN_TRANSACTION}:
+    if kinds_ & {Kind.FAILED, Kind.STALLED, Kind.OPEN_TRANSACTION}:
         for task in Task.objects.filter(known=True, connector__in=by_name).order_by("connector", "number"):
             trace = ""
             if task.trace:
@@ -92,10 +94,10 @@ def see(kinds: Iterable[Kind], now: int, leaderless_ms: int) -> ClusterSnapshot:
                     task.connector, task.number, task.state, task.since_ms, polled_ms, open_ms, trace, committed_ms
                 )
             )
-    lost = topic_memory.find_lost() if Kind.TOPIC_LOST in wanted else None
+    lost = topic_memory.find_lost() if Kind.TOPIC_LOST in kinds_ else None
     why, since = (lost.reason, lost.since_ms) if lost is not None else ("", 0)
-    over = tuple(_find_over_limits(by_name, now)) if Kind.SOURCE_METRIC in wanted else ()
-    foreign = tuple(foreign_records.list_recent(now)) if Kind.FOREIGN_RECORD in wanted else ()
+    over = tuple(_find_over_limits(by_name, now)) if Kind.SOURCE_METRIC in kinds_ else ()
+    foreign = tuple(foreign_records.list_recent(now)) if Kind.FOREIGN_RECORD in kinds_ else ()
     return ClusterSnapshot(
         now, tuple(connectors), tuple(tasks), leaderless_ms, why, since, over_limits=over, foreign_records=foreign
     )
@@ -110,9 +112,9 @@ def _find_over_limits(names: Iterable[str], now: int) -> Iterator[OverLimit]:
         for one in metrics_of([task], now, fresh=False):
             if one.over:
                 named = ", ".join((one.name, *one.labels.values()))
-                told = f"{task.connector}: {one.description}: {one.shown}, more than {one.shown_limit}. {one.remedy}"
+                message = f"{task.connector}: {one.description}: {one.shown}, more than {one.shown_limit}. {one.remedy}"
                 subject = f"metric {named} of {task.connector}-{task.number}"
-                yield OverLimit(task.connector, subject, told.strip(), one.over_since_ms)
+                yield OverLimit(task.connector, subject, message.strip(), one.over_since_ms)
 
 
 def step(now: int, leaderless_ms: int = 0) -> Changes:
@@ -122,16 +124,16 @@ def step(now: int, leaderless_ms: int = 0) -> Changes:
     seen = see((rule.kind for rule in asked), now, leaderless_ms)
     with transaction.atomic():
         seen = replace(seen, episodes=tuple(_follow(seen).values()))
-        found = look(asked, seen)
+        findings = look(asked, seen)
         held = {(one.rule_id or -one.pk, one.subject): one for one in Incident.objects.filter(resolved_ms=0)}
-        due = changes(held, found)
+        due = changes(held, findings)
         quiet = silences.list_silenced(now)
         for (rule_id, _), one in due.opened.items():
             _open(rules[rule_id], one, now, silences.covers(quiet, one.connector))
         for key in due.resolved:
             _resolve(held.pop(key), now)
         for key, incident in held.items():
-            _keep(incident, found[key], now, silences.covers(quiet, incident.connector))
+            _keep(incident, findings[key], now, silences.covers(quiet, incident.connector))
     return due
 
 
@@ -186,8 +188,8 @@ def _open(rule: Rule, found: Finding, now: int, quiet: bool) -> None:
 def _resolve(incident: Incident, now: int) -> None:
     incident.resolved_ms = now
     incident.save(update_fields=["resolved_ms"])
-    told = Delivery.objects.filter(incident=incident, what=What.FIRING, destination__enabled=True)
-    for delivery in told.select_related("destination"):
+    firing = Delivery.objects.filter(incident=incident, what=What.FIRING, destination__enabled=True)
+    for delivery in firing.select_related("destination"):
         if delivery.destination is not None:
             deliveries.begin(delivery.destination, deliveries.message_of(incident, What.RESOLVED), incident, now)
 

@@ -52,7 +52,7 @@ class Target:
 
 
 def _look_up(host: str, port: int) -> list[str]:
-    return [str(found[4][0]) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+    return [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
 
 
 def check_form(url: str) -> None:
@@ -81,17 +81,17 @@ def target(url: str, allowed: Allowed, resolve: Resolve = _look_up) -> Target:
     host = str(parts.hostname)
     port = parts.port or {"http": 80, "https": 443}[parts.scheme]
     try:
-        found = list(dict.fromkeys(resolve(host, port)))
+        addresses = list(dict.fromkeys(resolve(host, port)))
     except (OSError, UnicodeError):
         raise Refused(f"The host {host} cannot be found: check its name and this machine's DNS") from None
-    if not found:
+    if not addresses:
         raise Refused(f"The host {host} has no address")
-    for each in found:
+    for each in addresses:
         trouble = _trouble(ipaddress.ip_address(each.partition("%")[0]), allowed)
         if trouble:
             raise Refused(f"The host {host} {trouble}")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return Target(parts.scheme, host, port, found[0], path)
+    return Target(parts.scheme, host, port, addresses[0], path)
 
 
 def _trouble(address: Address, allowed: Allowed) -> str:

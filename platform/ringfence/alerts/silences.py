@@ -26,6 +26,6 @@ def covers(names: Collection[str], connector: str) -> bool:
 
 def loud(incidents: QuerySet[Incident], now: int) -> QuerySet[Incident]:
     """Return the open incidents that are neither acknowledged nor silenced, which the badge counts."""
-    found = incidents.filter(resolved_ms=0, acknowledged_ms=0)
+    open_incidents = incidents.filter(resolved_ms=0, acknowledged_ms=0)
     names = list_silenced(now)
-    return found.none() if "" in names else found.exclude(Q(connector__in=names))
+    return open_incidents.none() if "" in names else open_incidents.exclude(Q(connector__in=names))

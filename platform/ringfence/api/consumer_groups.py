@@ -19,15 +19,15 @@ from ringfence.requests.group_questions import DescribeConsumerGroup, ListConsum
 
 def list_groups(who: Principal, search: str = "", topic: str = "") -> dict[str, Any]:
     """Return `results`, and `left_out`: how many groups were not read. Raises `Refused`."""
-    found = dispatch.ask(ListConsumerGroups(search, topic))
-    may = _readable(who, {each["topic"] for group in found["groups"] for each in group["topics"]}, found["internal"])
+    answer = dispatch.ask(ListConsumerGroups(search, topic))
+    may = _readable(who, {each["topic"] for group in answer["groups"] for each in group["topics"]}, answer["internal"])
     rows = []
-    for group in found["groups"]:
+    for group in answer["groups"]:
         topics = [each for each in group["topics"] if each["topic"] in may]
         if topics or is_administrator(who):
             sums = {key: _total(each[key] for each in topics) for key in ("lag", "lag_to_end")}
             rows.append({**group, "topics": topics, "more_topics": len(topics) < len(group["topics"]), **sums})
-    return {"results": rows, "left_out": found["left_out"]}
+    return {"results": rows, "left_out": answer["left_out"]}
 
 
 def describe_group(who: Principal, name: str) -> dict[str, Any] | None:
@@ -48,8 +48,8 @@ def describe_group(who: Principal, name: str) -> dict[str, Any] | None:
             members.append({**each, "assigned": assigned})
     sums = {key: _total(each[key] for each in partitions) for key in ("lag", "lag_to_end")}
     more = len(partitions) < len(group["partitions"])
-    shown = {key: group[key] for key in ("group", "state", "protocol", "left_out", "problem")}
-    return {**shown, "members": members, "partitions": partitions, "more_topics": more, **sums}
+    description = {key: group[key] for key in ("group", "state", "protocol", "left_out", "problem")}
+    return {**description, "members": members, "partitions": partitions, "more_topics": more, **sums}
 
 
 def _name_task(who: Principal, holder: Mapping[str, Any] | None, worker_group: str) -> Mapping[str, Any] | None:

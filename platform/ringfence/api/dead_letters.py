@@ -82,8 +82,8 @@ def replay(
     config = _config(row)
     masker = Masker([row.class_name])
     secret = sorted(key for key in config if masker.secret(row.class_name, key))
-    told = {"by": user, "at_ms": str(int(time.time() * 1000)), **({"reason": reason} if reason else {})}
-    answer = dispatch.ask(ReplayDeadLetters(config, chosen, told, secret), REPLAY_SECONDS)
+    origin = {"by": user, "at_ms": str(int(time.time() * 1000)), **({"reason": reason} if reason else {})}
+    answer = dispatch.ask(ReplayDeadLetters(config, chosen, origin, secret), REPLAY_SECONDS)
     for result in answer["results"]:
         result["why"] = masker.scrub(result["why"], config)
     return answer

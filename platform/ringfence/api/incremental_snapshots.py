@@ -66,8 +66,10 @@ def find_progress(row: Connector, tasks: Sequence[Task]) -> Progress:
 def find_measured(tasks: Sequence[Task], prefix: str) -> dict[str, float]:
     """Return what tasks currently measure: gauges without labels, by their names without the prefix."""
     now_ms = int(time.time() * 1000)
-    found = metrics_of(tasks, now_ms)
-    return {one.name.removeprefix(prefix): one.value for one in found if one.name.startswith(prefix) and not one.labels}
+    metrics = metrics_of(tasks, now_ms)
+    return {
+        one.name.removeprefix(prefix): one.value for one in metrics if one.name.startswith(prefix) and not one.labels
+    }
 
 
 def send(row: Connector, kind: str, tables: Sequence[str], user: str) -> None:
@@ -97,8 +99,12 @@ def _require_snapshots(row: Connector) -> None:
 def _read_state(row: Connector) -> tuple[IncrementalState, int]:
     """Return the committed state, and when it was read. Raises `ConnectorError` if it cannot be read."""
     partition = pack(incremental_partition(row.settings.get("topic.prefix", "")))
-    found = SourceOffset.objects.filter(connector=row.name, partition=partition).first()
-    return (IncrementalState(), 0) if found is None else (state_of(json.loads(found.offset)), found.updated_ms)
+    row_of_offset = SourceOffset.objects.filter(connector=row.name, partition=partition).first()
+    return (
+        (IncrementalState(), 0)
+        if row_of_offset is None
+        else (state_of(json.loads(row_of_offset.offset)), row_of_offset.updated_ms)
+    )
 
 
 def _find_refusal(row: Connector) -> str:

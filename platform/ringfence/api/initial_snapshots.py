@@ -69,8 +69,8 @@ def find_initial_snapshot(row: Connector, tasks: Sequence[Task]) -> InitialSnaps
     committed = dict(models.SourceOffset.objects.filter(connector=row.name).values_list("partition", "offset"))
 
     def read(partition: SourcePartition) -> SourceOffset | None:
-        found = committed.get(pack(partition))
-        return None if found is None else json.loads(found)
+        offset = committed.get(pack(partition))
+        return None if offset is None else json.loads(offset)
 
     try:
         plan = read_plan(server, read)

@@ -22,10 +22,10 @@ def take(connector: str, user: str, why: str) -> OffsetSnapshot:
     """Take a snapshot of the connector's offsets, and delete the oldest beyond KEPT. Raises the errors
     of reading offsets.
     """
-    found = reading.offsets(connector)["offsets"]
+    offsets = reading.offsets(connector)["offsets"]
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            return _add(connector, user, why, found)
+            return _add(connector, user, why, offsets)
         except IntegrityError:  # another process has just taken a snapshot with this number
             if attempt == _ATTEMPTS:
                 raise
@@ -36,7 +36,7 @@ def _add(connector: str, user: str, why: str, found: list[dict[str, Any]]) -> Of
     with transaction.atomic():
         rows = OffsetSnapshot.objects.filter(connector=connector)
         number = (rows.aggregate(Max("number"))["number__max"] or 0) + 1
-        made = OffsetSnapshot.objects.create(
+        row = OffsetSnapshot.objects.create(
             connector=connector,
             number=number,
             time_ms=int(time.time() * 1000),
@@ -45,7 +45,7 @@ def _add(connector: str, user: str, why: str, found: list[dict[str, Any]]) -> Of
             offsets=json.dumps(found),
         )
         rows.filter(number__lte=number - KEPT).delete()
-    return made
+    return row
 
 
 def before_a_change(connector: str, user: str, why: str) -> OffsetSnapshot | None:

@@ -151,5 +151,5 @@ def _on_worker(worker: str, state: str) -> dict[str, Any]:
 
 def _of_share(share: WorkerInstallation) -> dict[str, Any]:
     report = json.loads(share.report) if share.report else {}
-    told = {"error": share.error, "ended_ms": share.ended_ms or None}
-    return {**_on_worker(share.worker, share.state), **told, **report}
+    outcome = {"error": share.error, "ended_ms": share.ended_ms or None}
+    return {**_on_worker(share.worker, share.state), **outcome, **report}

@@ -79,13 +79,13 @@ class PluginValidate(ConnectView):
         self.authorise_masks(config)
         config = unmask(config, writing.read_stored_settings(config.get("name", "")))
         java = self.principal.may(Verb.JAVA_PLUGINS, config.get("name", ""))
-        found = dispatch.ask(Validate(name, {**given, **config}, java))
+        answer = dispatch.ask(Validate(name, {**given, **config}, java))
         class_name = config.get("connector.class", name)
-        writing.remember_secrets(class_name, found)
-        found = topic_grants.add_to(found, config, self.principal)
+        writing.remember_secrets(class_name, answer)
+        answer = topic_grants.add_to(answer, config, self.principal)
         for ours in (CHOICE_NOTES, GUARANTEE):  # for forms: Kafka Connect's answer has no field for them
-            found.pop(ours, None)
-        return Response(writing.mask_validation(found, class_name, config), headers=_warn_of_slots(config))
+            answer.pop(ours, None)
+        return Response(writing.mask_validation(answer, class_name, config), headers=_warn_of_slots(config))
 
 
 def _warn_of_slots(config: Mapping[str, str]) -> dict[str, str]:

@@ -28,20 +28,20 @@ def checks_of(config: Mapping[str, str], by: Principal) -> list[dict[str, Any]]:
     if not config.get("connector.class", "").strip():
         raise bad_request("connector.class is required: it names the plugin to ask.")
     masker = Masker([config["connector.class"]])
-    found = [
+    checks = [
         {name: masker.scrub(text, config) if isinstance(text, str) else text for name, text in check.items()}
         for check in dispatch.ask(questions.Preflight(config, java=by.may(Verb.JAVA_PLUGINS, config.get("name", ""))))
     ]
-    return [*found, _check_slots(config)]
+    return [*checks, _check_slots(config)]
 
 
 def _check_slots(config: Mapping[str, str]) -> dict[str, Any]:
     """Check whether there are slots for its tasks. A warning: they wait, and start automatically."""
-    told = {"name": "slots", "result": "ok", "message": "", "remedy": "", "key": "", "decides": False}
+    check = {"name": "slots", "result": "ok", "message": "", "remedy": "", "key": "", "decides": False}
     if shortage := find_shortage(config):
-        return {**told, "result": "failed", "message": shortage, "remedy": f"{REMEDY}."}
+        return {**check, "result": "failed", "message": shortage, "remedy": f"{REMEDY}."}
     slots = count_slots()
-    return {**told, "message": f"{slots.used} of {slots.total} in use."}
+    return {**check, "message": f"{slots.used} of {slots.total} in use."}
 
 
 class Preflight(ConnectView):

@@ -41,17 +41,17 @@ def preview(
         raise bad_request(f"seconds must be above 0 and at most {MOST_SECONDS:g}.")
     masker = _masker(config)
     bounds = {"records": records, "bytes": MOST_BYTES, "seconds": seconds}
-    found = dispatch.ask(Preview(config, _secret(masker, config), bounds, fresh, java), seconds + 35.0)
-    if busy := found.get("busy"):
+    answer = dispatch.ask(Preview(config, _secret(masker, config), bounds, fresh, java), seconds + 35.0)
+    if busy := answer.get("busy"):
         raise ConnectError(409, _busy(str(busy), config["name"], may_see))
-    return cast(dict[str, Any], _scrub(found, lambda text: masker.scrub(text, config)))
+    return cast(dict[str, Any], _scrub(answer, lambda text: masker.scrub(text, config)))
 
 
 def try_transforms(config: Settings, record: Mapping[str, Any], *, java: bool) -> dict[str, Any]:
     """Return `before`, `steps`, `outcome`, `written`, `error`; see `engine.plugins.trial`. java: as for `preview`."""
     masker = _masker(config)
-    found = dispatch.ask(TryTransforms(config, record, _secret(masker, config), java))
-    return cast(dict[str, Any], _scrub(found, lambda text: masker.scrub(text, config)))
+    answer = dispatch.ask(TryTransforms(config, record, _secret(masker, config), java))
+    return cast(dict[str, Any], _scrub(answer, lambda text: masker.scrub(text, config)))
 
 
 def _masker(config: Settings) -> Masker:

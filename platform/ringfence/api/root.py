@@ -146,12 +146,12 @@ class Ready(ConnectView):
     def get(self, request: Request) -> Response:
         if time.monotonic() >= _ready_cache.until:
             _ready_cache.found, _ready_cache.until = dependencies(), time.monotonic() + _CACHED_SECONDS
-        found = list(_ready_cache.found)
-        ready = all(one["ok"] for one in found if one["required"])
+        dependencies_now = list(_ready_cache.found)
+        ready = all(one["ok"] for one in dependencies_now if one["required"])
         if self.flag("verbose"):
-            found.append({"name": "cluster", "ok": health()[0] == 200, "required": False})
-        told = {"status": "ready" if ready else "not ready", "dependencies": found}
-        return Response(told, status=200 if ready else 503)
+            dependencies_now.append({"name": "cluster", "ok": health()[0] == 200, "required": False})
+        report = {"status": "ready" if ready else "not ready", "dependencies": dependencies_now}
+        return Response(report, status=200 if ready else 503)
 
 
 class Health(ConnectView):

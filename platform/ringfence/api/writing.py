@@ -53,18 +53,18 @@ def validate(config: dict[str, str], by: Principal) -> None:
         raise ConnectError(403, text)
     class_name = config.get("connector.class", "").strip()
     if not class_name:
-        shown = ", ".join(f"{key}={value}" for key, value in Masker().mask(config, "").items())
-        raise bad_request(f"Connector config {{{shown}}} contains no connector type")
+        settings = ", ".join(f"{key}={value}" for key, value in Masker().mask(config, "").items())
+        raise bad_request(f"Connector config {{{settings}}} contains no connector type")
     try:
-        found = dispatch.ask(Validate(class_name, config, java=by.may(Verb.JAVA_PLUGINS, config["name"])))
+        validation = dispatch.ask(Validate(class_name, config, java=by.may(Verb.JAVA_PLUGINS, config["name"])))
     except Refused as refused:
         if refused.status == 404:
             raise bad_request(refused.message) from refused  # the class is unknown, not the path
         raise
-    remember_secrets(class_name, found)
-    count = int(found.get("error_count") or 0)
+    remember_secrets(class_name, validation)
+    count = int(validation.get("error_count") or 0)
     if count:
-        errors = [error for entry in found["configs"] for error in entry["value"].get("errors", [])]
+        errors = [error for entry in validation["configs"] for error in entry["value"].get("errors", [])]
         raise invalid_config([Masker([class_name]).scrub(str(error), config) for error in errors], count)
 
 

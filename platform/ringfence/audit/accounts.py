@@ -120,8 +120,8 @@ def create_token(
     """Create a token, and return its text, which is shown only now."""
     with transaction.atomic():
         row, text = tokens.create(find(name), token, what, pattern, seconds, topics)
-        made = {"token": row.pk, "name": token, "what": row.what, "pattern": pattern, "topics": row.topics}
-        tell("create token", name, after=made)
+        entry = {"token": row.pk, "name": token, "what": row.what, "pattern": pattern, "topics": row.topics}
+        tell("create token", name, after=entry)
     return text
 
 
@@ -150,11 +150,11 @@ def _put_password(user: User, password: str | None) -> None:
 
 
 def _add_grant(user: User, what: Iterable[str], pattern: str, topics: Iterable[str]) -> None:
-    wanted = list(what)
-    if not verbs_of(wanted):
+    verbs = list(what)
+    if not verbs_of(verbs):
         raise ValueError("Name at least one role or permission")
     limit = {"topics": topics_of(topics)}
-    Grant.objects.update_or_create(user=user, what=" ".join(wanted), pattern=pattern, by_groups=False, defaults=limit)
+    Grant.objects.update_or_create(user=user, what=" ".join(verbs), pattern=pattern, by_groups=False, defaults=limit)
 
 
 def grants_of(user: User) -> list[dict[str, str]]:

@@ -20,13 +20,13 @@ def entries(who: Principal, filters: Mapping[str, str] | None = None) -> QuerySe
     configuration they may view, because entries contain configurations.
     """
     given = dict(filters or {})
-    found: QuerySet[AuditEntry] = AuditEntry.objects.order_by("-time_ms", "-id")
+    rows: QuerySet[AuditEntry] = AuditEntry.objects.order_by("-time_ms", "-id")
     if not who.may_everywhere(Verb.ADMIN):
-        found = found.exclude(connector="").filter(who.query(Verb.VIEW_CONFIG, "connector"))
+        rows = rows.exclude(connector="").filter(who.query(Verb.VIEW_CONFIG, "connector"))
     bounds: dict[str, Any] = {}
     for key, lookup in (("since_ms", "time_ms__gte"), ("until_ms", "time_ms__lt")):
         if key in given:
             bounds[lookup] = int(given.pop(key))
     if unknown := sorted(set(given) - set(FILTERS)):
         raise ValueError(f"Unknown filter {', '.join(unknown)}: use {', '.join((*FILTERS, 'since_ms', 'until_ms'))}")
-    return found.filter(**given, **bounds)
+    return rows.filter(**given, **bounds)

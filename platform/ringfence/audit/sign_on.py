@@ -26,12 +26,12 @@ def account_for(claims: Claims, settings: OidcSettings, mapping: GroupGrants, ad
     issuer, subject = settings.issuer, str(claims["sub"])
     tell = _tells(address)
     groups = groups_of(claims, settings.groups_claim)
-    wanted = grants_for(groups, mapping)
+    grants = grants_for(groups, mapping)
     known = _find(issuer, subject)
     if known is not None:
-        put_group_grants(known, wanted, tell)
-    if known is None and wanted:
-        known = _create(claims, settings, wanted, tell)
+        put_group_grants(known, grants, tell)
+    if known is None and grants:
+        known = _create(claims, settings, grants, tell)
     if known is None or not Grant.objects.filter(user=known).exists():
         raise Refused(_without_groups(settings, groups, mapping))
     if not known.is_active:
@@ -108,10 +108,10 @@ def _create(claims: Claims, settings: OidcSettings, wanted: Iterable[GroupGrant]
             "An administrator can name another claim in RINGFENCE_OIDC_NAME_CLAIM"
         ) from None
     except (IntegrityError, ValueError):  # created concurrently, by another login
-        found = _find(settings.issuer, subject)
-        if found is None:
+        signed_on = _find(settings.issuer, subject)
+        if signed_on is None:
             raise Refused(f"An account {name} was created just now. Log in again") from None
-        return found
+        return signed_on
     return user
 
 
@@ -127,9 +127,9 @@ def _without_groups(settings: OidcSettings, groups: tuple[str, ...], mapping: Gr
             "An administrator can have them sent (a scope in RINGFENCE_OIDC_SCOPES, or a setting of the provider), or "
             "name another claim in RINGFENCE_OIDC_GROUPS_CLAIM"
         )
-    shown = ", ".join(group[:100] for group in groups[:10]) + (" …" if len(groups) > 10 else "")
+    groups_text = ", ".join(group[:100] for group in groups[:10]) + (" …" if len(groups) > 10 else "")
     return (
-        f"None of your groups gives permissions here ({shown}). Ask to be added to one that does, or ask an "
+        f"None of your groups gives permissions here ({groups_text}). Ask to be added to one that does, or ask an "
         "administrator to add yours to RINGFENCE_OIDC_GROUPS_FILE"
     )
 

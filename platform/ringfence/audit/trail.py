@@ -83,8 +83,8 @@ class Draft:
 
     def entry_of(self, connector: str) -> int | None:
         """Return the number of the entry about this connector."""
-        found = self._entries.get(connector)
-        return found[0] if found else None
+        entry = self._entries.get(connector)
+        return entry[0] if entry else None
 
     def finish(self, response: HttpResponseBase) -> None:
         """Complete the entries with the answer."""

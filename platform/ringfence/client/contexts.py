@@ -33,15 +33,15 @@ def path() -> Path:
 def load() -> dict[str, Any]:
     """{"current": name, "contexts": {name: {"url", "token"}}}."""
     try:
-        found = json.loads(path().read_text())
-        if not isinstance(found, dict) or not isinstance(found.get("contexts"), dict):
+        document = json.loads(path().read_text())
+        if not isinstance(document, dict) or not isinstance(document.get("contexts"), dict):
             raise TypeError
     except FileNotFoundError:
         return {"current": "", "contexts": {}}
     except (OSError, ValueError, TypeError) as error:
         message = f"{path()} cannot be read ({type(error).__name__}): correct or delete it"
         raise ClientError(Exit.LOCAL, message) from error
-    return found
+    return document
 
 
 def save(contexts: dict[str, Any]) -> None:

@@ -27,12 +27,12 @@ def read(path: str, name: str | None = None) -> list[Document]:
         text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ClientError(Exit.LOCAL, f"{path} cannot be read: {error}") from error
-    found = [_document(value, path, name) for value in parse(text, path)]
-    if not found:
+    documents = [_document(value, path, name) for value in parse(text, path)]
+    if not documents:
         raise ClientError(Exit.INVALID, f"{path} holds no connector")
-    if name is not None and len(found) > 1:
-        raise ClientError(Exit.INVALID, f"{path} holds {len(found)} connectors: leave the name out")
-    return found
+    if name is not None and len(documents) > 1:
+        raise ClientError(Exit.INVALID, f"{path} holds {len(documents)} connectors: leave the name out")
+    return documents
 
 
 def parse(text: str, path: str) -> list[object]:
@@ -67,12 +67,12 @@ def _document(value: object, path: str, name: str | None) -> Document:
     settings = value.get("config") if isinstance(value.get("config"), dict) else value
     assert isinstance(settings, dict)
     config = {str(key): _text(item, str(key), path) for key, item in settings.items()}
-    found = name or str(given or config.get("name") or "")
-    if not found:
+    chosen_name = name or str(given or config.get("name") or "")
+    if not chosen_name:
         raise ClientError(Exit.INVALID, f"{path} does not name its connector: add name, or give it on the command line")
-    if config.get("name", found) != found:
-        raise ClientError(Exit.INVALID, f"{path} names {config['name']}, not {found}")
-    return Document(found, {**config, "name": found})
+    if config.get("name", chosen_name) != chosen_name:
+        raise ClientError(Exit.INVALID, f"{path} names {config['name']}, not {chosen_name}")
+    return Document(chosen_name, {**config, "name": chosen_name})
 
 
 def _text(value: object, key: str, path: str) -> str:

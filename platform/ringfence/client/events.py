@@ -44,10 +44,10 @@ def add(actions: Actions) -> None:
 
 def _log_level(rest: Rest, args: argparse.Namespace) -> int:
     path = f"/api/v1/connectors/{segment(args.name)}/log-level"
-    wanted = None if args.level is None else {"level": args.level.upper(), "minutes": args.minutes}
-    found = rest.call("GET", path) if wanted is None else rest.call("PUT", path, wanted)
-    until = f" until {output.time_of(found['until_ms'])}" if found["until_ms"] else ""
-    print(f"{args.name}: {found['level']}{until}")
+    change = None if args.level is None else {"level": args.level.upper(), "minutes": args.minutes}
+    level = rest.call("GET", path) if change is None else rest.call("PUT", path, change)
+    until = f" until {output.time_of(level['until_ms'])}" if level["until_ms"] else ""
+    print(f"{args.name}: {level['level']}{until}")
     return 0
 
 

@@ -25,11 +25,13 @@ def install(rest: Rest, plugin: str, seconds: float) -> dict[str, Any]:
     begun = _send(rest, file) if file.is_file() else rest.call("POST", _ROUTE, {"plugin": plugin})
     end = time.monotonic() + seconds
     while True:
-        found: dict[str, Any] = rest.call("GET", f"{_ROUTE}/{begun['id']}")
-        if found["state"] not in ("receiving", "running"):
-            return found
+        installation: dict[str, Any] = rest.call("GET", f"{_ROUTE}/{begun['id']}")
+        if installation["state"] not in ("receiving", "running"):
+            return installation
         if time.monotonic() > end:
-            waiting = ", ".join(each["worker"] for each in found["workers"] if each["state"] in ("waiting", "running"))
+            waiting = ", ".join(
+                each["worker"] for each in installation["workers"] if each["state"] in ("waiting", "running")
+            )
             raise ClientError(
                 Exit.WAITED, f"Not installed on {waiting} within {seconds:g} s: the workers continue. See /ui/plugins"
             )

@@ -28,32 +28,32 @@ def add(actions: Actions) -> None:
 def _prove(rest: Rest, args: argparse.Namespace) -> int:
     path = f"/api/v1/connectors/{segment(args.name)}/proof"
     if args.last or args.number is not None:
-        found = rest.call("GET", path, **({"number": str(args.number)} if args.number is not None else {}))
+        proof = rest.call("GET", path, **({"number": str(args.number)} if args.number is not None else {}))
     else:
-        found = _await(rest, path, rest.call("POST", path, {"seconds": args.seconds}), args.seconds + _GRACE_SECONDS)
-    report = found["report"]
+        proof = _await(rest, path, rest.call("POST", path, {"seconds": args.seconds}), args.seconds + _GRACE_SECONDS)
+    report = proof["report"]
     if args.output != "text":
-        output.print_structured(found, args.output)
+        output.print_structured(proof, args.output)
     if report is None:
-        raise ClientError(Exit.UNKNOWN, f"proof {found['number']} has no report: {found['error'] or found['state']}")
+        raise ClientError(Exit.UNKNOWN, f"proof {proof['number']} has no report: {proof['error'] or proof['state']}")
     if args.output == "text":
-        sys.stdout.write(rest.get_text(path, number=str(found["number"]), format="text"))
+        sys.stdout.write(rest.get_text(path, number=str(proof["number"]), format="text"))
     return int(Exit.LOCAL) if report["verdict"] == "failed" else 0
 
 
 def _await(rest: Rest, path: str, begun: Any, seconds: float) -> Any:
     """Return the finished proof. Prints each step as a line on standard error. Raises WAITED after `seconds`."""
-    until, told = monotonic() + seconds, ""
-    found = begun
-    while found["state"] in ("waiting", "running"):
+    until, last_line = monotonic() + seconds, ""
+    proof = begun
+    while proof["state"] in ("waiting", "running"):
         if monotonic() > until:
-            raise ClientError(Exit.WAITED, f"proof {found['number']} is still running: look again with --last")
-        line = found["doing"] or "waiting for a worker"
-        if found["total"]:
-            line += f": {100 * found['done'] // found['total']} %"
-        if line != told:
-            told = line
+            raise ClientError(Exit.WAITED, f"proof {proof['number']} is still running: look again with --last")
+        line = proof["doing"] or "waiting for a worker"
+        if proof["total"]:
+            line += f": {100 * proof['done'] // proof['total']} %"
+        if line != last_line:
+            last_line = line
             print(line, file=sys.stderr)
         sleep(_PAUSE_SECONDS)
-        found = rest.call("GET", path, number=str(begun["number"]))
-    return found
+        proof = rest.call("GET", path, number=str(begun["number"]))
+    return proof

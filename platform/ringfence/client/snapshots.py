@@ -41,9 +41,9 @@ def _path(name: str) -> str:
 
 
 def _take(rest: Rest, args: argparse.Namespace) -> int:
-    made = rest.call("POST", f"{_path(args.name)}/offset-snapshots", {"why": args.why})
-    partitions = "1 partition" if made["partitions"] == 1 else f"{made['partitions']} partitions"
-    print(f"{args.name}: snapshot {made['number']} of {partitions}")
+    snapshot = rest.call("POST", f"{_path(args.name)}/offset-snapshots", {"why": args.why})
+    partitions = "1 partition" if snapshot["partitions"] == 1 else f"{snapshot['partitions']} partitions"
+    print(f"{args.name}: snapshot {snapshot['number']} of {partitions}")
     return 0
 
 
@@ -75,36 +75,36 @@ _COLUMNS: dict[str, output.Cell] = {
 
 
 def _preview(rest: Rest, args: argparse.Namespace) -> int:
-    found = _preview_change(rest, args.name, args.snapshot)
+    change = _preview_change(rest, args.name, args.snapshot)
     if args.output == "table":
-        output.listing(_changes(found), "table", _COLUMNS)
+        output.listing(_changes(change), "table", _COLUMNS)
     else:
-        output.print_structured(found, args.output)
+        output.print_structured(change, args.output)
     return 0
 
 
 def _newest_that_differs(rest: Rest, name: str) -> tuple[int, Any]:
     for row in rest.get_rows(f"{_path(name)}/offset-snapshots", _LOOKED_AT):
-        found = _preview_change(rest, name, row["number"])
-        if _changes(found):
-            return row["number"], found
+        change = _preview_change(rest, name, row["number"])
+        if _changes(change):
+            return row["number"], change
     message = f"None of the newest {_LOOKED_AT} snapshots of {name} differs from its offsets: name one with --to"
     raise ClientError(Exit.NOT_FOUND, message)
 
 
 def _undo(rest: Rest, args: argparse.Namespace) -> int:
     if args.to is None:
-        number, found = _newest_that_differs(rest, args.name)
+        number, change = _newest_that_differs(rest, args.name)
     else:
-        number, found = args.to, _preview_change(rest, args.name, args.to)
-    if not _changes(found):
+        number, change = args.to, _preview_change(rest, args.name, args.to)
+    if not _changes(change):
         print(f"{args.name}: unchanged, its offsets are those of snapshot {number}")
         return 0
-    output.listing(_changes(found), "table", _COLUMNS)
+    output.listing(_changes(change), "table", _COLUMNS)
     if args.dry_run:
         print(f"{args.name}: would be as in snapshot {number}")
         return 0
-    if not found["movable"]:
+    if not change["movable"]:
         raise ClientError(Exit.CONFLICT, f"{args.name} is not stopped: `ringfence connectors stop {args.name} --wait`")
     confirm(args.name, f"restore snapshot {number}", args.yes)
     rest.call("POST", f"{_path(args.name)}/offset-snapshots/{number}/restore", {})

@@ -51,7 +51,7 @@ def _path(name: str) -> str:
 
 
 def _list(rest: Rest, args: argparse.Namespace) -> int:
-    found = rest.get_rows(f"{_path(args.name)}/versions", args.limit)
+    versions = rest.get_rows(f"{_path(args.name)}/versions", args.limit)
     columns: dict[str, output.Cell] = {
         "VERSION": lambda row: f"{row['number']}{' *' if row['current'] else ''}",
         "TIME": lambda row: output.time_of(row["time_ms"]),
@@ -59,7 +59,7 @@ def _list(rest: Rest, args: argparse.Namespace) -> int:
         "SETTINGS": lambda row: len(row["config"]),
         "CLASS": lambda row: row["config"].get("connector.class", ""),
     }
-    output.listing(found, args.output, columns)
+    output.listing(versions, args.output, columns)
     return 0
 
 
@@ -75,12 +75,12 @@ def _lines(found: Any) -> list[str]:
 
 def _diff(rest: Rest, args: argparse.Namespace) -> int:
     query = {} if args.to is None else {"to": str(args.to)}
-    found = rest.call("GET", f"{_path(args.name)}/versions/{args.version}/diff", **query)
+    diff = rest.call("GET", f"{_path(args.name)}/versions/{args.version}/diff", **query)
     if args.output != "text":
-        output.print_structured(found, args.output)
+        output.print_structured(diff, args.output)
         return 0
-    lines = _lines(found)
-    print(f"{args.name}: version {found['before']} -> {found['after']}{'' if lines else ': nothing differs'}")
+    lines = _lines(diff)
+    print(f"{args.name}: version {diff['before']} -> {diff['after']}{'' if lines else ': nothing differs'}")
     print("".join(f"  {line}\n" for line in lines), end="")
     return 0
 
@@ -108,8 +108,8 @@ def _rollback(rest: Rest, args: argparse.Namespace) -> int:
     # The ETag is of the version that was compared, so a change in between is a conflict and is not overwritten.
     _, tag = rest.get_with_etag(f"{_path(args.name)}/config")
     (newest,) = rest.get_rows(f"{_path(args.name)}/versions", 1)
-    found = rest.call("GET", f"{_path(args.name)}/versions/{newest['number']}/diff", to=str(args.version))
-    lines = _lines(found)
+    diff = rest.call("GET", f"{_path(args.name)}/versions/{newest['number']}/diff", to=str(args.version))
+    lines = _lines(diff)
     if not lines:
         print(f"{args.name}: unchanged, version {args.version} is what it has")
         return 0

@@ -72,13 +72,13 @@ def until(rest: Rest, name: str, wanted: str, seconds: float, newer: Attempts | 
     newer: each of these tasks must have another attempt; since: the generation to reach. Raises WAITED after `seconds`.
     """
     before = newer or {}
-    deadline, told = monotonic() + seconds, ""
+    deadline, last_line = monotonic() + seconds, ""
     while True:
         seen = look(rest, name)
         line = describe(seen.status) + (f"; {seen.moving}" if seen.moving else "")
-        if line != told:
+        if line != last_line:
             print(f"{name}: {line}", file=sys.stderr)
-            told = line
+            last_line = line
         is_old = any(seen.attempts.get(task) == attempt for task, attempt in before.items())
         is_before = seen.own is not None and seen.own["generation"] < since
         if not is_old and not is_before and has_reached(seen, wanted):

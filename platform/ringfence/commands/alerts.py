@@ -49,16 +49,16 @@ def _state(row: dict[str, object]) -> str:
 
 
 def _acknowledge(rest: Rest, args: argparse.Namespace) -> int:
-    found = rest.call("POST", f"/api/v1/alerts/incidents/{args.incident}/acknowledgement")
-    print(f"Incident {found['id']}: {_state(found)}")
+    incident = rest.call("POST", f"/api/v1/alerts/incidents/{args.incident}/acknowledgement")
+    print(f"Incident {incident['id']}: {_state(incident)}")
     return 0
 
 
 def _silence(rest: Rest, args: argparse.Namespace) -> int:
     connector = _ALL if args.everything else args.connector
     body = {"connector": connector, "hours": args.hours, "reason": args.reason}
-    made = rest.call("POST", "/api/v1/alerts/silences", body)
-    until, ends = output.time_of(made["until_ms"]), f"ringfence alerts unsilence {made['id']}"
+    silence = rest.call("POST", "/api/v1/alerts/silences", body)
+    until, ends = output.time_of(silence["until_ms"]), f"ringfence alerts unsilence {silence['id']}"
     print(f"{connector or 'everything'}: silenced until {until} (`{ends}` ends it)")
     return 0
 

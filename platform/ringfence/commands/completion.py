@@ -62,10 +62,12 @@ def following(words: Sequence[str]) -> list[str]:
         if word in choices:
             parser = choices[word]
     choices = _choices(parser)
-    found = list(choices) or _names(parser)
-    if begun.startswith("-") or not found:
-        found = [option for action in parser._actions for option in action.option_strings if option.startswith("--")]
-    return [word for word in found if word.startswith(begun)]
+    choices_or_names = list(choices) or _names(parser)
+    if begun.startswith("-") or not choices_or_names:
+        choices_or_names = [
+            option for action in parser._actions for option in action.option_strings if option.startswith("--")
+        ]
+    return [word for word in choices_or_names if word.startswith(begun)]
 
 
 def _choices(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
@@ -80,7 +82,7 @@ def _names(parser: argparse.ArgumentParser) -> list[str]:
     if not any(action.metavar == "CONNECTOR" for action in parser._actions):
         return []
     try:
-        found = Rest(contexts.server(None, None), timeout=_NAMES_SECONDS).call("GET", "/connectors")
+        names = Rest(contexts.server(None, None), timeout=_NAMES_SECONDS).call("GET", "/connectors")
     except LocalError:
         return []  # completion has no way to show an error
-    return [str(name) for name in found]
+    return [str(name) for name in names]

@@ -85,14 +85,14 @@ def _list(rest: Rest, args: argparse.Namespace) -> int:
         }
         output.listing(rest.get_rows("/api/v1/deleted-connectors", _MOST), args.output, columns)
         return 0
-    found: dict[str, Any] = rest.call("GET", "/connectors?expand=status&expand=info")
+    connectors: dict[str, Any] = rest.call("GET", "/connectors?expand=status&expand=info")
     own = states.of_all(rest)
     if args.output != "table":
-        for name, parts in found.items():
+        for name, parts in connectors.items():
             parts.update({key: own[name][key] for key in ("health", "reason")} if name in own else {})
-        output.print_structured(found, args.output)
+        output.print_structured(connectors, args.output)
         return 0
-    states.table(found, own)
+    states.table(connectors, own)
     return 0
 
 
@@ -114,8 +114,8 @@ def _config(rest: Rest, args: argparse.Namespace) -> int:
 
 
 def _create(rest: Rest, args: argparse.Namespace) -> int:
-    found = documents.read(args.file, args.name)
-    for document in found:
+    documents_read = documents.read(args.file, args.name)
+    for document in documents_read:
         if args.dry_run:
             if rest.find(_path(document.name)) is not None:
                 raise ClientError(Exit.CONFLICT, f"Connector {document.name} already exists: use apply to change it")
@@ -125,7 +125,7 @@ def _create(rest: Rest, args: argparse.Namespace) -> int:
         body = {"name": document.name, "config": document.config, "initial_state": args.state.upper()}
         rest.call("POST", "/connectors", body)
         print(f"{document.name}: created")
-    for document in found if not args.dry_run else ():
+    for document in documents_read if not args.dry_run else ():
         _wait(rest, args, document.name, args.state.upper())
     return 0
 
@@ -155,10 +155,10 @@ def _validate(rest: Rest, document: Document) -> None:
     class_name = document.config.get("connector.class", "")
     if not class_name:
         raise ClientError(Exit.INVALID, f"{document.name}: connector.class is missing")
-    found = rest.call("PUT", f"/connector-plugins/{segment(class_name)}/config/validate", document.config)
+    validation = rest.call("PUT", f"/connector-plugins/{segment(class_name)}/config/validate", document.config)
     warning = rest.warning
-    if found["error_count"]:
-        values = [entry["value"] for entry in found["configs"]]
+    if validation["error_count"]:
+        values = [entry["value"] for entry in validation["configs"]]
         lines = [f"  {value['name']}: {error}" for value in values for error in value["errors"]]
         raise ClientError(Exit.INVALID, "\n".join([f"{document.name} is not valid:", *lines]))
     if warning:
@@ -183,18 +183,18 @@ def _change(rest: Rest, args: argparse.Namespace) -> int:
 def _restart(rest: Rest, args: argparse.Namespace) -> int:
     flags = {"includeTasks": str(args.tasks).lower(), "onlyFailed": str(args.only_failed).lower()}
     before = waiting.attempts(rest, args.name) if args.wait else {}
-    told = rest.call("POST", f"{_path(args.name)}/restart", **flags)
+    answer = rest.call("POST", f"{_path(args.name)}/restart", **flags)
     print(f"{args.name}: restart requested")
     if args.wait:
-        again = {task["id"] for task in told["tasks"] if task["state"] == "RESTARTING"} if told else set()
+        again = {task["id"] for task in answer["tasks"] if task["state"] == "RESTARTING"} if answer else set()
         newer = {task: attempt for task, attempt in before.items() if task in again}
         waiting.until(rest, args.name, waiting.target(rest, args.name), args.wait_seconds, newer=newer)
     return 0
 
 
 def _fence(rest: Rest, args: argparse.Namespace) -> int:
-    found = rest.call("POST", f"/api/v1{_path(args.name)}/fence", {"reason": args.reason})
-    generation = found["generation"]
+    answer = rest.call("POST", f"/api/v1{_path(args.name)}/fence", {"reason": args.reason})
+    generation = answer["generation"]
     print(f"{args.name}: a fencing round prepares generation {generation}")
     if args.wait:
         state = waiting.target(rest, args.name)

@@ -48,7 +48,7 @@ def _filters(args: argparse.Namespace) -> dict[str, str]:
 
 def _list(rest: Rest, args: argparse.Namespace) -> int:
     query = {**_filters(args), **({"before": args.before} if args.before else {})}
-    found = rest.call("GET", _path(args.name), **query)
+    page = rest.call("GET", _path(args.name), **query)
     columns: dict[str, output.Cell] = {
         "LETTER": _place,
         "REPLAYED": lambda row: row["replayed"],
@@ -58,9 +58,9 @@ def _list(rest: Rest, args: argparse.Namespace) -> int:
         "SOURCE OFFSET": lambda row: row["source_offset"],
         "ERROR": lambda row: f"{row['error'].rpartition('.')[2]}: {row['message'][:80]}",
     }
-    output.listing(found["letters"], args.output, columns)
-    if found["before"] and args.output == "table":
-        print(f"Older ones: --before {found['before']}")
+    output.listing(page["letters"], args.output, columns)
+    if page["before"] and args.output == "table":
+        print(f"Older ones: --before {page['before']}")
     return 0
 
 

@@ -42,10 +42,10 @@ def run(args: argparse.Namespace) -> int:
 
 def spark_home() -> Path:
     """Return PySpark's folder, which contains all of Spark that an executor needs."""
-    found = importlib.util.find_spec("pyspark")
-    assert found is not None
-    assert found.origin is not None
-    return Path(found.origin).parent
+    spec = importlib.util.find_spec("pyspark")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent
 
 
 def command_of(env: Mapping[str, str], java: Path, home: Path) -> list[str]:
@@ -53,7 +53,7 @@ def command_of(env: Mapping[str, str], java: Path, home: Path) -> list[str]:
     missing = [name for name in (*_OPTIONS.values(), _MEMORY) if not env.get(name)]
     if missing:
         raise LocalError(f"Spark on Kubernetes runs this in an executor's pod, where {missing[0]} is set. Run a worker")
-    numbered = sorted((int(found[1]), name) for name in env if (found := _JAVA_OPTION.fullmatch(name)))
+    numbered = sorted((int(match[1]), name) for name in env if (match := _JAVA_OPTION.fullmatch(name)))
     places = (env.get("SPARK_CONF_DIR"), env.get("SPARK_CLASSPATH"), f"{home}/jars/*")
     return [
         str(java),

@@ -31,17 +31,17 @@ def _list(rest: Rest, args: argparse.Namespace) -> int:
         "LAG-TO-END": lambda row: _number(row["lag_to_end"]),
         "TOPICS": lambda row: " ".join(each["topic"] for each in row["topics"]),
     }
-    found = rest.call("GET", _PATH, search=args.search, topic=args.topic)
-    output.listing(found["results"], args.output, columns)
+    groups = rest.call("GET", _PATH, search=args.search, topic=args.topic)
+    output.listing(groups["results"], args.output, columns)
     return 0
 
 
 def _describe(rest: Rest, args: argparse.Namespace) -> int:
-    found = rest.call("GET", f"{_PATH}/{segment(args.group)}")
+    group = rest.call("GET", f"{_PATH}/{segment(args.group)}")
     if args.output != "table":
-        output.print_structured(found, args.output)
+        output.print_structured(group, args.output)
         return 0
-    print(f"{found['group']}: {found['state']}, {found['protocol']} protocol, members: {len(found['members'])}\n")
+    print(f"{group['group']}: {group['state']}, {group['protocol']} protocol, members: {len(group['members'])}\n")
     rows = [
         (
             each["topic"],
@@ -49,7 +49,7 @@ def _describe(rest: Rest, args: argparse.Namespace) -> int:
             *(_number(each[key]) for key in ("committed", "stable", "end", "lag", "lag_to_end")),
             _holder(each["holder"]),
         )
-        for each in found["partitions"]
+        for each in group["partitions"]
     ]
     output.table(("TOPIC", "PARTITION", "COMMITTED", "LSO", "END", "LAG", "LAG-TO-END", "WAITS-FOR"), rows)
     return 0

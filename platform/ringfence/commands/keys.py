@@ -74,12 +74,12 @@ def _check(args: argparse.Namespace) -> int:
     from ringfence.encrypted_rows import survey
 
     newest, known = keyring().keys[0].id, {key.id for key in keyring().keys}
-    found = [(key, count, "the database") for key, count in survey().items()]
+    counts = [(key, count, "the database") for key, count in survey().items()]
     try:
-        found += [(key, count, "the config topic") for key, count in topic_counts(args).items()]
+        counts += [(key, count, "the config topic") for key, count in topic_counts(args).items()]
     except _NotLookedAt as error:
         print(f"The config topic was not read: {error}")
-    for key, count, where in sorted(found):
+    for key, count, where in sorted(counts):
         state = "in clear" if not key else "newest" if key == newest else "older" if key in known else "MISSING"
         print(f"{key or '-':8}  {count:6}  {state:8}  in {where}")
     print(f"The newest key is {newest}.")

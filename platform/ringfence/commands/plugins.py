@@ -63,11 +63,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(rest: Rest, args: argparse.Namespace) -> int:
-    found = rest.call("GET", "/connector-plugins", connectorsOnly=str(not args.all).lower())
+    plugins = rest.call("GET", "/connector-plugins", connectorsOnly=str(not args.all).lower())
     if args.output != "table":
-        output.print_structured(found, args.output)
+        output.print_structured(plugins, args.output)
     else:
-        rows = [(plugin["class"], plugin["type"], plugin.get("version") or "") for plugin in found]
+        rows = [(plugin["class"], plugin["type"], plugin.get("version") or "") for plugin in plugins]
         output.table(("CLASS", "TYPE", "VERSION"), rows)
     return 0
 
@@ -83,15 +83,15 @@ def _install(rest: Rest, args: argparse.Namespace) -> int:
 
 
 def _install_everywhere(rest: Rest, args: argparse.Namespace) -> int:
-    found = install(rest, args.plugin, args.wait_timeout)
+    installation = install(rest, args.plugin, args.wait_timeout)
     rows = [
         (each["worker"], each["state"], ", ".join(" ".join(one) for one in each["connectors"].items()) or each["error"])
-        for each in found["workers"]
+        for each in installation["workers"]
     ]
     output.table(("WORKER", "STATE", "CONNECTORS"), rows)
-    if found["differs"]:
+    if installation["differs"]:
         raise ClientError(Exit.CONFLICT, "The workers have different files of it: install one version by its file")
-    return int(Exit.DONE if found["state"] == "done" else Exit.CONFLICT)
+    return int(Exit.DONE if installation["state"] == "done" else Exit.CONFLICT)
 
 
 def _create(_rest: Rest, args: argparse.Namespace) -> int:
@@ -116,11 +116,11 @@ def _load(module: str) -> Any:
 
 
 def _get(rest: Rest, args: argparse.Namespace) -> int:
-    found = rest.call("GET", f"/connector-plugins/{segment(args.plugin)}/config")
+    keys_there = rest.call("GET", f"/connector-plugins/{segment(args.plugin)}/config")
     if args.output != "table":
-        output.print_structured(found, args.output)
+        output.print_structured(keys_there, args.output)
     else:
         keys = ("name", "type", "required", "default_value")
-        rows = [["" if key.get(part) is None else key[part] for part in keys] for key in found]
+        rows = [["" if key.get(part) is None else key[part] for part in keys] for key in keys_there]
         output.table(("SETTING", "TYPE", "REQUIRED", "DEFAULT"), rows)
     return 0

@@ -82,16 +82,16 @@ def _list(rest: Rest, args: argparse.Namespace) -> int:
 
 
 def _describe(rest: Rest, args: argparse.Namespace) -> int:
-    found = rest.call("GET", _path(args.group))
+    group = rest.call("GET", _path(args.group))
     if args.output != "table":
-        output.print_structured(found, args.output)
+        output.print_structured(group, args.output)
         return 0
-    connectors = " ".join(found["connectors"])
-    print(f"{found['group']}: {found['state']}{f', read by connector {connectors}' if connectors else ''}")
-    members = [(each["client"], each["host"], each["member"], _list_assigned(each)) for each in found["members"]]
+    connectors = " ".join(group["connectors"])
+    print(f"{group['group']}: {group['state']}{f', read by connector {connectors}' if connectors else ''}")
+    members = [(each["client"], each["host"], each["member"], _list_assigned(each)) for each in group["members"]]
     output.table(("CLIENT", "HOST", "MEMBER", "ASSIGNED"), members)
     print()
-    _print_offsets(found["partitions"])
+    _print_offsets(group["partitions"])
     return 0
 
 
@@ -181,11 +181,11 @@ def _delete(rest: Rest, args: argparse.Namespace) -> int:
 
 def _process(rest: Rest, args: argparse.Namespace) -> int:
     body = {"reason": args.reason, **({"topic": args.topic} if args.topic else {})}
-    found = rest.call("POST", _path(args.group, "/archived"), {**body, "dry_run": True})
+    archived = rest.call("POST", _path(args.group, "/archived"), {**body, "dry_run": True})
     if args.dry_run or not args.yes:
-        _print_waiting(found, args.output)
-    if found["refusal"]:
-        raise ClientError(Exit.CONFLICT, found["refusal"])
+        _print_waiting(archived, args.output)
+    if archived["refusal"]:
+        raise ClientError(Exit.CONFLICT, archived["refusal"])
     if args.dry_run:
         return 0
     confirm(args.group, "have them processed now", args.yes)

@@ -50,9 +50,9 @@ def _list(rest: Rest, args: argparse.Namespace) -> int:
     rows: list[Any] = []
     page = 1
     while True:
-        found = rest.call("GET", "/api/v1/topics", **query, page=str(page))
-        rows += found["results"]
-        if page >= found["pages"]:
+        page_of_topics = rest.call("GET", "/api/v1/topics", **query, page=str(page))
+        rows += page_of_topics["results"]
+        if page >= page_of_topics["pages"]:
             break
         page += 1
     columns: dict[str, output.Cell] = {
@@ -70,9 +70,9 @@ def _records(rest: Rest, args: argparse.Namespace) -> int:
     query = {name: value for name in _SEARCH if (value := getattr(args, name)) is not None}
     query |= {"from": args.place} if args.place else {}
     query |= {"isolation": "read_uncommitted"} if args.uncommitted else {}
-    found = rest.call("GET", f"/api/v1/topics/{segment(args.topic)}/records", **query)
+    page = rest.call("GET", f"/api/v1/topics/{segment(args.topic)}/records", **query)
     if args.output != "table":
-        output.print_structured(found, args.output)
+        output.print_structured(page, args.output)
         return 0
     columns: dict[str, output.Cell] = {
         "SEEN": lambda row: row["seen"],
@@ -81,7 +81,7 @@ def _records(rest: Rest, args: argparse.Namespace) -> int:
         "KEY": lambda row: _line(row["key"]["text"]),
         "VALUE": lambda row: _line(row["value"]["text"]),
     }
-    output.listing(found["records"], "table", columns)
+    output.listing(page["records"], "table", columns)
     return 0
 
 

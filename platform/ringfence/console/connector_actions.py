@@ -65,11 +65,11 @@ def fence(request: HttpRequest, name: str) -> HttpResponse:
     """Fence every transactional id of the connector, in a round."""
     row = _find(name)
     ids = _ids_of(row)
-    found = open_now(row, ids)
+    transactions = open_now(row, ids)
     effects = [
         Impact(str(row.tasks_running), "running tasks stopped, and started again as a new generation"),
         Impact(str(ids), "transactional ids fenced: producers that hold one of them can commit nothing more"),
-        *_open_effects(found),
+        *_open_effects(transactions),
     ]
     says = [
         f"Tasks of generation {row.generation} can no longer commit, their open transactions are aborted, and a new "
@@ -80,7 +80,7 @@ def fence(request: HttpRequest, name: str) -> HttpResponse:
         says.append("Its tasks are being created again right now: the leader will refuse, and fence automatically.")
     back = f"/console/connectors/?q={quote(name, safe='')}"
     sheet = ConfirmPage(
-        f"Force a fence of {name}", "Fence all tasks", back, says, effects, name, name, warnings=found.warnings
+        f"Force a fence of {name}", "Fence all tasks", back, says, effects, name, name, warnings=transactions.warnings
     )
 
     def act(values: dict[str, Any]) -> ActionResult:
@@ -186,10 +186,10 @@ def restart(request: HttpRequest, name: str) -> HttpResponse:
 def restart_task(request: HttpRequest, name: str, task: int) -> HttpResponse:
     """Restart one task."""
     row = _find(name)
-    found = Task.objects.filter(connector=name, number=task, known=True).first()
-    if found is None:
+    task_row = Task.objects.filter(connector=name, number=task, known=True).first()
+    if task_row is None:
         raise Http404(f"Connector {name} has no task {task}")
-    effects = [Impact(found.state or "not reported yet", f"task {task} on worker {found.worker or 'none'}")]
+    effects = [Impact(task_row.state or "not reported yet", f"task {task} on worker {task_row.worker or 'none'}")]
     says = ["It gets a new attempt on its worker; a running one first commits what it has."]
     back = f"/console/connectors/?q={quote(name, safe='')}"
     sheet = ConfirmPage(f"Restart task {task} of {row.name}", "Restart the task", back, says, effects, connector=name)

@@ -32,10 +32,10 @@ _SINCE_MS = {"hour": 3_600_000, "day": 86_400_000, "week": 604_800_000}
 def _search(request: HttpRequest, rows: QuerySet[Any], *fields: str) -> QuerySet[Any]:
     """Return the rows in which each word of `?q=` is part of one of the fields."""
     for word in request.GET.get("q", "").replace("\x00", "").split()[:10]:
-        found = Q()
+        condition = Q()
         for field in fields:
-            found |= Q(**{f"{field}__icontains": word})
-        rows = rows.filter(found)
+            condition |= Q(**{f"{field}__icontains": word})
+        rows = rows.filter(condition)
     return rows
 
 
@@ -44,11 +44,11 @@ def _search(request: HttpRequest, rows: QuerySet[Any], *fields: str) -> QuerySet
 def accounts(request: HttpRequest) -> HttpResponse:
     """List accounts with their permissions: `?q=&page=`."""
     rows = _search(request, User.objects.order_by("username"), "username").prefetch_related("grants", "identities")
-    shown = page_of(request, rows)
+    page = page_of(request, rows)
     headers = ("Account", "State", "Roles and permissions", "Last login", "Change")
-    table = Table(headers, [_account(row) for row in shown], [row.username for row in shown])
+    table = Table(headers, [_account(row) for row in page], [row.username for row in page])
     more: dict[str, Any] = {"new": ("/console/accounts/new/", "New account"), "empty": "There are no accounts yet."}
-    return render_live(request, "table", "Accounts", AUDIT, table=table, **more, **list_context(request, shown))
+    return render_live(request, "table", "Accounts", AUDIT, table=table, **more, **list_context(request, page))
 
 
 def _account(row: User) -> tuple[str | SafeString, ...]:
@@ -82,15 +82,15 @@ def _link(row: User, at: str) -> list[tuple[str, str]]:
 def grants(request: HttpRequest) -> HttpResponse:
     """List roles and permissions, each on a pattern of connector names: `?q=&page=`."""
     rows = Grant.objects.select_related("user").order_by("user__username", "pattern")
-    shown = page_of(request, _search(request, rows, "user__username", "what", "pattern", "topics"))
+    page = page_of(request, _search(request, rows, "user__username", "what", "pattern", "topics"))
     table = Table(
         ("Account", "Roles and permissions", "On connectors", "Topics", "Change"),
         [
             (row.user.get_username(), row.what, row.pattern, row.topics,
              "by groups" if row.by_groups else links((f"/console/grants/{row.pk}/take/", "Revoke")))
-            for row in shown
+            for row in page
         ],
-        [row.pk for row in shown],
+        [row.pk for row in page],
     )  # fmt: skip
     says = (
         "A grant gives roles or permissions on the connectors whose names match a pattern. Grants from groups of the "
@@ -101,7 +101,7 @@ def grants(request: HttpRequest) -> HttpResponse:
         "new": ("/console/auth/user/", "Grant to an account"),
         "empty": "There are no grants yet.",
     }
-    return render_live(request, "table", "Roles", AUDIT, table=table, says=says, **more, **list_context(request, shown))
+    return render_live(request, "table", "Roles", AUDIT, table=table, says=says, **more, **list_context(request, page))
 
 
 @_ADMINISTERS
@@ -109,7 +109,7 @@ def grants(request: HttpRequest) -> HttpResponse:
 def tokens(request: HttpRequest) -> HttpResponse:
     """List tokens with their permissions, never their text. `?q=&page=`."""
     rows = Token.objects.select_related("user").order_by("-created_ms", "-id")
-    shown = page_of(request, _search(request, rows, "name", "user__username", "pattern", "topics"))
+    page = page_of(request, _search(request, rows, "name", "user__username", "pattern", "topics"))
     table = Table(
         ("Token", "Account", "Begins with", "At most", "On connectors", "Topics", "State", "Last used", "Expires",
          "Change"),
@@ -117,18 +117,16 @@ def tokens(request: HttpRequest) -> HttpResponse:
             (row.name, row.user.get_username(), f"{row.hint}…", row.what, row.pattern, row.topics, row.state,
              moment(row.last_used_ms), moment(row.expires_ms) if row.expires_ms else "never",
              links((f"/console/tokens/{row.pk}/revoke/", "Revoke")) if row.state == "valid" else NOTHING)
-            for row in shown
+            for row in page
         ],
-        [row.pk for row in shown],
+        [row.pk for row in page],
     )  # fmt: skip
     says = "A token can do at most what its account may, within its own roles and pattern."
     more: dict[str, Any] = {
         "new": ("/console/auth/user/", "New token of an account"),
         "empty": "There are no tokens yet.",
     }
-    return render_live(
-        request, "table", "Tokens", AUDIT, table=table, says=says, **more, **list_context(request, shown)
-    )
+    return render_live(request, "table", "Tokens", AUDIT, table=table, says=says, **more, **list_context(request, page))
 
 
 @_READS
@@ -149,17 +147,17 @@ def audit(request: HttpRequest) -> HttpResponse:
             rows = rows.filter(time_ms__gte=int(time.time() * 1000) - _SINCE_MS[each.chosen])
         elif each.chosen:
             rows = rows.filter(**{each.name: each.chosen})
-    shown = page_of(request, _search(request, rows, "user", "connector", "action", "request", "message", "address"))
+    page = page_of(request, _search(request, rows, "user", "connector", "action", "request", "message", "address"))
     table = Table(
         ("Time", "Who", "Action", "Connector", "Request", "Outcome", "Message"),
         [
             (links((f"/console/audit/auditentry/{row.pk}/change/", moment(row.time_ms))), _who(row), row.action,
              row.connector or NOTHING, row.request, row.outcome, row.message[:200])
-            for row in shown
+            for row in page
         ],
-        [row.pk for row in shown],
+        [row.pk for row in page],
     )  # fmt: skip
-    more = {"empty": "No entries.", **list_context(request, shown, filters)}
+    more = {"empty": "No entries.", **list_context(request, page, filters)}
     return render_live(request, "table", "Audit trail", AUDIT, table=table, **more)
 
 

@@ -27,11 +27,13 @@ class OpenNow:
 def open_now(row: Connector, ids: int) -> OpenNow:
     """Query a worker once, for a page that is about to abort the transactions."""
     try:
-        found = dispatch.ask(DescribeTransactions(row.name, ids, row.settings, old_generations.earlier(row)), _SECONDS)
+        transactions = dispatch.ask(
+            DescribeTransactions(row.name, ids, row.settings, old_generations.earlier(row)), _SECONDS
+        )
     except Refused as refused:
         tasks = Task.objects.filter(connector=row.name, known=True, open_since_ms__gt=0).order_by("number")
         reported = [f"task {number}" for number in tasks.values_list("number", flat=True)]
         return OpenNow(reported, (), False, [f"Kafka could not be queried for open transactions: {refused.message}"])
-    are_open = [each for each in found if each["open"]]
+    are_open = [each for each in transactions if each["open"]]
     partitions = {f"{one['topic']}-{one['partition']}" for each in are_open for one in each["partitions"]}
     return OpenNow([str(each["id"]) for each in are_open], sorted(partitions), True)

@@ -33,10 +33,10 @@ class LinkForm(ReasonForm):
 
 
 def _settings() -> OidcSettings:
-    found: OidcSettings | None = settings.OIDC
-    if found is None:
+    oidc: OidcSettings | None = settings.OIDC
+    if oidc is None:
         raise Http404("Single sign-on is not set up here. Set RINGFENCE_OIDC_ISSUER, see docs/access.md")
-    return found
+    return oidc
 
 
 @_ADMINISTERS

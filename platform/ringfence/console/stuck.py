@@ -43,14 +43,14 @@ class Stuck:
 def stuck(who: Principal, now_ms: int | None = None) -> tuple[list[Stuck], str]:
     """Return the operations of visible connectors, oldest first, and why some could not be read, "" if all were."""
     now = int(time.time() * 1000) if now_ms is None else now_ms
-    found = [*_rounds(who, now), *_connectors(who, now), *_tasks(who, now), *_find_unanswered(who, now)]
+    operations = [*_rounds(who, now), *_connectors(who, now), *_tasks(who, now), *_find_unanswered(who, now)]
     trouble = ""
     if who.may_everywhere(Verb.ADMIN):
         try:
-            found += _waiting(now)
+            operations += _waiting(now)
         except Refused as refused:
             trouble = refused.message
-    return sorted(found, key=lambda one: one.since_ms)[:MOST], trouble
+    return sorted(operations, key=lambda one: one.since_ms)[:MOST], trouble
 
 
 def _path(name: str, rest: str) -> str:

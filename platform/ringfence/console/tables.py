@@ -60,8 +60,8 @@ def links(*pairs: tuple[str, str]) -> SafeString:
 
 
 def indent_json(text: str) -> SafeString:
-    shown = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
-    return format_html('<pre class="code" tabindex="0">{}</pre>', shown)
+    indented = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    return format_html('<pre class="code" tabindex="0">{}</pre>', indented)
 
 
 def page_of(request: HttpRequest, rows: Any) -> Page[Any]:

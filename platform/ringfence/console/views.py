@@ -68,19 +68,20 @@ def bare(request: HttpRequest) -> HttpResponse:
 def overview(request: HttpRequest) -> HttpResponse:
     """Show numbers, each linked to the list behind it, and the newest entries of the audit trail."""
     who, now = principal_of(request), time.time() * 1000
-    shown = Connector.objects.filter(who.query(), known=True)
+    visible = Connector.objects.filter(who.query(), known=True)
     cluster = ClusterInfo.objects.exclude(leader="").first()
-    found, trouble = stuck(who)
+    operations, trouble = stuck(who)
     open_tasks = Task.objects.filter(who.query(field="connector"), known=True, open_since_ms__gt=0)
     oldest = open_tasks.order_by("open_since_ms").values_list("open_since_ms", flat=True).first()
     waits = f"the oldest for {age(now - oldest)}" if oldest else "none"
     leader = leader_of(look.vitals(), cluster.leader if cluster else "")
     leads = f"{leader} leads" if leader else "no leader"
+    in_trouble = visible.filter(severity__gte=80).count()
     tiles = [
-        ("Connectors", shown.count(), f"{shown.filter(severity__gte=80).count()} in trouble", "/console/connectors/"),
+        ("Connectors", visible.count(), f"{in_trouble} in trouble", "/console/connectors/"),
         ("Open transactions", open_tasks.count(), waits, "/console/transactions/"),
         ("Workers", Worker.objects.count(), leads, "/console/workers/"),
-        ("Stuck operations", len(found), "wait too long" if found else "nothing waits", "/console/stuck/"),
+        ("Stuck operations", len(operations), "wait too long" if operations else "nothing waits", "/console/stuck/"),
     ]  # fmt: skip
     entries = list(listing.entries(who)[:10]) if who.may_somewhere(Verb.VIEW_CONFIG) else []
     rows = [
@@ -99,11 +100,11 @@ def overview(request: HttpRequest) -> HttpResponse:
 @require_safe
 def connectors(request: HttpRequest) -> HttpResponse:
     """`?q=&page=`: list the connectors, worst first, with the possible actions."""
-    who, wanted, known = principal_of(request), request.GET.get("q", "").strip(), known_health()
+    who, search, known = principal_of(request), request.GET.get("q", "").strip(), known_health()
     rows = Connector.objects.filter(who.query(), known=True).order_by("-severity", "name")
-    if wanted:
-        rows = rows.filter(name__icontains=wanted)
-    shown = Paginator(rows, _PAGE).get_page(request.GET.get("page"))
+    if search:
+        rows = rows.filter(name__icontains=search)
+    page = Paginator(rows, _PAGE).get_page(request.GET.get("page"))
     table = Table(
         ("Connector", "Health", "Tasks", "Generation", "Acts"),
         [
@@ -115,12 +116,12 @@ def connectors(request: HttpRequest) -> HttpResponse:
                     (Verb.VIEW, _at(row.name, "transactions"), "Transactions"),
                 )),
             )
-            for row in shown
+            for row in page
         ],
-        [row.name for row in shown],
+        [row.name for row in page],
     )  # fmt: skip
-    query = urlencode({"q": wanted}) if wanted else ""
-    more: dict[str, Any] = {"pages": shown, "query": query, "search": wanted, "searches": True}
+    query = urlencode({"q": search}) if search else ""
+    more: dict[str, Any] = {"pages": page, "query": query, "search": search, "searches": True}
     return render_live(request, "table", "Connectors", CLUSTER, table=table, **more)
 
 
@@ -170,9 +171,9 @@ def of_connector(request: HttpRequest, name: str) -> HttpResponse:
         raise Http404(f"There is no connector {name}")
     who = principal_of(request)
     counts = GenerationRow.objects.filter(connector=name).values_list("tasks", flat=True)
-    trouble, found = "", []
+    trouble, transactions = "", []
     try:
-        found = dispatch.ask(
+        transactions = dispatch.ask(
             DescribeTransactions(name, max([row.task_count, *counts]), row.settings, old_generations.earlier(row))
         )
     except Refused as refused:
@@ -186,9 +187,9 @@ def of_connector(request: HttpRequest, name: str) -> HttpResponse:
                 _waiting_partitions(one),
                 _ways(who, name, ((Verb.FENCE, _at(name, f"transactions/{one['task']}/fence"), "Fence this id"),)),
             )
-            for one in found
+            for one in transactions
         ],
-        [one["id"] for one in found],
+        [one["id"] for one in transactions],
     )  # fmt: skip
     says = "Queried from Kafka's transaction coordinators every ten seconds (KIP-664); ids of older generations, too."
     return render_live(request, "table", f"Transactions of {name}", CLOCK, table=table, says=says, trouble=trouble)
@@ -203,8 +204,8 @@ def workers(request: HttpRequest) -> HttpResponse:
     drained = dict(DrainedWorker.objects.values_list("worker", "incarnation"))
     placed = dict(Task.objects.filter(known=True).order_by().values_list("worker").annotate(Count("pk")))
     rows = []
-    found = list(Worker.objects.order_by("worker"))
-    for row in found:
+    workers_listed = list(Worker.objects.order_by("worker"))
+    for row in workers_listed:
         leads = cluster is not None and (cluster.leader, cluster.incarnation) == (row.worker, row.incarnation)
         is_drained = drained.get(row.worker) == row.incarnation
         at = f"/console/workers/{quote(row.worker, safe='')}"
@@ -218,7 +219,7 @@ def workers(request: HttpRequest) -> HttpResponse:
     table = Table(
         ("Worker", "Role", "Tasks/slots", "Exactly once", "Version", "Since", "Acts"),
         rows,
-        [row.worker for row in found],
+        [row.worker for row in workers_listed],
     )
     says = "As each described itself; one that died is listed until its id is used again."
     empty = "No workers have reported yet."
@@ -230,7 +231,7 @@ def workers(request: HttpRequest) -> HttpResponse:
 def stuck_page(request: HttpRequest) -> HttpResponse:
     """List stuck operations, oldest first."""
     now = time.time() * 1000
-    found, trouble = stuck(principal_of(request))
+    operations, trouble = stuck(principal_of(request))
     table = Table(
         ("What", "Connector", "For", "Why", "What helps"),
         [
@@ -241,9 +242,9 @@ def stuck_page(request: HttpRequest) -> HttpResponse:
                 one.why,
                 links(*one.ways, (one.more.address, one.more.title)),
             )
-            for one in found
+            for one in operations
         ],
-        [f"{one.what} {one.connector} {one.since_ms}" for one in found],
+        [f"{one.what} {one.connector} {one.since_ms}" for one in operations],
     )
     says = (
         "Rounds after 15 s, tasks and connectors after a minute, requests after 15 s. All continues automatically "

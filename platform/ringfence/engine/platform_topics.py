@@ -90,14 +90,14 @@ def ensure_topics(
 
     remembered: returns the ids in the database, None if it has no connectors.
     """
-    found = present(connection, config, deadline)  # 1
+    topics_now = present(connection, config, deadline)  # 1
     known = recall(connection, config, deadline, remembered())  # 2
-    lost = losses(known, found) if known is not None else []
+    lost = losses(known, topics_now) if known is not None else []
     if precious := [one for one in lost if one.role in PRECIOUS]:  # 3
         raise TopicLost(explanation(precious))
     for one in lost:
         log.error("Of the cluster's topics, %s: the cluster continues with a new one, and reports are repeated", one)
-    if missing := [spec for role, spec in specs(config).items() if found[role] is None]:
+    if missing := [spec for role, spec in specs(config).items() if topics_now[role] is None]:
         create_topics(connection, missing, deadline)  # 4
     return (known or TopicIds()).after(_await_topics(connection, config, deadline))
 
@@ -105,8 +105,8 @@ def ensure_topics(
 def present(connection: Connection, config: WorkerConfig, deadline: Deadline) -> dict[str, Topic | None]:
     """Return the topics that the settings name, by role; None for a missing one."""
     names = names_of(config)
-    found = topic_ids(connection, list(names.values()), deadline)
-    return {role: Topic(name, id_) if (id_ := found[name]) is not None else None for role, name in names.items()}
+    ids = topic_ids(connection, list(names.values()), deadline)
+    return {role: Topic(name, id_) if (id_ := ids[name]) is not None else None for role, name in names.items()}
 
 
 def _await_topics(connection: Connection, config: WorkerConfig, deadline: Deadline) -> dict[str, Topic]:
@@ -121,16 +121,16 @@ def recall(
 
     The small topics are read first, the offsets topic only if they have none.
     """
-    found = present(connection, config, deadline)
-    told: list[TopicIds] = []
-    wanted = ((CONFIG, KEY.encode()), (STATUS, KEY.encode()), (OFFSETS, offsets_key(config.group_id)))
-    for role, key in wanted:
-        topic = found[role]
-        sure = bool(told) or (role == OFFSETS and remembered is not None)
+    topics_now = present(connection, config, deadline)
+    versions: list[TopicIds] = []
+    places = ((CONFIG, KEY.encode()), (STATUS, KEY.encode()), (OFFSETS, offsets_key(config.group_id)))
+    for role, key in places:
+        topic = topics_now[role]
+        sure = bool(versions) or (role == OFFSETS and remembered is not None)
         if topic is not None and not sure:
             values = _records(connection, topic.name, key, deadline)
-            told += [one for value in values if (one := loads(value)) is not None]
-    return newest([remembered, *told])
+            versions += [one for value in values if (one := loads(value)) is not None]
+    return newest([remembered, *versions])
 
 
 def _records(connection: Connection, topic: str, key: bytes, deadline: Deadline) -> list[bytes | None]:
@@ -140,7 +140,7 @@ def _records(connection: Connection, topic: str, key: bytes, deadline: Deadline)
     start = {**ends, partition_of(key, len(partitions)): 0}
     reader = TopicLog(connection, topic, start, deadline=deadline)
     try:
-        found = reader.catch_up(deadline, wanted=lambda each: each == key, ends=ends)
-        return [record.value for record in (*found, *reader.ahead)]
+        records = reader.catch_up(deadline, wanted=lambda each: each == key, ends=ends)
+        return [record.value for record in (*records, *reader.ahead)]
     finally:
         reader.close()

@@ -90,10 +90,10 @@ def _validate(asked: questions.Validate, services: Services, limit: Deadline) ->
     brokers = services.refusals.ask(given, limit) if asked.ask_brokers else Asked()
     exactly_once = services.config.mode == "enabled"
     timeout = limit.slice(services.plugins.call_seconds)
-    found = services.plugins.validate(asked.plugin, asked.config, timeout, exactly_once=exactly_once)
-    found = client_overrides.add_to(found, asked.config, services.config)
-    found = topic_rules.add_to(found, services.topics.errors_of(given))
-    return validation_errors.add_to(found, brokers.within(limit.slice(validation_errors.PATIENCE_SECONDS)))
+    validation = services.plugins.validate(asked.plugin, asked.config, timeout, exactly_once=exactly_once)
+    validation = client_overrides.add_to(validation, asked.config, services.config)
+    validation = topic_rules.add_to(validation, services.topics.errors_of(given))
+    return validation_errors.add_to(validation, brokers.within(limit.slice(validation_errors.PATIENCE_SECONDS)))
 
 
 @_answers(questions.DescribeGuarantee)
@@ -106,10 +106,10 @@ def _describe_guarantee(asked: questions.DescribeGuarantee, services: Services, 
 def _read_offsets(asked: questions.ReadOffsets, services: Services, limit: Deadline) -> object:
     """Read a connector's offsets. If it has its own offsets topic, both topics are read and merged."""
     try:
-        found = services.offsets.view(ConnectorName(asked.connector), asked.config, limit)
+        offsets = services.offsets.view(ConnectorName(asked.connector), asked.config, limit)
     except FencingError as error:
         raise Refused(500, f"The offsets of connector {asked.connector} cannot be read now: {error}") from error
-    return [{"partition": committed.partition, "offset": committed.offset} for committed in found]
+    return [{"partition": committed.partition, "offset": committed.offset} for committed in offsets]
 
 
 @_answers(questions.Preflight)
@@ -119,10 +119,10 @@ def _preflight(asked: questions.Preflight, services: Services, limit: Deadline) 
     def has_offsets(within: Deadline) -> bool | None:
         name = ConnectorName(asked.config.get("name", ""))
         try:
-            found = services.offsets.view(name, asked.config, within)
+            offsets = services.offsets.view(name, asked.config, within)
         except FencingError:
             return None  # the finding reports it
-        return any(committed.offset is not None for committed in found)
+        return any(committed.offset is not None for committed in offsets)
 
     checks = report.examine(
         asked.config, services.config, services.plugins, limit, services.modes, has_offsets, _read_versions
@@ -161,11 +161,11 @@ def _describe_share_group(asked: questions.DescribeShareGroup, services: Service
     """Describe a share group, with the stored state of its records, or with the effect of a requested change."""
     if asked.act is not None:
         return share_groups.foresee(services.config, asked.group, asked.act, limit)
-    found = share_groups.describe(services.config, asked.group, limit)
-    often = share_state.delivery_limit_of({setting["name"]: setting["value"] for setting in found["settings"]})
-    page = found["partitions"][asked.skip : asked.skip + share_state.MOST_PARTITIONS]
+    description = share_groups.describe(services.config, asked.group, limit)
+    often = share_state.delivery_limit_of({setting["name"]: setting["value"] for setting in description["settings"]})
+    page = description["partitions"][asked.skip : asked.skip + share_state.MOST_PARTITIONS]
     states = share_state.find_states(services.config, asked.group, page, often, limit)
-    return {**found, "states": states, "skip": asked.skip}
+    return {**description, "states": states, "skip": asked.skip}
 
 
 @_answers(questions.FindArchived)

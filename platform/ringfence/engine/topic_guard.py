@@ -89,7 +89,7 @@ class TopicGuard:
             except FencingError as error:
                 log.info("The topics cannot be checked: %s", error)
                 continue
-            lost = [Loss(by_name[name][0], name, by_name[name][1].id, found) for name, found in odd.items()]
+            lost = [Loss(by_name[name][0], name, by_name[name][1].id, topic_id) for name, topic_id in odd.items()]
             if not lost:
                 continue
             if {one.role for one in lost} == {EVENTS}:

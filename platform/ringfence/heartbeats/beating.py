@@ -107,8 +107,8 @@ class Beating:
         Heartbeat.objects.filter(worker=self._worker, incarnation=self._incarnation).update(beat_at=Now(), ended=True)
 
     def _state(self) -> dict[str, object]:
-        told: dict[str, object] = {"kafka_error": self._kafka.error, "redis_error": self._redis.error}
-        return {**told, "led_at": Now()} if self._leads() else told
+        errors: dict[str, object] = {"kafka_error": self._kafka.error, "redis_error": self._redis.error}
+        return {**errors, "led_at": Now()} if self._leads() else errors
 
     def _try(self, write: Callable[[], None]) -> None:
         try:

@@ -23,10 +23,10 @@ _KEPT_STATUSES = (500, 502, 504)
 
 
 def _digest(*parts: bytes) -> str:
-    made = hashlib.sha256()
+    digest = hashlib.sha256()
     for part in parts:
-        made.update(len(part).to_bytes(8, "big") + part)
-    return made.hexdigest()
+        digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

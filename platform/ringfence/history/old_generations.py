@@ -26,7 +26,7 @@ def earlier(row: Connector) -> list[dict[str, str]]:
 
     They may have written to other clusters. The connector's current configuration is not included.
     """
-    found: list[dict[str, str]] = []
+    versions: list[dict[str, str]] = []
     for generation in GenerationRow.objects.filter(connector=row.name).order_by("-generation")[:_MOST]:
         # The version of that record, or of a later unchanged copy of it.
         version = (
@@ -34,11 +34,11 @@ def earlier(row: Connector) -> list[dict[str, str]]:
             .order_by("-config_offset")
             .first()
         )
-        if version is not None and version.settings not in (row.settings, *found):
-            found.append(version.settings)
+        if version is not None and version.settings not in (row.settings, *versions):
+            versions.append(version.settings)
         if generation.stage == "done":
             break  # and so are all earlier ones
-    return found
+    return versions
 
 
 def fenced_ids(connector: str, answer: object) -> list[dict[str, Any]]:
@@ -48,10 +48,10 @@ def fenced_ids(connector: str, answer: object) -> list[dict[str, Any]]:
     moment; [] if they have not arrived by then.
     """
     value = answer if isinstance(answer, dict) else {}
-    told = value.get("fenced")
-    if told is None and value.get("generation") is not None:
-        told = _of_round(connector, value["generation"])
-    return [{"producer_id": None, "epoch": None, **each} for each in told or []]
+    ids = value.get("fenced")
+    if ids is None and value.get("generation") is not None:
+        ids = _of_round(connector, value["generation"])
+    return [{"producer_id": None, "epoch": None, **each} for each in ids or []]
 
 
 def _of_round(connector: str, generation: int) -> list[dict[str, Any]]:

@@ -69,8 +69,8 @@ def keep_from_signal(written: Iterable[WrittenConfig], **_: object) -> None:
 
 def newest_offset(connector: str) -> int:
     """Return the offset of the connector's newest version, -1 if there is none."""
-    found: int | None = ConfigVersion.objects.filter(connector=connector).aggregate(m=Max("config_offset"))["m"]
-    return -1 if found is None else found
+    newest: int | None = ConfigVersion.objects.filter(connector=connector).aggregate(m=Max("config_offset"))["m"]
+    return -1 if newest is None else newest
 
 
 def record_author(connector: str, user: str, after: int, upto: int | None) -> None:
@@ -79,8 +79,8 @@ def record_author(connector: str, user: str, after: int, upto: int | None) -> No
     """
     if not user or upto is None:
         return
-    made = ConfigVersion.objects.filter(connector=connector, config_offset__gt=after, config_offset__lte=upto)
-    newest = made.order_by("-config_offset").first()
+    versions = ConfigVersion.objects.filter(connector=connector, config_offset__gt=after, config_offset__lte=upto)
+    newest = versions.order_by("-config_offset").first()
     if newest is not None:
         ConfigVersion.objects.filter(pk=newest.pk, user="").update(user=user)
 

@@ -46,12 +46,12 @@ def _path(jars: Path) -> Path:
 
 def _make(archive: Path, train: Callable[[Path, tuple[str, ...]], None]) -> None:
     with tempfile.TemporaryDirectory(prefix=".train-", dir=archive.parent) as scratch:
-        made = Path(scratch) / "classes.jsa"
+        file = Path(scratch) / "classes.jsa"
         try:
-            train(Path(scratch), (f"-XX:ArchiveClassesAtExit={made}", *_QUIET))
+            train(Path(scratch), (f"-XX:ArchiveClassesAtExit={file}", *_QUIET))
         except LocalError:
             pass  # the real start, which follows, reports the error
         else:
-            if not made.exists():
-                made.touch()
-            made.rename(archive)
+            if not file.exists():
+                file.touch()
+            file.rename(archive)

@@ -76,13 +76,13 @@ def resolve(name: str, coordinates: Sequence[Coordinate], mirror: str = "") -> P
         ' conf="default->default"/>'
         for c in coordinates
     )
-    wanted = ", ".join(f"{c.group}:{c.artifact}:{c.version}" for c in coordinates)
+    names = ", ".join(f"{c.group}:{c.artifact}:{c.version}" for c in coordinates)
 
     def make(scratch: Path) -> Path:
-        made = retrieve(scratch, dependencies, wanted, ivy_cache=cache_root() / "ivy", mirror=mirror)
+        jars = retrieve(scratch, dependencies, names, ivy_cache=cache_root() / "ivy", mirror=mirror)
         if (checksums := _CHECKED.get(tuple(coordinates))) is not None:
-            check(made, checksums.read_text())
-        return made
+            check(jars, checksums.read_text())
+        return jars
 
     return once(_folder_name(name, coordinates), make)
 
@@ -102,10 +102,10 @@ def check(folder: Path, checksums: str) -> None:
 
     Ivy compares with checksums from the same server as the files, which detects damage, but not a malicious server.
     """
-    wanted = {name: digest for line in checksums.splitlines() for digest, name in [line.split()]}
-    found = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.iterdir()}
-    if found != wanted:
-        wrong = sorted(name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name))
+    expected = {name: digest for line in checksums.splitlines() for digest, name in [line.split()]}
+    digests = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.iterdir()}
+    if digests != expected:
+        wrong = sorted(name for name in digests.keys() | expected.keys() if digests.get(name) != expected.get(name))
         raise LocalError(
             f"The downloaded files are not those of this release ({', '.join(wrong[:3])}): none of them is used. "
             "Check RINGFENCE_MAVEN_URL and any proxy between this machine and Maven Central"

@@ -39,10 +39,10 @@ def java_path() -> Path:
                 f"JAVA_HOME is {home}, which does not contain bin/java: set it to a Java {MINIMUM}, or unset it"
             )
         return java
-    found = shutil.which("java")
-    if found is None:
+    program = shutil.which("java")
+    if program is None:
         raise LocalError(f"Java {MINIMUM} or newer is needed, but none was found: {REMEDY}")
-    return Path(found)
+    return Path(program)
 
 
 def _version(java: Path) -> int:

@@ -54,9 +54,9 @@ def build_host() -> Path:
     """Return the folder with the host's jar: always the same one, which the archive of classes is created for."""
 
     def make(scratch: Path) -> Path:
-        made = scratch / "made"
-        made.mkdir()
-        java_host.make(made, cache_root())
-        return made
+        folder_ = scratch / "made"
+        folder_.mkdir()
+        java_host.make(folder_, cache_root())
+        return folder_
 
     return once(f"java-host-{java_host.digest_of_sources()[:10]}", make)

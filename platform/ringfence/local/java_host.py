@@ -127,9 +127,9 @@ def _pack(classes: Path, jar: Path) -> None:
 def _class_path(cache: Path) -> Iterator[Path]:
     for line in _CHECKSUMS.read_text().splitlines():
         digest, name = line.split()
-        found = _NAME.fullmatch(name)
-        if found is not None and found[1] in _NEEDED:
-            yield _fetch(cache, _NEEDED[found[1]], name, digest)
+        match = _NAME.fullmatch(name)
+        if match is not None and match[1] in _NEEDED:
+            yield _fetch(cache, _NEEDED[match[1]], name, digest)
 
 
 def _fetch(cache: Path, group: str, name: str, digest: str) -> Path:
@@ -138,10 +138,10 @@ def _fetch(cache: Path, group: str, name: str, digest: str) -> Path:
     for place in (kept, *sorted((cache / "jars").glob(f"*/{name}"))):
         if place.is_file() and hashlib.sha256(place.read_bytes()).hexdigest() == digest:
             return place
-    found = _NAME.fullmatch(name)
-    assert found is not None
+    match = _NAME.fullmatch(name)
+    assert match is not None
     base = (os.environ.get("RINGFENCE_MAVEN_URL") or "https://repo1.maven.org/maven2/").rstrip("/")
-    url = f"{base}/{group}/{found[1]}/{found[2]}/{name}"
+    url = f"{base}/{group}/{match[1]}/{match[2]}/{name}"
     try:
         with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 - the user at the terminal sets the mirror
             data: bytes = answer.read()

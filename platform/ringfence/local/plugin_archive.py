@@ -33,15 +33,15 @@ def install_archive(archive: Path, folder: Path, limits: Limits = _LIMITS) -> Pa
         _require_size(archive, limits)
         folder.mkdir(parents=True, exist_ok=True)
         with scratch_beside(folder) as scratch:
-            made = scratch / target.name
-            made.mkdir()
+            new_folder = scratch / target.name
+            new_folder.mkdir()
             if archive.suffix == ".jar":
-                shutil.copyfile(archive, made / archive.name)
+                shutil.copyfile(archive, new_folder / archive.name)
             else:
-                unpack(archive, made, limits)
-            (made / _DIGEST).write_text(digest(archive) + "\n")
+                unpack(archive, new_folder, limits)
+            (new_folder / _DIGEST).write_text(digest(archive) + "\n")
             require_connector(archive.name, scratch)
-            put_in_place(made, target)
+            put_in_place(new_folder, target)
     except (BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise LocalError(f"{archive.name} cannot be unpacked: {error}. Download it again") from error
     except OSError as error:

@@ -37,19 +37,19 @@ def read_contents(folder: Path) -> Contents:
 def read_files(environment: Path) -> dict[str, str]:
     """Return the files of a Python plugin; {} for a manual installation."""
     try:
-        found: dict[str, str] = json.loads((environment / FILES).read_text())
+        digests: dict[str, str] = json.loads((environment / FILES).read_text())
     except FileNotFoundError:
         return {}
-    return found
+    return digests
 
 
 def describe(folder: Path) -> str:
     """Describe an installed plugin: its folder, its connectors with versions, and its files in the form of
     `sha256sum`.
     """
-    found = read_contents(folder)
-    connectors = [f"{class_name} {version}" for class_name, version in found.connectors.items()]
-    files = [f"{sha256}  {name}" for name, sha256 in found.files.items()]
+    contents = read_contents(folder)
+    connectors = [f"{class_name} {version}" for class_name, version in contents.connectors.items()]
+    files = [f"{sha256}  {name}" for name, sha256 in contents.files.items()]
     return "\n".join([str(folder), *connectors, *files])
 
 

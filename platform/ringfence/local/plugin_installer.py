@@ -72,5 +72,5 @@ def install_file(file: Path, folder: Path) -> Path:
 
 
 def _describe(folder: Path) -> Mapping[str, object]:
-    found = read_contents(folder)
-    return {"folder": str(found.folder), "connectors": dict(found.connectors), "files": dict(found.files)}
+    contents = read_contents(folder)
+    return {"folder": str(contents.folder), "connectors": dict(contents.connectors), "files": dict(contents.files)}

@@ -13,10 +13,10 @@ from ringfence.local.scratch import put_in_place, scratch_beside
 
 def parse(text: str) -> Coordinate:
     """Parse `group:artifact:version`. Raises LocalError."""
-    wanted = text.strip()
-    if not are_coordinates(wanted):
+    coordinates = text.strip()
+    if not are_coordinates(coordinates):
         raise LocalError(f"{text!r} is not a Maven coordinate: {COORDINATES_RULE}")
-    return Coordinate(*wanted.split(":"))
+    return Coordinate(*coordinates.split(":"))
 
 
 def install(plugin: Coordinate, folder: Path, mirror: str = "") -> Path:
@@ -32,10 +32,10 @@ def install(plugin: Coordinate, folder: Path, mirror: str = "") -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with scratch_beside(folder) as scratch:
-            made = scratch / target.name
-            shutil.copytree(jars, made)
+            new_folder = scratch / target.name
+            shutil.copytree(jars, new_folder)
             require_connector(f"{plugin.group}:{plugin.artifact}:{plugin.version}", scratch)
-            put_in_place(made, target)
+            put_in_place(new_folder, target)
     except OSError as error:
         raise LocalError(f"{target} cannot be written: {error}") from error
     return target

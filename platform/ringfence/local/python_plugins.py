@@ -37,12 +37,12 @@ _MOST_TOLD: Final = 1500
 
 def install_package(package: str, folder: Path) -> Path:
     """Return the environment of `name==version` below `folder`. An existing one is unchanged. Raises LocalError."""
-    wanted = package.strip()
-    if not is_package(wanted):
+    requirement = package.strip()
+    if not is_package(requirement):
         raise LocalError(f"{package!r} is not a Python package: {PACKAGE_RULE}")
-    name, _, version = re.sub(r"\[.*\]", "", wanted).partition("==")
+    name, _, version = re.sub(r"\[.*\]", "", requirement).partition("==")
     target = folder / f"{canonicalize_name(name)}-{version}"
-    return target if target.is_dir() else _install(wanted, wanted, target, {})
+    return target if target.is_dir() else _install(requirement, requirement, target, {})
 
 
 def install_wheel(wheel: Path, folder: Path) -> Path:
@@ -68,18 +68,18 @@ def _install(name: str, requirement: str, target: Path, own: Mapping[str, str]) 
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with scratch_beside(target.parent) as scratch:
-            made = scratch / target.name
-            venv.create(made, with_pip=False, symlinks=True)
-            (packages,) = made.glob("lib/python*/site-packages")
-            shown = _show_platform(scratch / "platform", packages)
-            report = _run_pip(name, requirement, made, scratch, shown)
+            environment = scratch / target.name
+            venv.create(environment, with_pip=False, symlinks=True)
+            (packages,) = environment.glob("lib/python*/site-packages")
+            versions = _show_platform(scratch / "platform", packages)
+            report = _run_pip(name, requirement, environment, scratch, versions)
             (packages / _PTH).unlink()
-            (made / FILES).write_text(json.dumps({**_files_in(report), **own}, indent=1))
-            if not open_environment(made).plugins:
+            (environment / FILES).write_text(json.dumps({**_files_in(report), **own}, indent=1))
+            if not open_environment(environment).plugins:
                 raise LocalError(
                     f"{name} contains no source connector: none of its packages has an entry point in {GROUP}"
                 )
-            put_in_place(made, target)
+            put_in_place(environment, target)
     except OSError as error:
         raise LocalError(f"{target} cannot be written: {error}") from error
     return target
@@ -88,25 +88,25 @@ def _install(name: str, requirement: str, target: Path, own: Mapping[str, str]) 
 def _show_platform(folder: Path, packages: Path) -> dict[str, str]:
     """Make pip see the platform's own packages as installed in a new environment. Returns their versions by name."""
     folder.mkdir()
-    found = {each.metadata["Name"]: each for each in _own_distributions()}
-    for name, each in found.items():
+    by_name = {each.metadata["Name"]: each for each in _own_distributions()}
+    for name, each in by_name.items():
         info = folder / f"{canonicalize_name(name).replace('-', '_')}-{each.version}.dist-info"
         info.mkdir()
         (info / "METADATA").write_text(each.read_text("METADATA") or each.read_text("PKG-INFO") or "")
     (packages / _PTH).write_text(f"{folder}\n")
-    return {name: each.version for name, each in found.items()}
+    return {name: each.version for name, each in by_name.items()}
 
 
 def _own_distributions() -> list[Distribution]:
     """Return the platform's distribution and its dependencies, without its extras."""
-    found: dict[str, Distribution] = {}
+    distributions: dict[str, Distribution] = {}
     seen: set[str] = set()
-    wanted = [_PLATFORM]
-    while wanted:
-        text = wanted.pop()
+    requirements = [_PLATFORM]
+    while requirements:
+        text = requirements.pop()
         requirement = Requirement(text)
         try:
-            own = found.setdefault(canonicalize_name(requirement.name), distribution(requirement.name))
+            own = distributions.setdefault(canonicalize_name(requirement.name), distribution(requirement.name))
         except PackageNotFoundError:  # for another operating system, or from an extra that is not installed
             continue
         if text in seen:
@@ -115,8 +115,8 @@ def _own_distributions() -> list[Distribution]:
         for each in own.requires or ():
             marker = Requirement(each).marker
             if marker is None or any(marker.evaluate({"extra": extra}) for extra in (*requirement.extras, "")):
-                wanted.append(each)
-    return list(found.values())
+                requirements.append(each)
+    return list(distributions.values())
 
 
 def _run_pip(
@@ -144,8 +144,8 @@ def _run_pip(
         ) from error
     if done.returncode != 0:
         raise LocalError(f"pip could not install {name}: {_reason(done.stderr, done.stdout)}")
-    told: Mapping[str, object] = json.loads(report.read_text())
-    return told
+    answer: Mapping[str, object] = json.loads(report.read_text())
+    return answer
 
 
 def _reason(text: str, output: str) -> str:
@@ -163,13 +163,15 @@ def _reason(text: str, output: str) -> str:
     if "No module named pip" in text:
         return "the worker's Python has no pip. Install it there: python -m ensurepip"
     lines = [line.removeprefix("ERROR:").strip() for line in text.splitlines() if line.strip()]
-    told = " ".join(line for line in lines if not line.startswith(("WARNING", "[notice]", "DEPRECATION")))[:_MOST_TOLD]
+    message = " ".join(line for line in lines if not line.startswith(("WARNING", "[notice]", "DEPRECATION")))[
+        :_MOST_TOLD
+    ]
     if "from versions: none" in text or "No matching distribution" in text:
         return (
-            f"{told} Only wheels are installed: if a package has none for this Python, build one (pip wheel), and "
+            f"{message} Only wheels are installed: if a package has none for this Python, build one (pip wheel), and "
             "upload it or add it to your index (PIP_INDEX_URL)"
         )
-    return told
+    return message
 
 
 def _files_in(report: Mapping[str, object]) -> dict[str, str]:

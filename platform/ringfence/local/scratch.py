@@ -22,11 +22,11 @@ def scratch_beside(folder: Path) -> Iterator[Path]:
     """
     with _lock(folder.parent):  # or another process would take a folder without a lock for an abandoned one
         _remove_abandoned(folder.parent)
-        made = tempfile.TemporaryDirectory(prefix=_PREFIX, dir=folder.parent)
-        held = os.open(made.name, os.O_RDONLY)
+        folder_ = tempfile.TemporaryDirectory(prefix=_PREFIX, dir=folder.parent)
+        held = os.open(folder_.name, os.O_RDONLY)
         fcntl.flock(held, fcntl.LOCK_EX)
     try:
-        with made as name:
+        with folder_ as name:
             yield Path(name)
     finally:
         os.close(held)

@@ -26,11 +26,11 @@ def use_archive() -> None:
     Leaves SPARK_SUBMIT_OPTS as it is where it is set.
     """
     try:
-        found = cds_archive.made_options(_archive_of_installed_spark())
+        options = cds_archive.made_options(_archive_of_installed_spark())
     except LocalError:
         return  # no Java: Spark's start says so
-    if found:
-        os.environ.setdefault(OPTIONS, shlex.join(found))
+    if options:
+        os.environ.setdefault(OPTIONS, shlex.join(options))
 
 
 def make_archive() -> bool:

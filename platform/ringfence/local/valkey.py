@@ -92,9 +92,9 @@ def find_server() -> Path:
     if bundled is not None:
         return bundled
     for name in ("valkey-server", "redis-server"):
-        found = shutil.which(name)
-        if found is not None:
-            return Path(found)
+        program = shutil.which(name)
+        if program is not None:
+            return Path(program)
     raise LocalError(f"No Redis-protocol server was found: {_REMEDY}")
 
 

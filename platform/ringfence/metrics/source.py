@@ -11,12 +11,12 @@ PREFIX = "ringfence_source_"
 
 def families(tasks: Iterable[Task], now_ms: int) -> list[tuple[Family, list[Sample]]]:
     """Return the families of these tasks, by name. The first plugin that has a family describes it."""
-    found: dict[str, tuple[Family, list[Sample]]] = {}
+    by_name: dict[str, tuple[Family, list[Sample]]] = {}
     for task in tasks:
         for metric in metrics_of([task], now_ms):
             name = PREFIX + metric.full_name
             bad = f"it is above {metric.shown_limit}" if metric.limit is not None else ""
-            _, samples = found.setdefault(name, (Family(name, Kind.GAUGE, f"{metric.description}.", bad), []))
+            _, samples = by_name.setdefault(name, (Family(name, Kind.GAUGE, f"{metric.description}.", bad), []))
             where = {"connector": task.connector, "task": task.number, **metric.labels}
             samples.append((labels(where), metric.value))
-    return [found[name] for name in sorted(found)]
+    return [by_name[name] for name in sorted(by_name)]

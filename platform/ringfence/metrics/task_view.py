@@ -47,10 +47,10 @@ class TaskView:
 
     def spread(self, name: str, of: str) -> float | None:
         """Return min, max or avg; None if nothing was measured in the last minute."""
-        found = self.measures.get(name, {})
-        if not found.get("count") or self._age_ms >= _WINDOW_MS:
+        measure = self.measures.get(name, {})
+        if not measure.get("count") or self._age_ms >= _WINDOW_MS:
             return None
-        return float(found["sum"] / found["count"] if of == "avg" else found[of])
+        return float(measure["sum"] / measure["count"] if of == "avg" else measure[of])
 
     def ratio(self, state: str, spent: str) -> float | None:
         """Return the share of the attempt's lifetime spent in a state. The time since its last report counts for its

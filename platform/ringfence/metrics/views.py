@@ -48,30 +48,30 @@ def exposition(now_ms: int, who: Principal = EVERYBODY_HERE) -> str:
     )
     names = {row.name for row in connectors}
     rows = Task.objects.filter(known=True).only(*FIELDS).order_by("connector", "number")
-    shown = [task for task in rows if task.connector in names]
+    visible = [task for task in rows if task.connector in names]
     recorded = record_totals.of_tasks(names)
     views = [
         (
             labels({"connector": task.connector, "task": task.number}),
             TaskView.of(task, now_ms, recorded.get((task.connector, task.number))),
         )
-        for task in shown
+        for task in visible
     ]
     status: list[Sample] = [
         (labels({"connector": task.connector, "task": task.number, "status": task.state.lower()}), 1.0)
-        for task in shown
+        for task in visible
         if task.state
     ]
     members, startups = list(Worker.objects.order_by("worker")), list(Startups.objects.all())
     families = [
-        *connector_metrics.connectors(connectors, shown, known_health()),
+        *connector_metrics.connectors(connectors, visible, known_health()),
         (_STATUS, status),
         *(
             (family, [(label, found) for label, view in views if (found := value(view)) is not None])
             for family, value in (*connect_tasks.TASKS, *own_tasks.TASKS)
         ),
-        *source.families(shown, now_ms),
-        *worker_metrics.workers(members, startups, connectors, shown),
+        *source.families(visible, now_ms),
+        *worker_metrics.workers(members, startups, connectors, visible),
         (_CLOCKS, [(labels({"process": name}), ahead) for name, ahead in clocks.offsets().items()]),
     ]
     return render(families)

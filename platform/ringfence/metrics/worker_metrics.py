@@ -22,8 +22,8 @@ def workers(
     }
 
     def each(value: Callable[[Startups], float | None]) -> list[Sample]:
-        found = [(name, value(row)) for name, row in sorted(known.items())]
-        return [(labels({"worker": name}), number) for name, number in found if number is not None]
+        values = [(name, value(row)) for name, row in sorted(known.items())]
+        return [(labels({"worker": name}), number) for name, number in values if number is not None]
 
     def members(value: Callable[[Worker], float]) -> list[Sample]:
         return [(labels({"worker": row.worker}), value(row)) for row in rows]

@@ -38,7 +38,7 @@ class Backlog:
         """Add the next records. now: monotonic, in seconds."""
         if not self._newest:
             self._since = now
-        newest, told, number = self._newest, self._told, self._count - 1
+        newest, counts, number = self._newest, self._told, self._count - 1
         for number, record in enumerate(records, self._count):
             key = record.key
             newest[key] = number, record
@@ -47,7 +47,7 @@ class Backlog:
             for name, value in record.headers:
                 if name == HEADER and value is not None:
                     attempt, _, _ = value.partition(_COUNTS)
-                    told[key, attempt, record.timestamp_ms // 60_000] = number, record
+                    counts[key, attempt, record.timestamp_ms // 60_000] = number, record
         self._count = number + 1
 
     def is_due(self, now: float, *, more: bool) -> bool:

@@ -21,12 +21,12 @@ def look(now_ms: int, names: Collection[str] = ()) -> set[str]:
     first = minute_of(now_ms) - SHOWN + 1
     sums = Minute.objects.filter(connector__in=[row.name for row in rows], minute__gte=first).values("connector")
     counted = sums.order_by().annotate(skips=Sum("skipped"), letters=Sum("dead_letters"))
-    found = {row["connector"]: (row["skips"], row["letters"]) for row in counted}
+    bad_counts = {row["connector"]: (row["skips"], row["letters"]) for row in counted}
     changed = set()
     with transaction.atomic():
         for row in rows:
             before = row.recent_skipped, row.recent_dead_letters
-            now = found.get(row.name, (0, 0))
+            now = bad_counts.get(row.name, (0, 0))
             if now == before:
                 continue
             since_ms = 0 if not any(now) else row.bad_since_ms or now_ms

@@ -141,8 +141,8 @@ def write(change: ConfigChange) -> set[str]:
     for drain in change.drains:
         DrainedWorker.objects.filter(worker=drain.worker).delete()
         if drain.incarnation is not None:
-            told = {"incarnation": clean(drain.incarnation), "since_ms": drain.since_ms}
-            DrainedWorker.objects.create(worker=drain.worker, **told)
+            fields = {"incarnation": clean(drain.incarnation), "since_ms": drain.since_ms}
+            DrainedWorker.objects.create(worker=drain.worker, **fields)
     Event.objects.bulk_create(
         Event(type="warning", time_ms=time_ms, summary=clean(text), body=pack({"message": text}))
         for time_ms, text in change.warnings

@@ -141,10 +141,10 @@ class HistoryRecorder:
 
 
 def _look_at_tasks(now_ms: int) -> dict[str, Sample]:
-    found: dict[str, Sample] = {}
+    samples: dict[str, Sample] = {}
     for task in Task.objects.filter(known=True).values("connector", "open_since_ms", "measures"):
-        found.setdefault(task["connector"], Sample()).take(task, now_ms)
-    return found
+        samples.setdefault(task["connector"], Sample()).take(task, now_ms)
+    return samples
 
 
 def add_up(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int], HistoryPoint]:
@@ -166,7 +166,7 @@ def roll_up(hour: int) -> list[HistoryPoint]:
     sums = {name: Sum(name) for name in ("minutes", *_MORE_SUMS)}
     largest = {name: Max(name) for name in _LARGEST}
     names = Max("lag_name")
-    found: Iterable[Mapping[str, Any]] = (
+    totals: Iterable[Mapping[str, Any]] = (
         rows.values("connector").order_by().annotate(**{f"{k}_": v for k, v in (sums | largest).items()}, n=names)
     )
     states: dict[str, list[str]] = {}
@@ -181,7 +181,7 @@ def roll_up(hour: int) -> list[HistoryPoint]:
             lag_name=row["n"] or "",
             **{name: row[f"{name}_"] for name in (*sums, *largest)},
         )
-        for row in found
+        for row in totals
     ]
 
 
@@ -204,8 +204,8 @@ def prune(now_ms: int) -> None:
 
 def newest_minute() -> int | None:
     """Return the last minute that has been summed."""
-    found: int | None = HistoryPoint.objects.filter(step=MINUTE, connector=NOBODY).aggregate(m=Max("minute"))["m"]
-    return found
+    newest: int | None = HistoryPoint.objects.filter(step=MINUTE, connector=NOBODY).aggregate(m=Max("minute"))["m"]
+    return newest
 
 
 def oldest_minute() -> int | None:

@@ -39,9 +39,9 @@ def write(records: Sequence[Record]) -> set[str]:
         key = parse_key(record.key)
         if key is None:
             continue
-        if (told := decode(record.headers)) is not None:
+        if (attempt := decode(record.headers)) is not None:
             at_ms = record.timestamp_ms
-            all_told.append(Told(key[0], *told.key, told.counts._asdict(), at_ms, at_ms, in_offsets=True))
+            all_told.append(Told(key[0], *attempt.key, attempt.counts._asdict(), at_ms, at_ms, in_offsets=True))
         try:
             value = json.loads(record.value or b"null")
         except ValueError:

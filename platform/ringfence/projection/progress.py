@@ -57,7 +57,7 @@ def write(reports: Sequence[Report], history: Minutes) -> set[str]:
         if gained["records"]:
             moved.add(task.connector)
         history.record_report(task, task.reported_ms, gained)
-    record_totals.add([told for told in map(record_totals.read_report, counted) if told is not None], history)
+    record_totals.add([counts for counts in map(record_totals.read_report, counted) if counts is not None], history)
     Task.objects.bulk_create(
         changed.values(),
         update_conflicts=True,
@@ -92,8 +92,8 @@ def advance(task: Task, report: Report) -> dict[str, int] | None:
     for name in (*_COUNTERS, "bytes", "open_records", "open_since_ms", "last_poll_ms", "last_commit_ms"):
         setattr(task, name, number(report, name))
     task.producer_id, task.epoch = number(report, "producer_id", -1), number(report, "epoch", -1)
-    told = [*json.loads(task.recent), *between, [time_ms // 1000, gained["records"], *ended]]
-    task.recent = pack(told[-RECENT:])
+    recent = [*json.loads(task.recent), *between, [time_ms // 1000, gained["records"], *ended]]
+    task.recent = pack(recent[-RECENT:])
     return gained
 
 

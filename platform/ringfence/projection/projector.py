@@ -213,8 +213,8 @@ class Projector:
     def _store_cluster_id(self) -> None:
         known = cluster_id(self._config.connection("ringfence-projection"), Deadline.after(10))
         protocol = self._config.settings.get("security.protocol", "PLAINTEXT").strip().upper()
-        found = {"kafka_cluster_id": known, "kafka_bootstrap": self._config.bootstrap, "kafka_protocol": protocol}
-        ClusterInfo.objects.update_or_create(id=1, defaults=found)
+        fields = {"kafka_cluster_id": known, "kafka_bootstrap": self._config.bootstrap, "kafka_protocol": protocol}
+        ClusterInfo.objects.update_or_create(id=1, defaults=fields)
 
     def _follow(self, logs: Mapping[str, tuple[TopicLog, Projection]], stop: threading.Event) -> None:
         idle_at = 0.0
@@ -257,7 +257,7 @@ class Projector:
         logs: Mapping[str, tuple[TopicLog, Projection]],
     ) -> None:
         """Report that a topic was replaced. Its rows stay; a new status or events topic is followed again."""
-        lost = [Loss(roles[name], name, logs[roles[name]][1].topic_id, found) for name, found in odd.items()]
+        lost = [Loss(roles[name], name, logs[roles[name]][1].topic_id, topic_id) for name, topic_id in odd.items()]
         precious = [one for one in lost if one.role in PRECIOUS]
         if precious:
             raise TopicLost(explanation(precious))

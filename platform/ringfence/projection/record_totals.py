@@ -95,21 +95,21 @@ def add(all_told: Iterable[Told], history: Minutes) -> set[str]:
     }
     if not newest:
         return set()
-    names = {told.connector for told in newest.values()}
+    names = {report.connector for report in newest.values()}
     deleted = dict(DeletedConnector.objects.filter(connector__in=names).values_list("connector", "config_offset"))
     rows = {(row.connector, row.task): row for row in RecordTotals.objects.filter(connector__in=names)}
     tasks = Task.objects.filter(connector__in=names).values_list("connector", "number", "state", "since_ms")
     states = {(name, number): (state, since_ms) for name, number, state, since_ms in tasks}
     changed: set[tuple[str, int]] = set()
-    for told in newest.values():
-        if told.generation < deleted.get(told.connector, -1):
+    for report in newest.values():
+        if report.generation < deleted.get(report.connector, -1):
             continue
-        key = (told.connector, told.task)
+        key = (report.connector, report.task)
         row = rows.setdefault(key, RecordTotals(connector=key[0], task=key[1]))
-        gained = _gain(row, told)
+        gained = _gain(row, report)
         if gained is not None:
             changed.add(key)
-            history.record_commits(key, told.time_ms, gained, *states.get(key, ("", 0)))
+            history.record_commits(key, report.time_ms, gained, *states.get(key, ("", 0)))
     RecordTotals.objects.bulk_create(
         [rows[key] for key in changed],
         update_conflicts=True,
@@ -173,10 +173,10 @@ def _order(key: str) -> tuple[int, int]:
 def _sum_up(names: Collection[str]) -> None:
     """Write the sums of these connectors to their rows."""
     sums = RecordTotals.objects.filter(connector__in=names).values("connector").order_by()
-    found: Iterable[Mapping[str, Any]] = sums.annotate(
+    rows: Iterable[Mapping[str, Any]] = sums.annotate(
         **{name: Sum(field) for name, field in _SUMS.items()}, last=Max("last_commit_ms")
     )
-    for row in found:
+    for row in rows:
         counts = {name: row[name] for name in _SUMS}
         Connector.objects.filter(name=row["connector"]).update(**counts, last_commit_ms=row["last"])
 
@@ -186,12 +186,12 @@ def find_reported(connectors: Collection[str]) -> set[str]:
 
     Records that such a task committed between its last report and a kill are missing. Two queries.
     """
-    found = Connector.objects.filter(name__in=connectors, records_total__gt=0)
+    connectors_with_records = Connector.objects.filter(name__in=connectors, records_total__gt=0)
     if Worker.objects.exclude(mode=Mode.ENABLED).exists():
-        return set(found.values_list("name", flat=True))
+        return set(connectors_with_records.values_list("name", flat=True))
     offsets = SourceOffset.objects.filter(connector=OuterRef("name"))
-    told = RecordTotals.objects.filter(connector=OuterRef("name"), attempts__contains=f'"{_IN_OFFSETS}"')
-    return set(found.filter(~Exists(offsets), ~Exists(told)).values_list("name", flat=True))
+    totals = RecordTotals.objects.filter(connector=OuterRef("name"), attempts__contains=f'"{_IN_OFFSETS}"')
+    return set(connectors_with_records.filter(~Exists(offsets), ~Exists(totals)).values_list("name", flat=True))
 
 
 def of_tasks(connectors: Collection[str]) -> dict[tuple[str, int], RecordTotals]:

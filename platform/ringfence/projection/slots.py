@@ -46,12 +46,12 @@ def find_shortage(config: Mapping[str, str]) -> str:
     """Return why not all tasks of this configuration would get a slot now; "" if they would. It is only a hint: the
     others wait, and start by themselves."""
     slots, text = count_slots(), config.get("tasks.max", "1").strip()
-    wanted = int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 1
-    wanted -= count_placed(config.get("name", ""))
+    needed = int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 1
+    needed -= count_placed(config.get("name", ""))
     free, taken = max(0, slots.total - slots.used), f"{slots.used} of {slots.total} in use"
-    if free >= wanted:
+    if free >= needed:
         return ""
-    missing = f"Only {free} free for up to {wanted} more tasks: {taken}." if free else f"No free slot: {taken}."
+    missing = f"Only {free} free for up to {needed} more tasks: {taken}." if free else f"No free slot: {taken}."
     return f"{missing} The other tasks wait."
 
 
@@ -67,11 +67,11 @@ def _find_placed() -> QuerySet[Task]:
 def find_waiting(connectors: list[str] | QuerySet[Any, Any]) -> dict[str, str]:
     """Return, for those of these connectors (or of a query's) with a task that waits for a slot, the message."""
     rows = Task.objects.filter(connector__in=connectors, known=True).filter(_WAITS | _is_due(int(time.time() * 1000)))
-    told = set(rows.values_list("connector", "why"))
-    if not told:
+    reasons = set(rows.values_list("connector", "why"))
+    if not reasons:
         return {}
     slots = count_slots()
-    return {name: slots.waits for name, why in told if why == NO_SLOT or slots.full}
+    return {name: slots.waits for name, why in reasons if why == NO_SLOT or slots.full}
 
 
 def waits_for_slot(tasks: Sequence[Task], now_ms: int) -> Slots | None:

@@ -72,13 +72,13 @@ def keep(before: Mapping[str, Any], reported: object, time_ms: int) -> dict[str,
     if not isinstance(reported, list):
         return {name: before[name] for name in ("gauges", "gauges_ms") if name in before}
     over = {_key(each): each.get("over_since_ms", 0) for each in before.get("gauges", [])}
-    found = []
+    gauges = []
     for each in reported[:MOST]:
         gauge = _read(each)
         if gauge is not None:
             above = gauge.get("limit") is not None and gauge["value"] > gauge["limit"]
-            found.append({**gauge, **({"over_since_ms": over.get(_key(gauge)) or time_ms} if above else {})})
-    return {"gauges": found, "gauges_ms": time_ms}
+            gauges.append({**gauge, **({"over_since_ms": over.get(_key(gauge)) or time_ms} if above else {})})
+    return {"gauges": gauges, "gauges_ms": time_ms}
 
 
 def metrics_of(tasks: Sequence[Task], now_ms: int, *, fresh: bool = True) -> Iterator[SourceMetric]:

@@ -35,7 +35,9 @@ _TASK_FIELDS = (
 def write(records: Sequence[Record]) -> set[str]:
     """Write the newest status of each key. Return the connectors that they concern. Inside the transaction."""
     startups, history = Starting(), Minutes()
-    decoded_records = [(found, record) for record in records if (found := decode(record.key, record.value)) is not None]
+    decoded_records = [
+        (status, record) for record in records if (status := decode(record.key, record.value)) is not None
+    ]
     newest = _newest(decoded_records, startups, history)
     touched: set[str] = set()
     connectors: list[Connector] = []
@@ -127,8 +129,8 @@ def _read_held(connectors: Iterable[str]) -> dict[bytes, TaskStatus]:
     held = {}
     for name, number, state, worker, generation, attempt, since_ms, version in known:
         task = TaskId(ConnectorName(name), number)
-        found = TaskStatus(task, State(state), WorkerId(worker), Generation(generation), attempt, NOBODY)
-        held[f"status-task-{task}".encode()] = replace(found, since_ms=since_ms, version=version or None)
+        task_status = TaskStatus(task, State(state), WorkerId(worker), Generation(generation), attempt, NOBODY)
+        held[f"status-task-{task}".encode()] = replace(task_status, since_ms=since_ms, version=version or None)
     return held
 
 

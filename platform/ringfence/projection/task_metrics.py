@@ -28,8 +28,8 @@ def _number(value: object) -> float:
 
 
 def _spread(value: object) -> dict[str, float]:
-    found: Mapping[str, object] = value if isinstance(value, dict) else {}
-    return {name: _number(found.get(name)) for name in ("min", "max", "sum", "count")}
+    numbers: Mapping[str, object] = value if isinstance(value, dict) else {}
+    return {name: _number(numbers.get(name)) for name in ("min", "max", "sum", "count")}
 
 
 def _read_held(value: object) -> list[list[object]]:

@@ -29,9 +29,9 @@ def recall() -> TopicIds | None:
 def recall_or_derive() -> TopicIds | None:
     """Return the stored topics; else, with version 0, those that the rows were made from."""
     row = ClusterInfo.objects.filter(id=1).first()
-    told = topic_ids.loads(row.topic_ids) if row is not None else None
-    if told is not None:
-        return told
+    ids = topic_ids.loads(row.topic_ids) if row is not None else None
+    if ids is not None:
+        return ids
     positions = TopicPosition.objects.filter(partition=0).values_list("role", "topic", "topic_id")
     topics = {role: Topic(topic, id_) for role, topic, id_ in positions}
     return TopicIds(0, topics) if topics else None
@@ -39,8 +39,8 @@ def recall_or_derive() -> TopicIds | None:
 
 def remember(ids: TopicIds) -> None:
     """Store the topics that the rows come from, and that none of them is lost."""
-    told = {"topic_ids": topic_ids.dumps(ids).decode(), "topics_lost": "", "topics_lost_ms": 0}
-    ClusterInfo.objects.update_or_create(id=1, defaults=told)
+    fields = {"topic_ids": topic_ids.dumps(ids).decode(), "topics_lost": "", "topics_lost_ms": 0}
+    ClusterInfo.objects.update_or_create(id=1, defaults=fields)
 
 
 def accepts(ids: TopicIds | None, role: str, topic: Topic) -> bool:

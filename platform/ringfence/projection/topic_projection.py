@@ -93,13 +93,13 @@ class Projection:
         """
         if not ahead:
             return set()
-        shown: dict[int, int] = {}
+        positions_shown: dict[int, int] = {}
         for record in ahead:
-            shown[record.partition] = max(shown.get(record.partition, 0), record.offset + 1)
-        here = {p: max(reached.get(p, 0), self._stand.next_offset(p)) for p in shown}
+            positions_shown[record.partition] = max(positions_shown.get(record.partition, 0), record.offset + 1)
+        here = {p: max(reached.get(p, 0), self._stand.next_offset(p)) for p in positions_shown}
         with transaction.atomic():
             positions.move(self.role, self.topic, self.topic_id, self._stand.offsets or {}, here)
-            positions.show(self.role, here, shown)
+            positions.show(self.role, here, positions_shown)
             if self.role == "config":
                 touched = config_rows.write(config_rows.fold(self._state, ahead, self.topic))
             else:

@@ -208,8 +208,8 @@ class Restore:
         return Plan(connectors, offsets, sorted(lost))
 
     def _create(self, deadline: Deadline) -> None:
-        found = present(self._connection, self._config, deadline)
-        missing = [spec for role, spec in specs(self._config).items() if found[role] is None]
+        topics_now = present(self._connection, self._config, deadline)
+        missing = [spec for role, spec in specs(self._config).items() if topics_now[role] is None]
         if missing:
             for name in create_topics(self._connection, missing, deadline):
                 self._say(f"created topic {name}")
@@ -279,10 +279,10 @@ class Restore:
         return fenced
 
     def _ids_of_now(self, deadline: Deadline) -> TopicIds:
-        found = present(self._connection, self._config, deadline)
+        topics_now = present(self._connection, self._config, deadline)
         before = recall(self._connection, self._config, deadline, self._remembered) or TopicIds()
-        there = {role: one for role, one in found.items() if one is not None}
-        if missing := found.keys() - there.keys():
+        there = {role: one for role, one in topics_now.items() if one is not None}
+        if missing := topics_now.keys() - there.keys():
             raise Retriable(f"Topics were deleted in the meantime ({', '.join(sorted(missing))}): run it again")
         return TopicIds(before.version + 1, there)
 

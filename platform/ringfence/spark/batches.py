@@ -167,8 +167,8 @@ class BatchWriter:
         raise Retriable(f"batch {batch.number} could not be decided. Nothing of it is visible; restart the query")
 
     def _check_open(self, parts: Sequence[Part]) -> None:
-        wanted = {part.transaction.transactional_id: part.transaction for part in parts if part.transaction is not None}
-        found = self._coordinators.transactions(list(wanted), Deadline.after(_SECONDS))
+        by_id = {part.transaction.transactional_id: part.transaction for part in parts if part.transaction is not None}
+        transactions = self._coordinators.transactions(list(by_id), Deadline.after(_SECONDS))
         timeout = self._settings.transaction_timeout_ms
         latest = time.time() * 1000 - timeout + min(_LONGEST_MARGIN_MS, timeout // 5)
         remedy = (
@@ -176,8 +176,8 @@ class BatchWriter:
             "transaction.max.timeout.ms), or make batches smaller (maxOffsetsPerTrigger, maxFilesPerTrigger), then "
             "restart the query."
         )
-        for each in found:
-            ours = wanted[each.transactional_id]
+        for each in transactions:
+            ours = by_id[each.transactional_id]
             if (each.state, each.producer_id, each.epoch) != ("Ongoing", ours.producer_id, ours.epoch):
                 self._log.open()  # raises Superseded if that is the reason
                 raise _PartsLost(

@@ -41,5 +41,5 @@ def shape(rows: DataFrame, topic: str | None) -> DataFrame:
 def _are_headers(kind: spark.DataType) -> bool:
     if not (isinstance(kind, spark.ArrayType) and isinstance(kind.elementType, spark.StructType)):
         return False
-    found = [(field.name, type(field.dataType)) for field in kind.elementType.fields]
-    return found == [("key", spark.StringType), ("value", spark.BinaryType)]
+    fields = [(field.name, type(field.dataType)) for field in kind.elementType.fields]
+    return fields == [("key", spark.StringType), ("value", spark.BinaryType)]

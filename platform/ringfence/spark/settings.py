@@ -43,8 +43,8 @@ class SinkSettings:
 
     def run_of(self, transactional_id: str) -> int | None:
         """Return which run's part has this id; None if it is not the id of a part of this sink."""
-        found = re.fullmatch(rf"{re.escape(self.sink_id)}-r(\d+)-\d+-\d+(?:-\d+)?", transactional_id)
-        return int(found[1]) if found else None
+        match = re.fullmatch(rf"{re.escape(self.sink_id)}-r(\d+)-\d+-\d+(?:-\d+)?", transactional_id)
+        return int(match[1]) if match else None
 
 
 def read_settings(

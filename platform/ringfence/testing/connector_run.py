@@ -73,8 +73,8 @@ class ConnectorRun:
 
     def task_configs(self, tasks: int) -> list[dict[str, str]]:
         """Return the connector's current task configurations, as the worker completes them."""
-        found = ask_task_configs(self.cls, {**self._given, TASKS_MAX: str(tasks)}, tasks, self.offsets())
-        return [{**each, TASK_CLASS: class_path(self.cls.task_class())} for each in found]
+        configs = ask_task_configs(self.cls, {**self._given, TASKS_MAX: str(tasks)}, tasks, self.offsets())
+        return [{**each, TASK_CLASS: class_path(self.cls.task_class())} for each in configs]
 
     def _start_task(self, number: int, config: Mapping[str, str], task_config: Mapping[str, str]) -> AttemptProcess:
         control = self._control
@@ -100,14 +100,14 @@ class ConnectorRun:
 
     def visible(self) -> list[LogRecord]:
         """Return what a read_committed consumer reads now, from all topics of the connector."""
-        found: list[LogRecord] = []
+        records: list[LogRecord] = []
         for topic in self._topics():
             log = TopicLog(self._control.connection, topic)
             try:
-                found.extend(log.read_to_end(Deadline.after(_SECONDS)))
+                records.extend(log.read_to_end(Deadline.after(_SECONDS)))
             finally:
                 log.close()
-        return found
+        return records
 
     def has_open_transaction(self) -> bool:
         """Return whether a topic has records of an open transaction."""
@@ -128,8 +128,8 @@ class ConnectorRun:
         control = self._control
         if control.generation < 0:
             return []
-        found = read_offsets(control.connection, control.topics.offsets, control.connector, Deadline.after(_SECONDS))
-        return [(each.partition, each.offset) for each in found.present() if each.offset is not None]
+        offsets = read_offsets(control.connection, control.topics.offsets, control.connector, Deadline.after(_SECONDS))
+        return [(each.partition, each.offset) for each in offsets.present() if each.offset is not None]
 
     def reset_offsets(self) -> None:
         """Delete all source offsets, as the REST API does for a stopped connector.

@@ -33,9 +33,9 @@ class ConfigTopic:
         self.group = f"{name}-group"
         self.topics = Topics(f"{name}-config", f"{name}-offsets", f"{name}-status", f"{name}-events")
         self.connector = ConnectorName(connector)
-        wanted = [self.topics.config, self.topics.status, self.topics.events]
+        single = [self.topics.config, self.topics.status, self.topics.events]
         offsets = TopicSpec(self.topics.offsets, 3, replicas, {"cleanup.policy": "compact"})
-        topics = [*(TopicSpec(topic, 1, replicas) for topic in wanted), offsets]
+        topics = [*(TopicSpec(topic, 1, replicas) for topic in single), offsets]
         create_topics(connection, topics, Deadline.after(_SECONDS))
         self.producer = TransactionalProducer(connection, f"{name}-leader")
         self.producer.init(Deadline.after(_SECONDS))

@@ -27,13 +27,13 @@ def watch(folder: Path, example: Path, *, once: bool = False, wait: Callable[[fl
     Project(folder)
     seen: dict[Path, int] = {}
     while True:
-        found = _changes(folder)
-        if found == seen:
+        times = _changes(folder)
+        if times == seen:
             wait(_LOOK_SECONDS)
             continue
-        changed = sorted(path.name for path in found if seen and found[path] != seen.get(path))
+        changed = sorted(path.name for path in times if seen and times[path] != seen.get(path))
         print(f"\n{', '.join(changed) or folder.name}:", flush=True)
-        seen = found
+        seen = times
         code = _try_out(folder, example)
         if once:
             return code

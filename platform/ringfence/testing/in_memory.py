@@ -106,7 +106,7 @@ def read(
     ends_at = time.monotonic() + seconds
     task = task_class()
     task.context = MemoryContext(config, offsets, ends_at)
-    found: list[SourceRecord] = []
+    records: list[SourceRecord] = []
     count = empty = 0
     try:
         task.start(config)
@@ -122,12 +122,12 @@ def read(
             for each in batch or ():
                 real = not isinstance(each, OffsetRecord)
                 if count < limit and (real or offset_records):
-                    found.append(each)
+                    records.append(each)
                     count += real
             empty = 0 if count > before else empty + 1
     finally:
         task.stop()
-    return found
+    return records
 
 
 def committed_after(
@@ -136,12 +136,12 @@ def committed_after(
     """Return the offsets that are committed with these records: the newest of each source partition, read back from
     JSON. Raises `TypeError` for values that are not JSON.
     """
-    found: Committed = {_text(partition): (partition, offset) for partition, offset in before}
+    offsets: Committed = {_text(partition): (partition, offset) for partition, offset in before}
     for record in records:
         if record.source_offset is not None:
             partition = json.loads(_text(record.source_partition))
-            found[_text(partition)] = (partition, json.loads(_text(record.source_offset)))
-    return list(found.values())
+            offsets[_text(partition)] = (partition, json.loads(_text(record.source_offset)))
+    return list(offsets.values())
 
 
 def _text(value: Mapping[str, object] | None) -> str:

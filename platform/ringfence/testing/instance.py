@@ -18,9 +18,9 @@ def ask_task_configs(
     connector.context = InstanceContext(SnapshotReader(offsets))
     try:
         connector.start(dict(config))
-        found = connector.task_configs(most)
-        check_shape(config["name"], found)
-        return found
+        configs = connector.task_configs(most)
+        check_shape(config["name"], configs)
+        return configs
     finally:
         connector.stop()
 

@@ -31,8 +31,8 @@ def require(condition: object, failure: str) -> None:
 
 def compare(expected: Sequence[str], seen: Iterable[str], hint: str) -> None:
     """Raise `CheckFailed` if a record is missing, repeated, or was never added. hint: the likely cause."""
-    wanted, found = Counter(expected), Counter(seen)
-    missing, more = wanted - found, found - wanted
+    wanted, actual = Counter(expected), Counter(seen)
+    missing, more = wanted - actual, actual - wanted
     if not missing and not more:
         return
     unknown = [name for name in more if name not in wanted]

@@ -44,10 +44,10 @@ class Project:
             module = importlib.import_module(_SCENARIO)
         except ImportError as error:
             raise LocalError(f"{self.folder / 'tests' / 'scenario.py'} cannot be imported: {error}") from error
-        found = [each for _, each in inspect.getmembers(module, _is_scenario) if each.__module__ == _SCENARIO]
-        if not found:
+        classes = [each for _, each in inspect.getmembers(module, _is_scenario) if each.__module__ == _SCENARIO]
+        if not classes:
             raise LocalError(f"{module.__file__} contains no subclass of ringfence.testing.Scenario")
-        return found
+        return classes
 
 
 def _is_scenario(value: object) -> bool:

@@ -34,12 +34,12 @@ _SHOWN = 50
 def alerts(request: HttpRequest) -> HttpResponse:
     """Show the page; for htmx, the part that refreshes."""
     who = principal_of(request)
-    found = incidents(who).order_by("-opened_ms", "-pk")
+    rows = incidents(who).order_by("-opened_ms", "-pk")
     sees_all = who.may_everywhere(Verb.VIEW)
     context: dict[str, Any] = {
         "section": "alerts",
-        "open": found.filter(resolved_ms=0)[:200],
-        "past": found.exclude(resolved_ms=0)[:_SHOWN],
+        "open": rows.filter(resolved_ms=0)[:200],
+        "past": rows.exclude(resolved_ms=0)[:_SHOWN],
         "deliveries": Delivery.objects.select_related("incident").order_by("-created_ms", "-pk")[:_SHOWN]
         if sees_all
         else (),
@@ -128,10 +128,10 @@ def _new_destination(request: HttpRequest) -> HttpResponse:
         return _form(request, "New destination", DestinationForm())
 
     def save(values: dict[str, Any]) -> HttpResponse:
-        made = editing.save_destination(values)
-        after = editing.describe_destination(made.row)
+        saved = editing.save_destination(values)
+        after = editing.describe_destination(saved.row)
         tell(request, before=None, after=after, action="create alert destination")
-        return _secret_once(request, made)
+        return _secret_once(request, saved)
 
     return _save_form(request, "New destination", DestinationForm(request.POST), save)
 
@@ -148,10 +148,10 @@ def _edit_destination(request: HttpRequest, number: int) -> HttpResponse:
         return _form(request, f"Destination {row.name}", DestinationForm(initial=initial), row=row)
 
     def save(values: dict[str, Any]) -> HttpResponse:
-        made = editing.save_destination(values, row)
-        after = editing.describe_destination(made.row)
+        saved = editing.save_destination(values, row)
+        after = editing.describe_destination(saved.row)
         tell(request, before=before, after=after, action="change alert destination")
-        return _secret_once(request, made)
+        return _secret_once(request, saved)
 
     return _save_form(request, f"Destination {before['name']}", DestinationForm(request.POST), save, row)
 

@@ -31,15 +31,15 @@ _MOVING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "
 def groups(request: HttpRequest) -> HttpResponse:
     """`?search=&topic=`."""
     search, topic = (request.GET.get(key, "").strip()[:249] for key in ("search", "topic"))
-    shown: dict[str, Any] = {"search": search, "topic": topic, "section": "consumer-groups"}
+    context: dict[str, Any] = {"search": search, "topic": topic, "section": "consumer-groups"}
     try:
-        found = consumer_groups.list_groups(principal_of(request), search, topic)
-        rows = found["results"]
-        shown |= {"rows": [_row(each) for each in rows[:_PAGE]], "left_out": found["left_out"] + len(rows[_PAGE:])}
+        answer = consumer_groups.list_groups(principal_of(request), search, topic)
+        rows = answer["results"]
+        context |= {"rows": [_row(each) for each in rows[:_PAGE]], "left_out": answer["left_out"] + len(rows[_PAGE:])}
     except Refused as refused:
-        shown |= {"problem": refused.message}
+        context |= {"problem": refused.message}
     template = "ringfence/groups/list.html" if is_fragment(request) else "ringfence/groups/list_page.html"
-    return render(request, template, shown)
+    return render(request, template, context)
 
 
 @requires(GET=somewhere(Verb.VIEW))
@@ -47,25 +47,25 @@ def groups(request: HttpRequest) -> HttpResponse:
 @with_token
 def group(request: HttpRequest, name: str) -> HttpResponse:
     """Show one group."""
-    shown: dict[str, Any] = {"name": name, "path": quote(name, safe=""), "section": "consumer-groups"}
+    context: dict[str, Any] = {"name": name, "path": quote(name, safe=""), "section": "consumer-groups"}
     try:
-        found = consumer_groups.describe_group(principal_of(request), name)
-        if found is None:
+        description = consumer_groups.describe_group(principal_of(request), name)
+        if description is None:
             raise Http404(f"There is no consumer group {name}, or it reads no topic that you may read")
-        members = {each["member"]: each for each in found["members"]}
-        partitions = [{**each, "reader": members.get(each["member"])} for each in found["partitions"]]
+        members = {each["member"]: each for each in description["members"]}
+        partitions = [{**each, "reader": members.get(each["member"])} for each in description["partitions"]]
         waiting = [each for each in partitions if each["lag_to_end"] and each["lag_to_end"] > each["lag"]]
-        shown |= {
-            "found": {**found, "partitions": partitions, "behind": _behind(found)},
-            "look": _look(found["state"]),
+        context |= {
+            "found": {**description, "partitions": partitions, "behind": _behind(description)},
+            "look": _look(description["state"]),
             "waiting": waiting,
         }
     except Refused as refused:
         if refused.status == 404:
             raise Http404(refused.message) from refused
-        shown |= {"problem": refused.message}
+        context |= {"problem": refused.message}
     template = "ringfence/groups/group.html" if is_fragment(request) else "ringfence/groups/group_page.html"
-    return render(request, template, shown)
+    return render(request, template, context)
 
 
 def _row(each: Mapping[str, Any]) -> dict[str, Any]:

@@ -74,10 +74,10 @@ def silence(request: HttpRequest, number: int) -> HttpResponse:
     if not handling.may_operate(who, one.connector):
         return _refuse(request, 403, "You need the operate permission on what the incident concerns.")
     try:
-        made = handling.silence(one.connector, hours, why, who)
+        silence_ = handling.silence(one.connector, hours, why, who)
     except ValueError as error:
         return _refuse(request, 400, str(error))
-    tell(request, before=None, after=handling.facts(made), action="silence alerts")
+    tell(request, before=None, after=handling.facts(silence_), action="silence alerts")
     return HttpResponseRedirect(f"/ui/alerts/incidents/{one.pk}")
 
 
@@ -85,11 +85,11 @@ def silence(request: HttpRequest, number: int) -> HttpResponse:
 @require_POST
 def end_silence(request: HttpRequest, number: int) -> HttpResponse:
     """End a silence: messages are sent again, including the first ones of incidents that are still open."""
-    found = Silence.objects.filter(pk=number).first()
-    if found is None:
+    silence = Silence.objects.filter(pk=number).first()
+    if silence is None:
         raise Http404("It is gone")
-    if not handling.may_operate(principal_of(request), found.connector):
+    if not handling.may_operate(principal_of(request), silence.connector):
         return _refuse(request, 403, "You need the operate permission on the silenced connectors.")
-    tell(request, before=handling.facts(found), after=None, action="end silence of alerts")
-    handling.end(found)
+    tell(request, before=handling.facts(silence), after=None, action="end silence of alerts")
+    handling.end(silence)
     return HttpResponseRedirect("/ui/alerts#silences")

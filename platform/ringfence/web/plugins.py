@@ -37,11 +37,11 @@ def plugins(request: HttpRequest) -> HttpResponse:
     """
     if request.method != "POST":
         return _page(request)
-    wanted = request.POST.get("plugin", "").strip()
+    package = request.POST.get("plugin", "").strip()
     try:
-        row = installations.begin(wanted, principal_of(request).name)
+        row = installations.begin(package, principal_of(request).name)
     except ConnectError as error:
-        return _page(request, {"problem": error.message, "wanted": wanted}, status=error.status_code)
+        return _page(request, {"problem": error.message, "wanted": package}, status=error.status_code)
     tell(request, before=None, after={"plugin": row.plugin, "sha256": ""}, action="install plugin")
     return HttpResponseRedirect("/ui/plugins")
 
@@ -76,7 +76,7 @@ def _page(request: HttpRequest, more: dict[str, Any] | None = None, status: int 
     rows = installations.serialize(PluginInstallation.objects.order_by("-pk")[:_SHOWN])
     for share in (share for row in rows for share in row["workers"]):
         share["look"] = _LOOKS[share["state"]]
-    shown: dict[str, Any] = {
+    context: dict[str, Any] = {
         "section": "new",
         "installations": rows,
         "moving": any(row["state"] in ("receiving", "running") for row in rows),
@@ -86,4 +86,4 @@ def _page(request: HttpRequest, more: dict[str, Any] | None = None, status: int 
         **(more or {}),
     }
     template = "ringfence/parts/plugins.html" if is_fragment(request) else "ringfence/plugins.html"
-    return render(request, template, shown, status=status)
+    return render(request, template, context, status=status)

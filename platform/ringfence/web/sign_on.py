@@ -133,16 +133,16 @@ def _come_back(request: HttpRequest, there: Provider) -> HttpResponse:
 
 def _sid_of(claims: Claims) -> str:
     """Return the provider's session id, "" if it sends none."""
-    found = claims.get("sid")
-    return found if isinstance(found, str) and len(found) <= _LONGEST_SID else ""
+    sid = claims.get("sid")
+    return sid if isinstance(sid, str) and len(sid) <= _LONGEST_SID else ""
 
 
 def _read_note(request: HttpRequest) -> dict[str, str] | None:
     try:
-        found: Any = signing.loads(request.COOKIES.get(_COOKIE, ""), salt=_SALT, max_age=_SECONDS)
+        note: Any = signing.loads(request.COOKIES.get(_COOKIE, ""), salt=_SALT, max_age=_SECONDS)
     except signing.BadSignature:
         return None
-    return {key: str(value) for key, value in found.items()}
+    return {key: str(value) for key, value in note.items()}
 
 
 def _explain(error: str) -> str:

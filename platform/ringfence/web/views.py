@@ -56,8 +56,8 @@ def render_gone(request: HttpRequest, name: str) -> HttpResponse:
     there = Connector.objects.filter(name=name, known=True).exists()
     if not there and who.may(Verb.EDIT, name) and who.may(Verb.VIEW_CONFIG, name):
         kept = list(ConfigVersion.objects.filter(connector=name).order_by("-number")[:KEPT_SHOWN])
-    shown: dict[str, Any] = {"name": name, "path": quote(name, safe=""), "kept": kept}
-    return render(request, template, shown, status=200 if is_fragment(request) else 404)
+    context: dict[str, Any] = {"name": name, "path": quote(name, safe=""), "kept": kept}
+    return render(request, template, context, status=200 if is_fragment(request) else 404)
 
 
 @requires(GET=somewhere(Verb.VIEW))
@@ -75,7 +75,7 @@ def workers(request: HttpRequest) -> HttpResponse:
     drained = dict(DrainedWorker.objects.values_list("worker", "incarnation"))
     resting = [row.worker for row, _ in rows if drained.get(row.worker) == row.incarnation]
     template = "ringfence/parts/workers.html" if is_fragment(request) else "ringfence/workers.html"
-    shown: dict[str, Any] = {"workers": rows, "cluster": cluster, "mixed": mixed, "drained": resting}
-    shown |= {"silent": silent, "leader": leader_of(vitals, cluster.leader if cluster else "")}
-    shown["may_administer"] = principal_of(request).may_everywhere(Verb.ADMIN)
-    return render(request, template, {**shown, "section": "workers"})
+    context: dict[str, Any] = {"workers": rows, "cluster": cluster, "mixed": mixed, "drained": resting}
+    context |= {"silent": silent, "leader": leader_of(vitals, cluster.leader if cluster else "")}
+    context["may_administer"] = principal_of(request).may_everywhere(Verb.ADMIN)
+    return render(request, template, {**context, "section": "workers"})

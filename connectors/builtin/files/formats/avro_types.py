@@ -64,10 +64,10 @@ class _Schemas:
         kind = avro["type"]
         if isinstance(kind, dict | list):
             return self.read(kind)
-        found = self._read(kind, avro)
+        schema = self._read(kind, avro)
         if "name" in avro:
-            self._named[avro["name"]] = found
-        return found
+            self._named[avro["name"]] = schema
+        return schema
 
     def _read(self, kind: str, avro: Mapping[str, Any]) -> tuple[Schema, ValueOf | None]:
         logical = avro.get("logicalType")

@@ -48,12 +48,12 @@ class Connection:
         if answer.status_code != 200:
             raise Unavailable(f"{_place(url)} answered HTTP {answer.status_code}")
         try:
-            found = answer.json()
+            document = answer.json()
         except ValueError:
-            found = None
-        if not isinstance(found, dict):
+            document = None
+        if not isinstance(document, dict):
             raise Unavailable(f"{_place(url)} answered with something other than a JSON object")
-        return found
+        return document
 
     def post(self, url: str, *, data: Mapping[str, str], headers: Mapping[str, str], auth: Any) -> _Answer:
         """Send a form. auth: Authlib's client authentication. Raises Unavailable."""

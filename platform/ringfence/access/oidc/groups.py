@@ -104,18 +104,18 @@ def claim_of(claims: Claims, name: str) -> Any:
     """Return the claim with this exact name, else the one at this path (`realm_access.roles`), else None."""
     if name in claims:
         return claims[name]
-    found: Any = claims
+    value: Any = claims
     for part in name.split("."):
-        if not isinstance(found, Mapping) or part not in found:
+        if not isinstance(value, Mapping) or part not in value:
             return None
-        found = found[part]
-    return found
+        value = value[part]
+    return value
 
 
 def groups_of(claims: Claims, name: str) -> tuple[str, ...]:
     """Return the groups in a claim: a string or a list of strings. Raises Refused for anything else."""
-    found = claim_of(claims, name)
-    if found is None:
+    claim = claim_of(claims, name)
+    if claim is None:
         elsewhere = claims.get("_claim_names")
         if isinstance(elsewhere, Mapping) and name in elsewhere:
             raise Refused(
@@ -123,7 +123,7 @@ def groups_of(claims: Claims, name: str) -> tuple[str, ...]:
                 "the groups that are assigned to this application"
             )
         return ()
-    listed = found if isinstance(found, list) else [found]
+    listed = claim if isinstance(claim, list) else [claim]
     if not all(isinstance(each, str) for each in listed) or len(listed) > _MOST_GROUPS:
         raise Refused(
             f"The provider's claim {name!r} is not a list of group names. An administrator can name another one in "
@@ -134,8 +134,8 @@ def groups_of(claims: Claims, name: str) -> tuple[str, ...]:
 
 def name_of(claims: Claims, name: str) -> str:
     """Return the name of the account that a first login creates. Raises Refused."""
-    found = claim_of(claims, name)
-    if not isinstance(found, str) or not found.strip():
+    claim = claim_of(claims, name)
+    if not isinstance(claim, str) or not claim.strip():
         raise Refused(
             f"The provider sends no claim {name!r}, which names accounts here. An administrator can configure the "
             "provider to send it, add its scope to RINGFENCE_OIDC_SCOPES, or name another claim in "
@@ -143,7 +143,7 @@ def name_of(claims: Claims, name: str) -> str:
         )
     if name == "email" and claims.get("email_verified") is False:
         raise Refused("The provider has not verified your mail address. Verify it there, then log in again")
-    return found.strip()
+    return claim.strip()
 
 
 def grants_for(groups: Iterable[str], mapping: GroupGrants) -> tuple[GroupGrant, ...]:

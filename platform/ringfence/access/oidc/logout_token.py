@@ -44,21 +44,21 @@ def check_logout_token(
     events = claims.get("events")
     if not isinstance(events, Mapping) or not isinstance(events.get(EVENT), Mapping):
         raise WrongToken("events")
-    found = LogoutToken(_text(claims, "jti"), _text(claims, "sub", ""), _text(claims, "sid", ""))
-    if not found.subject and not found.sid:
+    token = LogoutToken(_text(claims, "jti"), _text(claims, "sub", ""), _text(claims, "sid", ""))
+    if not token.subject and not token.sid:
         raise WrongToken("sub")
-    return found
+    return token
 
 
 def _number(claims: Mapping[str, Any], name: str) -> float:
-    found = claims.get(name)
-    if isinstance(found, bool) or not isinstance(found, int | float):
+    claim = claims.get(name)
+    if isinstance(claim, bool) or not isinstance(claim, int | float):
         raise WrongToken(name)
-    return found
+    return claim
 
 
 def _text(claims: Mapping[str, Any], name: str, default: str | None = None) -> str:
-    found = claims.get(name, default)
-    if not isinstance(found, str) or len(found) > _LONGEST or (not found and default is None):
+    claim = claims.get(name, default)
+    if not isinstance(claim, str) or len(claim) > _LONGEST or (not claim and default is None):
         raise WrongToken(name)
-    return found
+    return claim

@@ -130,13 +130,13 @@ class Provider:
             raise Unavailable(self._away)
         try:
             with self._connect() as connection:
-                found = connection.get(get_well_known_url(self.settings.issuer, external=True))
-                self._check_metadata(found)
+                metadata = connection.get(get_well_known_url(self.settings.issuer, external=True))
+                self._check_metadata(metadata)
         except Unavailable as error:
             self._away, self._away_until = str(error), time.monotonic() + _AGAIN_SECONDS
             raise
-        self._metadata, self._metadata_until = found, now + _KEPT_SECONDS
-        return found
+        self._metadata, self._metadata_until = metadata, now + _KEPT_SECONDS
+        return metadata
 
     def _check_metadata(self, found: Mapping[str, Any]) -> None:
         if found.get("issuer") != self.settings.issuer:
@@ -242,8 +242,8 @@ class Provider:
     def _key_set(self, connection: Connection, metadata: Mapping[str, Any], *, again: bool = False) -> KeySet:
         keys = self._keys
         if again or keys is None or time.monotonic() >= self._keys_until:
-            found: Any = connection.get(metadata["jwks_uri"])
-            self._keys = keys = KeySet.import_key_set(found)
+            key_set: Any = connection.get(metadata["jwks_uri"])
+            self._keys = keys = KeySet.import_key_set(key_set)
             self._keys_until = time.monotonic() + _KEPT_SECONDS
         return keys
 
@@ -254,16 +254,16 @@ class Provider:
 
         Raises NotProven and Unavailable.
         """
-        wanted = (self.settings.name_claim, self.settings.groups_claim)
+        required = (self.settings.name_claim, self.settings.groups_claim)
         endpoint, access = metadata.get("userinfo_endpoint"), token.get("access_token")
-        if all(claim_of(claims, name) is not None for name in wanted) or not may_be_called(endpoint):
+        if all(claim_of(claims, name) is not None for name in required) or not may_be_called(endpoint):
             return claims
         if not isinstance(access, str):
             return claims
-        found = connection.get(str(endpoint), {"Authorization": f"Bearer {access}"})
-        if found.get("sub") != claims["sub"]:
+        userinfo = connection.get(str(endpoint), {"Authorization": f"Bearer {access}"})
+        if userinfo.get("sub") != claims["sub"]:
             raise NotProven("The provider's userinfo is for another person. Log in again")
-        return {**found, **claims}
+        return {**userinfo, **claims}
 
 
 @lru_cache(maxsize=8)

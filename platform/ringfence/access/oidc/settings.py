@@ -102,7 +102,7 @@ def oidc_settings(environment: Mapping[str, str]) -> OidcSettings | None:
     if "openid" not in scopes:
         raise ImproperlyConfigured(f"{_PREFIX}SCOPES={' '.join(scopes)}: `openid` must be among them")
     groups_file, secret_file = given.pop("GROUPS_FILE", ""), given.pop("CLIENT_SECRET_FILE", "")
-    found = OidcSettings(
+    settings = OidcSettings(
         issuer,
         client_id,
         known.redirect_uri,
@@ -116,7 +116,7 @@ def oidc_settings(environment: Mapping[str, str]) -> OidcSettings | None:
     if given:
         hint = " (a secret comes from a file: CLIENT_SECRET_FILE)" if "CLIENT_SECRET" in given else ""
         raise ImproperlyConfigured(f"{_PREFIX}{min(given)} is not a setting{hint}: see docs/access.md")
-    return found
+    return settings
 
 
 def password_login(given: str, oidc: OidcSettings | None) -> bool:

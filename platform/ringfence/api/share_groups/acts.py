@@ -52,22 +52,22 @@ class Foreseen:
 
 def ledger_of(connectors: Sequence[str]) -> dict[InputPartition, State]:
     """Return the merged ledgers of the connectors; {} for a group without a connector."""
-    found: dict[InputPartition, State] = {}
+    ledger: dict[InputPartition, State] = {}
     for name in connectors:
         for one in reading.offsets(name)["offsets"]:
             parsed = parse_partition(one["partition"])
             if parsed is not None and one["offset"] is not None:
-                found[parsed[0]] = decode_state(one["offset"])
-    return found
+                ledger[parsed[0]] = decode_state(one["offset"])
+    return ledger
 
 
 def foresee(readers: Readers, group: str, act: Move) -> Foreseen:
     """Return the effect of an action, without changing anything. Raises `Refused`."""
-    told = dispatch.ask(DescribeShareGroup(group, act))
+    description = dispatch.ask(DescribeShareGroup(group, act))
     connectors = readers.of(group)
-    moves = _count([PartitionMove(**each) for each in told["moves"]], connectors)
-    refusal = _refusal(group, connectors, told["members"])
-    return Foreseen(connectors, told["members"], moves, refusal)
+    moves = _count([PartitionMove(**each) for each in description["moves"]], connectors)
+    refusal = _refusal(group, connectors, description["members"])
+    return Foreseen(connectors, description["members"], moves, refusal)
 
 
 def _count(moves: Sequence[PartitionMove], connectors: Sequence[str]) -> list[Counted]:

@@ -71,14 +71,14 @@ def find_waiting(place: Mapping[str, Any], known: State | None) -> Ranges:
 def find(readers: Readers, group: str) -> Found:
     """Find the waiting records, without changing anything. Raises `Refused`."""
     connectors = readers.of(group)
-    told = dispatch.ask(FindArchived(group))
+    answer = dispatch.ask(FindArchived(group))
     ledger = ledger_of(connectors)
     partitions = []
-    for each in told["places"]:
+    for each in answer["places"]:
         place = InputPartition(each["topic_id"], each["partition"])
         archived = sum(last - first + 1 for first, last in each["archived"])
         partitions.append(Waiting(place, each["topic"], archived, find_waiting(each, ledger.get(place))))
-    return Found(connectors, partitions, _refusal(group, connectors), int(told["left_out"]))
+    return Found(connectors, partitions, _refusal(group, connectors), int(answer["left_out"]))
 
 
 def _refusal(group: str, connectors: Sequence[str]) -> str:
@@ -97,12 +97,12 @@ def _refusal(group: str, connectors: Sequence[str]) -> str:
 
 def process_now(request: HttpRequest, readers: Readers, group: str, reason: str, topic: str = "") -> Found:
     """Send the request to the connector's tasks, and return what was requested. topic: "" for all. Raises `Refused`."""
-    found = find(readers, group)
-    if found.refusal:
-        raise Refused(409, found.refusal)
-    asked = found.only(topic)
+    archived = find(readers, group)
+    if archived.refusal:
+        raise Refused(409, archived.refusal)
+    asked = archived.only(topic)
     places = [[*one.place, first, last] for one in asked.partitions for first, last in one.offsets][:MOST]
     if places:
-        dispatch.command(SweepNow(found.connectors[0], reason, places), user=principal_of(request).name)
+        dispatch.command(SweepNow(archived.connectors[0], reason, places), user=principal_of(request).name)
     note(request, f"{reason}. Share group {group}: {asked.waiting} offsets to be processed now")
     return asked

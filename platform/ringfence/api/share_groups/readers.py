@@ -65,10 +65,10 @@ class Readers:
 
 def find_readers(worker_group: str) -> Readers:
     """Return the readers by the configurations in the database."""
-    found: dict[str, list[str]] = {}
+    by_group: dict[str, list[str]] = {}
     for name, configured in _configured_groups():
-        found.setdefault(group_of(worker_group, name, configured), []).append(name)
-    return Readers(worker_group, found)
+        by_group.setdefault(group_of(worker_group, name, configured), []).append(name)
+    return Readers(worker_group, by_group)
 
 
 def _configured_groups() -> Iterator[tuple[str, str | None]]:

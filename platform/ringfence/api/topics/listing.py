@@ -57,13 +57,13 @@ def list_topics(who: Principal, search: str = "", page: int = 1, *, internal: bo
     """page: from 1. internal: include the platform's and Kafka's own topics, for administrators."""
     active = _active(who)
     names, marked, problem = _names()
-    shown = {name for name in names if who.may_read_topic(name)} | active.keys()
+    visible = {name for name in names if who.may_read_topic(name)} | active.keys()
     if not (internal and is_administrator(who)):
-        shown -= marked.keys()
-    found = sorted(name for name in shown if search.casefold() in name.casefold())
-    pages = max(1, -(-len(found) // PAGE_SIZE))
+        visible -= marked.keys()
+    matches = sorted(name for name in visible if search.casefold() in name.casefold())
+    pages = max(1, -(-len(matches) // PAGE_SIZE))
     chosen = min(max(1, page), pages)
-    part = found[(chosen - 1) * PAGE_SIZE : chosen * PAGE_SIZE]
+    part = matches[(chosen - 1) * PAGE_SIZE : chosen * PAGE_SIZE]
     facts: dict[str, Mapping[str, Any]] = {}
     here = [name for name in part if name in names]
     if here and not problem:
@@ -72,7 +72,7 @@ def list_topics(who: Principal, search: str = "", page: int = 1, *, internal: bo
         except Refused as refused:
             problem = refused.message
     rows = [_row(name, who, active, marked, facts.get(name, {})) for name in part]
-    return TopicPage(rows, len(found), chosen, pages, problem)
+    return TopicPage(rows, len(matches), chosen, pages, problem)
 
 
 def find_topic(who: Principal, name: str) -> TopicRow | None:
@@ -80,8 +80,8 @@ def find_topic(who: Principal, name: str) -> TopicRow | None:
     active = _active(who)
     if name not in active and not who.may_read_topic(name):
         return None
-    found = dispatch.ask(DescribeTopics([name]))["topics"]
-    facts = found[0] if found else {}
+    topics = dispatch.ask(DescribeTopics([name]))["topics"]
+    facts = topics[0] if topics else {}
     internal = str(facts.get("internal", ""))
     if (not facts and name not in active) or (internal and not is_administrator(who)):
         return None
@@ -91,10 +91,10 @@ def find_topic(who: Principal, name: str) -> TopicRow | None:
 def _names() -> tuple[frozenset[str], Mapping[str, str], str]:
     """Return every topic of the workers' cluster, the internal ones, and why Kafka does not answer."""
     try:
-        found = dispatch.ask(DescribeTopics())
+        answer = dispatch.ask(DescribeTopics())
     except Refused as refused:
         return frozenset(), {}, refused.message
-    return frozenset(found["names"]), found["internal"], ""
+    return frozenset(answer["names"]), answer["internal"], ""
 
 
 def _active(who: Principal) -> dict[str, list[tuple[str, bool]]]:

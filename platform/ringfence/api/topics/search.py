@@ -19,21 +19,21 @@ from ringfence.requests.topic_questions import FindOrigin
 def read_records(request: HttpRequest, reader: TopicReader, search: RecordSearch, act: str = "read") -> dict[str, Any]:
     """Return the worker's answer, and write it to the audit trail. Raises `Refused`."""
     note(request, f"{act} topic {reader.topic}: {search.words}")
-    found: dict[str, Any] = dispatch.ask(search.question(reader))
-    found["cursor"] = json.dumps(found["cursor"], separators=(",", ":"))
-    return found
+    page: dict[str, Any] = dispatch.ask(search.question(reader))
+    page["cursor"] = json.dumps(page["cursor"], separators=(",", ":"))
+    return page
 
 
 def find_origin(request: HttpRequest, reader: TopicReader, partition: int, offset: int) -> dict[str, Any]:
     """Return where a record came from, as far as its connector is visible. Raises `Refused`."""
-    found: dict[str, Any] = dispatch.ask(FindOrigin(**reader.question(), partition=partition, offset=offset))
-    source, who = found.get("source"), principal_of(request)
+    origin: dict[str, Any] = dispatch.ask(FindOrigin(**reader.question(), partition=partition, offset=offset))
+    source, who = origin.get("source"), principal_of(request)
     if source is None:
-        return found
+        return origin
     if not who.may(Verb.VIEW, source["connector"]):
-        return {**found, "source": None, "why": "It comes from a connector that you may not see."}
+        return {**origin, "source": None, "why": "It comes from a connector that you may not see."}
     row = GenerationRow.objects.filter(connector=source["connector"], generation=source["generation"]).first()
-    return {**found, "source": {**source, "generation_number": row.number if row else 0}}
+    return {**origin, "source": {**source, "generation_number": row.number if row else 0}}
 
 
 def now_ms() -> int:

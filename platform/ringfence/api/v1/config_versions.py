@@ -124,13 +124,13 @@ class VersionDiff(V1View):
         masker = Masker({config.get("connector.class", "") for config in (old, new)})
         # Masked as a whole: which settings are secret depends on the plugin class.
         shown_old, shown_new = masker.mask(old), masker.mask(new)
-        found = difference(old, new)
+        diff = difference(old, new)
         body = {
             "before": before.number,
             "after": after.number,
-            "added": {key: shown_new[key] for key in found.added},
-            "removed": {key: shown_old[key] for key in found.removed},
-            "changed": {key: {"before": shown_old[key], "after": shown_new[key]} for key in found.changed},
+            "added": {key: shown_new[key] for key in diff.added},
+            "removed": {key: shown_old[key] for key in diff.removed},
+            "changed": {key: {"before": shown_old[key], "after": shown_new[key]} for key in diff.changed},
         }
         return Response(DiffShape(body).data)
 
@@ -159,15 +159,15 @@ class Rollback(V1View):
         if state is not None and row is not None:
             raise bad_request("initial_state is for a deleted connector: leave it out.")
         _find_or_deleted(name)
-        wanted = _version(name, number)
+        target = _version(name, number)
         expected = parse_expected_offset(request, row)
         if row is None:
-            writing.create(name, wanted.settings, state or "RUNNING", self.principal)
+            writing.create(name, target.settings, state or "RUNNING", self.principal)
         else:
-            configure(name, wanted.settings, self.principal, row.config_offset if expected is None else expected)
+            configure(name, target.settings, self.principal, row.config_offset if expected is None else expected)
         newest = ConfigVersion.objects.filter(connector=name).order_by("number").last()
         connector = reading.connector(name)
-        body = VersionShape(_serialize(newest or wanted, connector)).data
+        body = VersionShape(_serialize(newest or target, connector)).data
         if not self.principal.may(Verb.VIEW_CONFIG, name):
             body["config"] = {}
         return Response(body, headers={"ETag": etag_of(connector)})

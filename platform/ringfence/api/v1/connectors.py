@@ -55,14 +55,14 @@ class ConnectorShape(serializers.Serializer[Any]):
 
 def as_known(rows: Iterable[Connector]) -> list[Connector]:
     """Set the health that is certain now, and its reason."""
-    found, known = list(rows), known_health()
-    waiting = find_waiting([row.name for row in found if row.health in MAY_WAIT])
-    reported = find_reported([row.name for row in found])
-    for row in found:
+    connectors, known = list(rows), known_health()
+    waiting = find_waiting([row.name for row in connectors if row.health in MAY_WAIT])
+    reported = find_reported([row.name for row in connectors])
+    for row in connectors:
         row.records_reported = row.name in reported  # type: ignore[attr-defined]
         row.now_health = known.health_of(row)  # type: ignore[attr-defined]
         row.now_reason = reason(row, known, waiting.get(row.name, ""))  # type: ignore[attr-defined]
-    return found
+    return connectors
 
 
 class Connectors(ListView):

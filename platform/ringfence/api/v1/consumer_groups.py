@@ -112,8 +112,8 @@ class ConsumerGroups(V1View):
 
     def get(self, request: Request) -> Response:
         asked = self.parse_query()
-        found = consumer_groups.list_groups(self.principal, asked["search"], asked["topic"])
-        return Response(ConsumerGroupListShape(found).data)
+        groups = consumer_groups.list_groups(self.principal, asked["search"], asked["topic"])
+        return Response(ConsumerGroupListShape(groups).data)
 
 
 class ConsumerGroup(V1View):
@@ -124,7 +124,7 @@ class ConsumerGroup(V1View):
 
     def get(self, request: Request, name: str) -> Response:
         self.parse_parameters()
-        found = consumer_groups.describe_group(self.principal, name)
-        if found is None:
+        group = consumer_groups.describe_group(self.principal, name)
+        if group is None:
             raise not_found(f"There is no consumer group {name}, or it reads no topic that you may read.")
-        return Response(ConsumerGroupShape(found).data)
+        return Response(ConsumerGroupShape(group).data)

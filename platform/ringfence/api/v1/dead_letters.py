@@ -138,15 +138,15 @@ class DeadLetters(V1View):
     def get(self, request: Request, name: str) -> Response:
         asked = self.parse_query()
         row = reading.connector(name)
-        found = dead_letters.find_dead_letters(
+        letters = dead_letters.find_dead_letters(
             row,
             stage=asked.get("stage", ""),
             by=asked["class"],
             before=asked["before"],
             level=asked["level"],
         )
-        note(self.http_request, f"looked at dead letters in topic {found['topic']}")
-        return Response(LettersShape({**found, "connector": name}).data)
+        note(self.http_request, f"looked at dead letters in topic {letters['topic']}")
+        return Response(LettersShape({**letters, "connector": name}).data)
 
 
 class Replay(V1View):

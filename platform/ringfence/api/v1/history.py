@@ -56,8 +56,8 @@ class Events(ListView):
         return Event.objects.filter(seen | Q(connector="")) if seen else Event.objects.all()
 
     def serialize(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
-        found = list(rows)
-        named = Connector.objects.filter(name__in={row.connector for row in found})
+        incidents_listed = list(rows)
+        named = Connector.objects.filter(name__in={row.connector for row in incidents_listed})
         configs = {row.name: row.settings for row in named}
         masker = Masker({config.get("connector.class", "") for config in configs.values()})
         return [
@@ -66,7 +66,7 @@ class Events(ListView):
                 "kind": row.type,
                 "summary": masker.scrub(row.summary, configs.get(row.connector, {})),
             }
-            for row in found
+            for row in incidents_listed
         ]
 
 

@@ -94,10 +94,10 @@ class AlertSilences(ListView, _OnIncidents):
     orders = {"until_ms": "until_ms", "created_ms": "created_ms"}
 
     def rows(self, **path: Any) -> QuerySet[Any]:
-        found = silences.in_force(now_ms())
+        in_force = silences.in_force(now_ms())
         if self.principal.may_everywhere(Verb.VIEW):
-            return found
-        return found.filter(Q(connector="") | self.principal.query(Verb.VIEW, "connector"))
+            return in_force
+        return in_force.filter(Q(connector="") | self.principal.query(Verb.VIEW, "connector"))
 
     def serialize(self, rows: Iterable[Any]) -> list[Any]:
         return list(rows)
@@ -106,9 +106,9 @@ class AlertSilences(ListView, _OnIncidents):
         self.parse_parameters()
         fields = self.parse_body()
         self.require_operate(fields["connector"])
-        made = handling.silence(fields["connector"], fields["hours"], fields["reason"], self.principal)
-        tell(self.http_request, before=None, after=handling.facts(made), action="silence alerts")
-        return Response(SilenceShape(made).data, status=201)
+        silence = handling.silence(fields["connector"], fields["hours"], fields["reason"], self.principal)
+        tell(self.http_request, before=None, after=handling.facts(silence), action="silence alerts")
+        return Response(SilenceShape(silence).data, status=201)
 
 
 class AlertSilence(_OnIncidents):
@@ -120,12 +120,12 @@ class AlertSilence(_OnIncidents):
 
     def delete(self, request: Request, number: int) -> Response:
         self.parse_parameters()
-        found = silences.in_force(now_ms()).filter(pk=number).first()
-        if found is None:
+        silence = silences.in_force(now_ms()).filter(pk=number).first()
+        if silence is None:
             raise not_found(f"No silence {number} is in force: GET /api/v1/alerts/silences lists them")
-        self.require_operate(found.connector)
-        tell(self.http_request, before=handling.facts(found), after=None, action="end silence of alerts")
-        handling.end(found)
+        self.require_operate(silence.connector)
+        tell(self.http_request, before=handling.facts(silence), after=None, action="end silence of alerts")
+        handling.end(silence)
         return Response(status=204)
 
 

@@ -99,19 +99,19 @@ class IncrementalSnapshot(V1View):
         return Response(self._serialize(name), status=202)
 
     def _serialize(self, name: str) -> Any:
-        found = incremental_snapshots.find_progress(reading.connector(name), reading.tasks(name))
-        state, measured = found.state, found.measured
-        shown = {
+        progress = incremental_snapshots.find_progress(reading.connector(name), reading.tasks(name))
+        state, measured = progress.state, progress.measured
+        progress_ = {
             "connector": name,
             "tables": state.queue,
             "table_rows": state.rows,
             "rows": state.total,
-            "percent": found.percent,
+            "percent": progress.percent,
             "paused": state.paused,
             "rows_per_second": measured.get("rows_per_second"),
             "seconds_left": measured.get("left"),
             "note": state.note,
-            "refusal": found.refusal,
-            "updated_ms": found.updated_ms,
+            "refusal": progress.refusal,
+            "updated_ms": progress.updated_ms,
         }
-        return IncrementalSnapshotShape(shown).data
+        return IncrementalSnapshotShape(progress_).data

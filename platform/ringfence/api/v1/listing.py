@@ -128,12 +128,12 @@ class ListView(V1View):
 
     def get(self, request: Request, **path: Any) -> Response:
         asked = self.parse_query()
-        found = self.rows(**path)
+        rows = self.rows(**path)
         for name, one in self.filters.items():
             if name in asked:
-                found = found.filter(one.condition(asked[name]))
-        limit, offset, count = asked["limit"], asked["offset"], found.count()
-        page = found.order_by(*self._order(asked.get("order")), "pk")[offset : min(offset + limit, BIGGEST)]
+                rows = rows.filter(one.condition(asked[name]))
+        limit, offset, count = asked["limit"], asked["offset"], rows.count()
+        page = rows.order_by(*self._order(asked.get("order")), "pk")[offset : min(offset + limit, BIGGEST)]
         results = self.shape(self.serialize(list(page) if offset < count else []), many=True).data
         following = self._at(limit, offset + limit) if offset + limit < count else None
         previous = self._at(limit, max(0, offset - limit)) if offset else None

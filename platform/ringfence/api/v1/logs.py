@@ -93,10 +93,10 @@ class Logs(ListView):
 
     def serialize(self, rows: Iterable[Any]) -> list[Any]:
         masker, config = Masker([self._connector.class_name]), self._connector.settings
-        found = list(rows)
-        for row in found:
+        entries = list(rows)
+        for row in entries:
             row.message = masker.scrub(row.message, config)
-        return found
+        return entries
 
 
 class LevelShape(serializers.Serializer[Any]):

@@ -75,8 +75,8 @@ class Snapshots(ListView):
 
     def post(self, request: Request, name: str) -> Response:
         self.parse_parameters()
-        made = offset_snapshots.take(name, self.user_name, self.parse_body(optional=True)["why"])
-        return Response(WholeSnapshotShape(_serialize(made)).data, status=201)
+        snapshot = offset_snapshots.take(name, self.user_name, self.parse_body(optional=True)["why"])
+        return Response(WholeSnapshotShape(_serialize(snapshot)).data, status=201)
 
 
 class Snapshot(V1View):
@@ -165,5 +165,5 @@ class Restore(V1View):
         self.parse_body(optional=True)
         row = reading.connector(name)
         _, changed = offset_moves.restore(name, _snapshot(name, number), self.user_name)
-        shown = {"connector": name, "movable": offset_moves.movable(row), "offsets": changed}
-        return Response(PreviewShape(shown).data)
+        preview = {"connector": name, "movable": offset_moves.movable(row), "offsets": changed}
+        return Response(PreviewShape(preview).data)

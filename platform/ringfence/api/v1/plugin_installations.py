@@ -92,8 +92,8 @@ class PluginInstallations(ListView):
         row = installations.begin(
             asked["plugin"], self.user_name, size=asked.get("size", 0), sha256=asked.get("sha256", "")
         )
-        told = {"plugin": row.plugin, "sha256": row.sha256}
-        tell(self.http_request, before=None, after=told, action="install plugin")
+        entry = {"plugin": row.plugin, "sha256": row.sha256}
+        tell(self.http_request, before=None, after=entry, action="install plugin")
         return Response(_answer(row), status=201)
 
 
@@ -111,8 +111,8 @@ class InstallationOf(V1View):
     def delete(self, request: Request, number: int) -> Response:
         self.parse_parameters()
         row = installations.find(number)
-        told = {"plugin": row.plugin, "sha256": row.sha256}
-        tell(self.http_request, before=told, after=None, action="take plugin back")
+        entry = {"plugin": row.plugin, "sha256": row.sha256}
+        tell(self.http_request, before=entry, after=None, action="take plugin back")
         row.delete()
         return Response(status=204)
 
@@ -127,8 +127,8 @@ class RetryInstallation(V1View):
     def post(self, request: Request, number: int) -> Response:
         self.parse_parameters()
         row = installations.find(number)
-        told = {"plugin": row.plugin, "sha256": row.sha256}
-        tell(self.http_request, before=None, after=told, action="install plugin again")
+        entry = {"plugin": row.plugin, "sha256": row.sha256}
+        tell(self.http_request, before=None, after=entry, action="install plugin again")
         installations.retry(row)
         return Response(_answer(row), status=202)
 
@@ -170,8 +170,8 @@ class PluginVersions(V1View):
 
     def get(self, request: Request) -> Response:
         self.parse_parameters()
-        found = versions_by_worker()
-        return Response([{"worker": worker, "plugins": plugins} for worker, plugins in found.items()])
+        versions = versions_by_worker()
+        return Response([{"worker": worker, "plugins": plugins} for worker, plugins in versions.items()])
 
 
 def _answer(row: PluginInstallation) -> dict[str, Any]:

@@ -65,8 +65,8 @@ class ReasonField(StringField):
     """The reason for a change, for the audit trail."""
 
     def __init__(self, **options: Any) -> None:
-        told = "must say in up to 1000 characters why this is done: it goes into the audit trail"
-        super().__init__(**{"max_length": 1000, "refusal": told, **options})
+        refusal = "must say in up to 1000 characters why this is done: it goes into the audit trail"
+        super().__init__(**{"max_length": 1000, "refusal": refusal, **options})
 
 
 class OneOfField(_Strict, serializers.ChoiceField):

@@ -92,11 +92,11 @@ class V1Schema(AutoSchema):
         elif self.view.several:
             shape = shape(many=True)
         code = self.view.codes.get(self.method, 200)
-        found: dict[Any, Any] = {(code, "application/json"): None if code == 204 else shape}
-        found |= {(code, kind): shape if kind.endswith("yaml") else OpenApiTypes.STR for kind in self.view.forms}
-        found |= {(each, "application/json"): shape for each in self.view.later_codes.get(self.method, ())}
-        found |= {(each, "application/json"): None for each in self.view.more_codes.get(self.method, ())}
-        return found | {(each, "application/problem+json"): Problem for each in ("4XX", "5XX")}
+        by_code: dict[Any, Any] = {(code, "application/json"): None if code == 204 else shape}
+        by_code |= {(code, kind): shape if kind.endswith("yaml") else OpenApiTypes.STR for kind in self.view.forms}
+        by_code |= {(each, "application/json"): shape for each in self.view.later_codes.get(self.method, ())}
+        by_code |= {(each, "application/json"): None for each in self.view.more_codes.get(self.method, ())}
+        return by_code | {(each, "application/problem+json"): Problem for each in ("4XX", "5XX")}
 
 
 @lru_cache(maxsize=1)
@@ -104,8 +104,8 @@ def document() -> dict[str, Any]:
     """Return the OpenAPI document, which is the same for every user."""
     generator: Any = SchemaGenerator
     with GENERATOR_STATS.silence():
-        made: dict[str, Any] = generator(urlconf="ringfence.api.v1.urls").get_schema(public=True)
-    return made
+        description: dict[str, Any] = generator(urlconf="ringfence.api.v1.urls").get_schema(public=True)
+    return description
 
 
 class Schema(ConnectView):

@@ -68,12 +68,12 @@ class ShareGroups(V1View):
 
     def get(self, request: Request) -> Response:
         self.parse_parameters()
-        found = last_seen.ask_for_list()
-        readers = find_readers(found["worker_group"])
+        answer = last_seen.ask_for_list()
+        readers = find_readers(answer["worker_group"])
         who = self.principal
         rows = [
             {**each, "connectors": who.filter_names(readers.of(each["group"]))}
-            for each in found["groups"]
+            for each in answer["groups"]
             if readers.may(who, Verb.VIEW, each["group"])
         ]
         return Response(ShareGroupListShape({"results": rows}).data)
@@ -92,8 +92,10 @@ class ShareGroup(ShareGroupView):
     def get(self, request: Request, name: str) -> Response:
         self.parse_parameters()
         readers = self.find_readers(name)
-        found = last_seen.ask_for_one(name)
-        return Response(ShareGroupShape({**found, "connectors": self.principal.filter_names(readers.of(name))}).data)
+        description = last_seen.ask_for_one(name)
+        return Response(
+            ShareGroupShape({**description, "connectors": self.principal.filter_names(readers.of(name))}).data
+        )
 
     def delete(self, request: Request, name: str) -> Response:
         return self.move(name, {"kind": "delete"}, self.parse_query())
@@ -117,13 +119,13 @@ class ShareGroupOffsets(ShareGroupView):
     def get(self, request: Request, name: str) -> Response:
         self.parse_parameters()
         readers = self.find_readers(name)
-        found = last_seen.ask_for_one(name)
+        description = last_seen.ask_for_one(name)
         ledger = [
             {**place._asdict(), "topic": state.topic, "low": state.low, "done": state.done.pairs()}
             for place, state in acts.ledger_of(self.principal.filter_names(readers.of(name))).items()
         ]
-        shown = {"group": name, "ledger": ledger, "partitions": found["partitions"]}
-        return Response(ShareGroupOffsetsShape(shown).data)
+        offsets = {"group": name, "ledger": ledger, "partitions": description["partitions"]}
+        return Response(ShareGroupOffsetsShape(offsets).data)
 
     def patch(self, request: Request, name: str) -> Response:
         self.parse_parameters()
@@ -154,8 +156,8 @@ class ShareGroupArchived(ShareGroupView):
 
     def get(self, request: Request, name: str) -> Response:
         self.parse_parameters()
-        found = archived.find(self._only_visible(name, self.find_readers(name)), name)
-        return Response(ShareArchivedShape(_serialize_archived(name, found, True)).data)
+        archived_offsets = archived.find(self._only_visible(name, self.find_readers(name)), name)
+        return Response(ShareArchivedShape(_serialize_archived(name, archived_offsets, True)).data)
 
     def _only_visible(self, name: str, readers: Readers) -> Readers:
         """Leave out connectors that the caller may not see."""
@@ -169,10 +171,12 @@ class ShareGroupArchived(ShareGroupView):
         readers = self.find_readers_to_act(name, offsets=False)
         self.tell_reason(f"{reason} (dry run)" if dry_run else reason)
         if dry_run:
-            found = archived.find(readers, name).only(topic)
+            archived_offsets = archived.find(readers, name).only(topic)
         else:
-            found = archived.process_now(self.http_request, readers, name, reason, topic)
-        return Response(ShareArchivedShape(_serialize_archived(name, found, dry_run)).data, 200 if dry_run else 202)
+            archived_offsets = archived.process_now(self.http_request, readers, name, reason, topic)
+        return Response(
+            ShareArchivedShape(_serialize_archived(name, archived_offsets, dry_run)).data, 200 if dry_run else 202
+        )
 
 
 class ShareGroupSettings(ShareGroupView):

@@ -84,24 +84,24 @@ class Tasks(OfConnector):
         return Task.objects.filter(connector=connector.name, known=True)
 
     def serialize(self, rows: Iterable[Any]) -> list[Any]:
-        found, recorded = list(rows), record_totals.of_tasks([self.connector.name])
+        tasks, recorded = list(rows), record_totals.of_tasks([self.connector.name])
         now, reported = int(time.time() * 1000), bool(record_totals.find_reported([self.connector.name]))
-        for row in found:
+        for row in tasks:
             row.records_reported = reported
             row.trace, row.why = self.scrub(row.trace), self.scrub(row.why)
             totals = recorded.get((row.connector, row.number)) or RecordTotals()
             row.records_total, row.last_commit_ms = totals.records, totals.last_commit_ms
             row.source_metrics = list(metrics_of([row], now))
             row.failed_record = self._failed_record(row)
-        return found
+        return tasks
 
     def _failed_record(self, row: Task) -> dict[str, Any] | None:
-        found = row.record_failure if row.state == "FAILED" else None
-        if found is None:
+        failure = row.record_failure if row.state == "FAILED" else None
+        if failure is None:
             return None
         who, name = self.principal, row.connector
-        may_see = who.may(Verb.VIEW_DATA, name) and may_look_at(found.topic, name, who)
-        return {**found.fields(), **({} if may_see else {"value": None})}
+        may_see = who.may(Verb.VIEW_DATA, name) and may_look_at(failure.topic, name, who)
+        return {**failure.fields(), **({} if may_see else {"value": None})}
 
 
 class AttemptShape(serializers.Serializer[Any]):

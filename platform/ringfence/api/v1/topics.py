@@ -34,9 +34,9 @@ class Topics(V1View):
 
     def get(self, request: Request) -> Response:
         asked = self.parse_query()
-        found = listing.list_topics(self.principal, asked["search"], asked["page"], internal=asked["internal"])
-        shown = {"count": found.count, "page": found.page, "pages": found.pages, "problem": found.problem}
-        return Response(TopicListShape({**shown, "results": [_row(each) for each in found.rows]}).data)
+        topics = listing.list_topics(self.principal, asked["search"], asked["page"], internal=asked["internal"])
+        fields = {"count": topics.count, "page": topics.page, "pages": topics.pages, "problem": topics.problem}
+        return Response(TopicListShape({**fields, "results": [_row(each) for each in topics.rows]}).data)
 
 
 class Topic(V1View):
@@ -62,10 +62,10 @@ class TopicRecords(V1View):
 
     def get(self, request: Request, name: str) -> Response:
         asked = self.parse_query()
-        wanted = RecordSearch.of(asked)
+        record_search = RecordSearch.of(asked)
         reader = find_reader(self.http_request, name, asked["connector"])
-        found = search.read_records(self.http_request, reader, wanted)
-        return Response(TopicRecordsShape({**found, "topic": name}).data)
+        records = search.read_records(self.http_request, reader, record_search)
+        return Response(TopicRecordsShape({**records, "topic": name}).data)
 
 
 class OriginQueryShape(QueryShape):
@@ -84,9 +84,9 @@ class RecordOrigin(V1View):
         place = (whole(str(partition), "partition", 0, 2**31 - 1), whole(str(offset), "offset"))
         reader = find_reader(self.http_request, name, asked["connector"])
         note(self.http_request, f"looked at where {name}-{partition} offset {offset} comes from")
-        found = search.find_origin(self.http_request, reader, *place)
-        shown = {"transaction": None, "source": None, "why": "", **found}
-        return Response(RecordOriginShape({**shown, "topic": name, "partition": partition, "offset": offset}).data)
+        origin = search.find_origin(self.http_request, reader, *place)
+        fields = {"transaction": None, "source": None, "why": "", **origin}
+        return Response(RecordOriginShape({**fields, "topic": name, "partition": partition, "offset": offset}).data)
 
 
 def _row(row: TopicRow) -> dict[str, Any]:

@@ -107,9 +107,9 @@ class Export(V1View):
         if "connector" in asked:
             self.authorise(Verb.VIEW_CONFIG, asked["connector"])
             rows = rows.filter(name=asked["connector"].replace("\x00", ""))
-        found = list(rows)
-        masker = Masker({row.class_name for row in found})
-        configs = [{**masker.mask(row.settings), "name": row.name} for row in found]
+        connectors = list(rows)
+        masker = Masker({row.class_name for row in connectors})
+        configs = [{**masker.mask(row.settings), "name": row.name} for row in connectors]
         return HttpResponse(write(configs, asked["format"]), content_type=FORMATS[asked["format"]])
 
 

@@ -50,15 +50,15 @@ def parse(text: str) -> Callable[[Names], bool]:
 
 
 def _tokens(text: str) -> list[_Token]:
-    found, at = [], 0
+    tokens, at = [], 0
     while text[at:].strip():
         match = _TOKEN.match(text, at)
         if match is None:
             raise Wrong(f"cannot be read from {text[at:].strip()[:20]!r} on")
         kind = str(match.lastgroup)
-        found.append(_Token(kind, match[kind], match.start(kind)))
+        tokens.append(_Token(kind, match[kind], match.start(kind)))
         at = match.end()
-    return found
+    return tokens
 
 
 class _Parser:

@@ -29,11 +29,11 @@ def find_origin(
     writers = writers_of(asked.place, worker)
 
     def ask(connection: Connection) -> dict[str, object]:
-        found = find_producer(connection, asked.place.topic, asked.partition, asked.offset, limit)
-        held, problem = _holder(connection, found, limit)
-        source, why = _source(asked, worker, writers, offsets, connection, found, held, limit)
-        shown = None if source is None else _source_json(source, scrubber_of(writers))
-        return {**_producer_json(found, held, problem), "source": shown, "why": why}
+        producer = find_producer(connection, asked.place.topic, asked.partition, asked.offset, limit)
+        held, problem = _holder(connection, producer, limit)
+        source, why = _source(asked, worker, writers, offsets, connection, producer, held, limit)
+        source_json = None if source is None else _source_json(source, scrubber_of(writers))
+        return {**_producer_json(producer, held, problem), "source": source_json, "why": why}
 
     return on_topic(asked.place, worker, writers, ask)
 
@@ -145,10 +145,10 @@ def find_records_of(
         return find_records(writer.name, asked.partition, asked.offset, asked.time_ms, where, data, limit)
 
     try:
-        found = on_topic(asked.place, worker, [writer], ask)
+        result = on_topic(asked.place, worker, [writer], ask)
     except FencingError as error:
         raise Refused(500, f"The records of that source offset cannot be found: {error}") from error
-    return {"found": None if found is None else _found_json(found)}
+    return {"found": None if result is None else _found_json(result)}
 
 
 def _found_json(found: RecordsOf) -> Mapping[str, object]:

@@ -99,13 +99,13 @@ def _decoder(named: str, half: str, config: Mapping[str, str], worker: WorkerCon
 def _test(asked: ReadRecords, decoders: _Decoders) -> Any:
     """Return the filter for records; None if all are wanted."""
     try:
-        wanted = expression.parse(asked.where) if asked.where.strip() else None
+        condition = expression.parse(asked.where) if asked.where.strip() else None
     except expression.Wrong as error:
         raise Refused(400, f"where: {error}.") from error
-    if wanted is None and not asked.contains and asked.key is None:
+    if condition is None and not asked.contains and asked.key is None:
         return None
     needle, key = asked.contains.casefold(), asked.key
-    deep = wanted is not None
+    deep = condition is not None
 
     def test(met: MetRecord) -> bool:
         decoded_key = decoders.key.decode(met.key)
@@ -116,7 +116,7 @@ def _test(asked: ReadRecords, decoders: _Decoders) -> Any:
         value = decoders.value.decode(met.value)
         if needle and not any(needle in one.casefold() for one in _texts(met, decoded_key, value, decoders.header)):
             return False
-        return wanted is None or wanted(_names(met, decoded_key, value, decoders.header))
+        return condition is None or condition(_names(met, decoded_key, value, decoders.header))
 
     return test
 

@@ -66,18 +66,18 @@ class Decoder:
         if number is not None:
             if self._reader is not None:
                 try:
-                    found = self._reader.read(data)
+                    decoded = self._reader.read(data)
                 except ConnectorError as error:
                     problem = str(error)
                 else:
-                    schema = f"{found.name or 'schema'} (id {found.id})"
-                    return self._structure(_KINDS[found.kind], _plain(found.value), schema)
+                    schema = f"{decoded.name or 'schema'} (id {decoded.id})"
+                    return self._structure(_KINDS[decoded.kind], _plain(decoded.value), schema)
             problem = problem or self._why
         text = _as_text(data)
         if text is not None:
             return self._of_text(text)
-        shown = self._scrubber.value(data)
-        raw = shown if isinstance(shown, bytes) else data
+        masked = self._scrubber.value(data)
+        raw = masked if isinstance(masked, bytes) else data
         schema = "" if number is None else f"schema (id {number})"
         tail = " …" if len(raw) > _HEX_BYTES else ""
         return DecodedValue("hex", raw.hex(), raw[:_HEX_BYTES].hex(" ") + tail, schema, problem)

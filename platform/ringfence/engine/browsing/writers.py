@@ -38,13 +38,13 @@ class Writer:
 def writers_of(place: TopicPlace, worker: WorkerConfig) -> list[Writer]:
     """Return the writers that the web process has sent."""
     providers = ConfigProviders(worker.settings)
-    found = []
+    writers = []
     for each in place.writers:
         config, secret, topics = (each.get(key) for key in ("config", "secret", "topics"))
         if isinstance(config, Mapping) and isinstance(secret, list) and isinstance(topics, list):
             settings = {str(key): str(value) for key, value in config.items()}
-            found.append(Writer(str(each.get("name")), providers.attempt(settings)[0], secret, topics))
-    return found
+            writers.append(Writer(str(each.get("name")), providers.attempt(settings)[0], secret, topics))
+    return writers
 
 
 def scrubber_of(writers: Sequence[Writer]) -> Scrubber:
@@ -73,11 +73,13 @@ def on_topic(
     base = worker.connection("ringfence-topics")
     chosen = [each for each in writers if each.name == place.via]
     try:
-        found = ways(None, chosen[0].config, base, worker.settings) if chosen else None
+        accesses = ways(None, chosen[0].config, base, worker.settings) if chosen else None
     except FencingError as error:
         hide = chosen[0].resolved.hide
         raise Refused(400, hide(f"The cluster of topic {place.topic} cannot be reached: {error}")) from error
-    connections = [(way.whose, way.connection) for way in found] if found else [("the worker's credentials", base)]
+    connections = (
+        [(way.whose, way.connection) for way in accesses] if accesses else [("the worker's credentials", base)]
+    )
     troubles = []
     for whose, connection in connections:
         try:
@@ -88,5 +90,5 @@ def on_topic(
             if error.code == "UNKNOWN_TOPIC_OR_PART":
                 raise Refused(404, f"There is no topic {place.topic}") from error
             troubles.append(f"with {whose}: {error}")
-    told = f"Topic {place.topic} cannot be read {'; '.join(troubles)}"
-    raise Refused(500, chosen[0].resolved.hide(told) if chosen else told)
+    message = f"Topic {place.topic} cannot be read {'; '.join(troubles)}"
+    raise Refused(500, chosen[0].resolved.hide(message) if chosen else message)

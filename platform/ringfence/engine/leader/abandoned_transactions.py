@@ -53,14 +53,14 @@ class AbandonedTransactions:
 
     def start(self, due: Iterable[TaskStatus]) -> None:
         """Fence the ids of these attempts, each attempt once."""
-        found: dict[ConnectorName, list[TaskStatus]] = defaultdict(list)
+        attempts_of: dict[ConnectorName, list[TaskStatus]] = defaultdict(list)
         seen = set()
         for last in due:
             seen.add(last.key)
             if last.key not in self._done:
-                found[last.task.connector].append(last)
+                attempts_of[last.task.connector].append(last)
         self._done &= seen
-        for name, attempts in found.items():
+        for name, attempts in attempts_of.items():
             if name not in self._running and time.monotonic() >= self._not_before.get(name, 0.0):
                 future = self._pool.submit(self._fence, name, attempts)
                 self._running[name] = (attempts, future)

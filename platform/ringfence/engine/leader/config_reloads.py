@@ -70,7 +70,7 @@ class ConfigReloads:
 def _stamp(files: Iterable[Path]) -> Stamp | None:
     """Return time and size of each file; None if one of them is missing."""
     try:
-        found = [os.stat(file) for file in files]
+        infos = [os.stat(file) for file in files]
     except OSError:
         return None
-    return tuple((one.st_mtime_ns, one.st_ino, one.st_size) for one in found)
+    return tuple((one.st_mtime_ns, one.st_ino, one.st_size) for one in infos)

@@ -18,8 +18,10 @@ _WRITE_SECONDS = 20.0
 def rotate_key(term: Term, keys: SessionKeys, now_ms: int) -> None:
     """Write a new key if the newest has expired. Call it on the leader's thread."""
     if keys.due(term.state.session_key, now_ms):
-        made = keys.make_key(now_ms)
-        term.write(lambda state: [made] if keys.due(state.session_key, now_ms) else [], Deadline.after(_WRITE_SECONDS))
+        new_key = keys.make_key(now_ms)
+        term.write(
+            lambda state: [new_key] if keys.due(state.session_key, now_ms) else [], Deadline.after(_WRITE_SECONDS)
+        )
 
 
 def check_signature(keys: SessionKeys, state: ClusterState, request: Fence) -> None:

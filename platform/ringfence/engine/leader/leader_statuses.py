@@ -79,8 +79,8 @@ class LeaderStatuses:
 
     def _report_restart(self, task: TaskId, placed: Placement) -> None:
         attempt = {"generation": placed.generation, "attempt": placed.attempt, "worker": placed.worker}
-        told = {"stage": "restarted automatically", "message": f"Restart {placed.restarts} in a row"}
-        self._reporter.event("task", task.connector, task=task.task, **attempt, **told)
+        fields = {"stage": "restarted automatically", "message": f"Restart {placed.restarts} in a row"}
+        self._reporter.event("task", task.connector, task=task.task, **attempt, **fields)
 
     def give_up_silent(self, state: ClusterState, status: StatusState) -> None:
         """Consider an attempt lost if it may run and has not reported for long: its worker's Spark driver hangs.
@@ -107,13 +107,13 @@ class LeaderStatuses:
         held, when = self._said.get(key, (None, 0.0))
         if isinstance(held, TaskStatus) and held.key == lost.key and time.monotonic() - when <= _SAY_AGAIN_SECONDS:
             return
-        told = (
+        message = (
             f"Placed on worker {lost.worker}, it has not reported for {_SILENT_SECONDS:g} s, so it counts as lost and "
             "is placed again. Its worker's log shows more; restart that worker if this happens again"
         )
-        log.warning("Task %s, attempt %d: %s", lost.task, lost.attempt, told)
+        log.warning("Task %s, attempt %d: %s", lost.task, lost.attempt, message)
         attempt = {"generation": lost.generation, "attempt": lost.attempt, "worker": lost.worker}
-        self._reporter.event("task", lost.task.connector, task=lost.task.task, **attempt, stage="lost", message=told)
+        self._reporter.event("task", lost.task.connector, task=lost.task.task, **attempt, stage="lost", message=message)
         self.say(key, lost)
 
     def report(self, term: Term) -> None:
@@ -127,9 +127,9 @@ class LeaderStatuses:
     def _due_statuses(self, state: ClusterState, status: StatusState) -> dict[str, StatusRecord]:
         due: dict[str, StatusRecord] = {}
         for connector in state.existing():
-            wanted = self._status_of(connector)
-            if status.connectors.get(connector.name) != wanted:
-                due[f"status-connector-{connector.name}"] = wanted
+            expected = self._status_of(connector)
+            if status.connectors.get(connector.name) != expected:
+                due[f"status-connector-{connector.name}"] = expected
         gone = [f"status-connector-{name}" for name in status.connectors if name not in state]
         gone += [key_of(name, topic) for name in status.topics if name not in state for topic in status.topics[name]]
         due |= {key: Removed(key) for key in gone}
@@ -163,12 +163,12 @@ class LeaderStatuses:
         generation = connector.generation if connector.generation is not None else NO_GENERATION
         trace = connector.unreadable or self._instances.trace_of(connector.name, connector.config_offset)
         if trace is not None:
-            shown = State.FAILED
+            state = State.FAILED
         elif connector.target is TargetState.RUNNING:
             runs = self._instances.runs(connector.name, connector.config_offset)
             waiting = State.RESTARTING if self._instances.restarting(connector.name) else State.UNASSIGNED
-            shown = State.RUNNING if runs else waiting
+            state = State.RUNNING if runs else waiting
         else:
-            shown = State.PAUSED if connector.target is TargetState.PAUSED else State.STOPPED
+            state = State.PAUSED if connector.target is TargetState.PAUSED else State.STOPPED
         version = self._instances.version_of(connector)
-        return ConnectorStatus(connector.name, shown, self._worker, generation, trace, version)
+        return ConnectorStatus(connector.name, state, self._worker, generation, trace, version)

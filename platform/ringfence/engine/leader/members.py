@@ -24,8 +24,8 @@ def live_members(connection: Connection, group_id: str, status: StatusState, dea
 
     Raises as `group_members`.
     """
-    found = live_workers(connection, group_id, status, deadline)
-    return [Member(record.worker, record.incarnation, record.slots, parse_mode(record.mode)) for record in found]
+    records = live_workers(connection, group_id, status, deadline)
+    return [Member(record.worker, record.incarnation, record.slots, parse_mode(record.mode)) for record in records]
 
 
 def live_workers(connection: Connection, group_id: str, status: StatusState, deadline: Deadline) -> list[WorkerRecord]:
@@ -62,8 +62,8 @@ def worker_modes(
 
 def is_member(connection: Connection, group_id: str, worker: str) -> bool:
     """Return whether a worker with this id is in the group. Raises as `group_members`."""
-    found = group_members(connection, group_id, Deadline.after(_ASKED_SECONDS))
-    return worker in [parsed[0] for member in found if (parsed := parse_member_client_id(member.client_id))]
+    members = group_members(connection, group_id, Deadline.after(_ASKED_SECONDS))
+    return worker in [parsed[0] for member in members if (parsed := parse_member_client_id(member.client_id))]
 
 
 def identity(

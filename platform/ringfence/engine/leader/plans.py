@@ -83,9 +83,14 @@ def create(
         if name in state:
             raise Refused(409, f"Connector {name} already exists")
         target = [TargetStateRecord(name, initial)] if state.connector(name).target is not initial else []
-        wanted = () if initial is TargetState.STOPPED else tasks
-        made = [] if wanted is None else _task_set(name, wanted)
-        return [*target, *_grant_records(state.connector(name), grant), ConnectorRecord(name, dict(config)), *made]
+        new_tasks = () if initial is TargetState.STOPPED else tasks
+        task_records = [] if new_tasks is None else _task_set(name, new_tasks)
+        return [
+            *target,
+            *_grant_records(state.connector(name), grant),
+            ConnectorRecord(name, dict(config)),
+            *task_records,
+        ]
 
     return plan
 
@@ -110,9 +115,9 @@ def configure(
         granted = _grant_records(connector, grant)
         if connector.config == config and connector.unreadable is None:
             return granted
-        wanted = () if connector.target is TargetState.STOPPED else tasks
-        made = [] if wanted is None else _task_set(name, wanted)
-        return [*granted, ConnectorRecord(name, dict(config)), *made]
+        new_tasks = () if connector.target is TargetState.STOPPED else tasks
+        task_records = [] if new_tasks is None else _task_set(name, new_tasks)
+        return [*granted, ConnectorRecord(name, dict(config)), *task_records]
 
     return plan
 

@@ -32,8 +32,8 @@ def tasks_to_restart(connector: ConnectorState, tasks: bool, only_failed: bool, 
 
 
 def _has_failed(status: StatusState, task: TaskId, connector: ConnectorState) -> bool:
-    found = status_of(status, task, connector.placements.get(task.task))
-    return found is not None and found.state is State.FAILED
+    task_status = status_of(status, task, connector.placements.get(task.task))
+    return task_status is not None and task_status.state is State.FAILED
 
 
 def restart_task(name: ConnectorName, task: int, seen: Generation | None = None) -> Plan:

@@ -178,9 +178,9 @@ class ShareGroupAct:
             ]
         topics = {move.topic for move in moves}
         forgotten: dict[InputPartition, None] = {}
-        for found in known:
-            parsed = parse_partition(found.partition)
-            named = (found.offset or {}).get(TOPIC)
+        for offset in known:
+            parsed = parse_partition(offset.partition)
+            named = (offset.offset or {}).get(TOPIC)
             if parsed is not None and (act["kind"] == "delete" or named in topics):
                 forgotten[parsed[0]] = None
         return [(partition_key(place), None) for place in forgotten]

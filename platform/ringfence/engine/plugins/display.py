@@ -35,8 +35,12 @@ def describe_output(
     hide: Hide,
 ) -> dict[str, object]:
     """Do the same for the result of the converters."""
-    made = {"key": describe_value(key, hide), "value": describe_value(value, hide), "headers": _headers(headers, hide)}
-    return {**describe_record(record, hide), **made}
+    key_and_value = {
+        "key": describe_value(key, hide),
+        "value": describe_value(value, hide),
+        "headers": _headers(headers, hide),
+    }
+    return {**describe_record(record, hide), **key_and_value}
 
 
 def describe_value(value: object, hide: Hide) -> dict[str, object] | None:

@@ -93,8 +93,8 @@ class PluginHost:
 
     def class_of(self, plugin: str, timeout: float | None = None) -> str | None:
         """Return the class that a name in `connector.class` means; None if it is not installed."""
-        found = (one for one in self.plugins(timeout) if plugin in names_in(one))
-        return next((str(one["class"]) for one in found), None)
+        plugins = (one for one in self.plugins(timeout) if plugin in names_in(one))
+        return next((str(one["class"]) for one in plugins), None)
 
     def version_of(self, config: Mapping[str, str]) -> str | None:
         """Return the plugin version that a configuration runs; None if it is not installed. It is requested once."""
@@ -102,20 +102,20 @@ class PluginHost:
         if key not in self.known_versions:
             for one in self.plugins():
                 if key[0] in names_in(one):
-                    found = choose_version(key[1], one)
-                    if found is not None:
-                        self.known_versions[key] = found
+                    info = choose_version(key[1], one)
+                    if info is not None:
+                        self.known_versions[key] = info
         return self.known_versions.get(key)
 
     def upgrade_of(self, config: Mapping[str, str], running: str) -> str | None:
         """Return a message if a start would now choose another version of the plugin than `running`, else None."""
         if not self.installed.have_changed():
             return None
-        plugin, wanted = version_key(config)
+        plugin, requirement = version_key(config)
         for one in self.plugins():
             if plugin in names_in(one):
                 alone = bool(one["java"]) or one["environment"] is not None
-                installed = choose_version(wanted, one) if alone else str(one["version"])
+                installed = choose_version(requirement, one) if alone else str(one["version"])
                 if installed is not None and installed != running:
                     return describe_upgrade(plugin, installed, running, in_own_process=alone)
         return None
@@ -284,10 +284,10 @@ class PluginHost:
 
     def _variables(self, more: Mapping[str, str]) -> Mapping[str, str]:
         """Return a process's variables. One for a plugin environment has only its connectors, and no Java."""
-        told = dict(self._environment or {})
+        variables = dict(self._environment or {})
         if more:
-            told.pop(java_runtime.ENVIRONMENT, None)
-        return {**told, **more}
+            variables.pop(java_runtime.ENVIRONMENT, None)
+        return {**variables, **more}
 
     def _event(self, message: dict[str, object]) -> None:
         if message.get("event") == "reconfigure":

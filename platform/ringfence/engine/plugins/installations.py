@@ -73,10 +73,10 @@ class PluginInstallations:
         state = self._plugins.installed.read()
         if state == self._told:
             return
-        found = {str(each["class"]): each["versions"] for each in self._plugins.plugins()}
+        versions = {str(each["class"]): each["versions"] for each in self._plugins.plugins()}
         row = {
             "incarnation": self._incarnation,
-            "plugins": json.dumps(found),
+            "plugins": json.dumps(versions),
             "installs": self._installer is not None,
             "time_ms": _now_ms(),
         }
@@ -93,8 +93,8 @@ class PluginInstallations:
         if self._installer is None:
             return False
         settled = WorkerInstallation.objects.filter(worker=self._worker).exclude(state="running")
-        wanted = PluginInstallation.objects.filter(ready=True).exclude(pk__in=settled.values("installation"))
-        if (next_one := wanted.order_by("pk").first()) is None:
+        pending = PluginInstallation.objects.filter(ready=True).exclude(pk__in=settled.values("installation"))
+        if (next_one := pending.order_by("pk").first()) is None:
             return False
         share, _ = WorkerInstallation.objects.get_or_create(
             installation=next_one, worker=self._worker, defaults={"started_ms": _now_ms()}

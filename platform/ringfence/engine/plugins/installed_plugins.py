@@ -16,8 +16,8 @@ class InstalledPlugins:
     def __init__(self, environment: Mapping[str, str] | None, folders: Sequence[str] = ()) -> None:
         """folders: entries of `plugin.path`, where Python plugins have their own environments."""
         self._environment = environment
-        told = json.loads((environment or {}).get(java_runtime.ENVIRONMENT, "{}"))
-        java = java_runtime.of_settings(told)
+        settings = json.loads((environment or {}).get(java_runtime.ENVIRONMENT, "{}"))
+        java = java_runtime.of_settings(settings)
         self._folders = () if java is None else java.folders
         self.environments = Environments(folders, environment)
         self._first = self.read()

@@ -31,8 +31,8 @@ class SnapshotReader:
         self._offsets = [(dict(partition), offset) for partition, offset in offsets]
 
     def offset(self, partition: SourcePartition) -> SourceOffset | None:
-        wanted = dict(partition)
-        return next((offset for known, offset in self._offsets if known == wanted), None)
+        target = dict(partition)
+        return next((offset for known, offset in self._offsets if known == target), None)
 
     def offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
         return [self.offset(partition) for partition in partitions]

@@ -27,16 +27,16 @@ def walk_in_java(
     """
     clean = scrubber.record(record)
     try:
-        found = connector.try_record(parts, _as_json(clean))
+        trial = connector.try_record(parts, _as_json(clean))
     except ConnectorError as error:
         raise BadRequest(scrubber.text(str(error))) from error
-    written = found.get("written")
+    written = trial.get("written")
     return {
         "before": describe_record(clean, scrubber.text),
-        "steps": list(_steps(config, found["steps"], scrubber)),
-        "outcome": found["outcome"],
+        "steps": list(_steps(config, trial["steps"], scrubber)),
+        "outcome": trial["outcome"],
         "written": None if written is None else _describe_written(written, scrubber),
-        "error": _short(found["error"], scrubber),
+        "error": _short(trial["error"], scrubber),
     }
 
 
@@ -45,12 +45,12 @@ def _steps(
 ) -> Iterator[dict[str, object]]:
     """Yield the steps that the record has reached."""
     for name, step in zip(aliases(config, "transforms"), found, strict=False):
-        made = step.get("record")
+        record = step.get("record")
         yield {
             "name": name,
             "type": config.get(f"transforms.{name}.type", "").strip(),
             "outcome": step["outcome"],
-            "record": None if made is None else describe_record(_record(made), scrubber.text),
+            "record": None if record is None else describe_record(_record(record), scrubber.text),
             "error": _short(step.get("error", ""), scrubber),
         }
 

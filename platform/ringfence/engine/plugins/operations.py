@@ -63,8 +63,8 @@ class Operations:
         version: a version or a range; None for the newest. Raises `BadRequest` if it is not installed.
         """
         named = {CONNECTOR_CLASS: plugin, **({} if version is None else {PLUGIN_VERSION: version})}
-        found = plugin_choice.find_version(self._registry, named)
-        own = found.cls.config_def()
+        chosen = plugin_choice.find_version(self._registry, named)
+        own = chosen.cls.config_def()
         if not common:
             return own.infos()
         framework = validation.common_keys(self._registry.versions(plugin_choice.find(self._registry, plugin)))
@@ -82,8 +82,8 @@ class Operations:
         closed = {name: resolved.hide(text) for name, text in self._find_closed(plugin, resolved.config).items()}
         # These are excluded: a plugin that connects to its source would have its client read them.
         seen = {name: value for name, value in {**resolved.config, **nulls}.items() if name not in closed}
-        found = validation.validate(self._registry, plugin, seen, exactly_once=exactly_once)
-        return validation.as_given(found, resolved, {**errors, **closed})
+        answer = validation.validate(self._registry, plugin, seen, exactly_once=exactly_once)
+        return validation.as_given(answer, resolved, {**errors, **closed})
 
     def exactly_once_support(self, config: Mapping[str, str]) -> tuple[str, bool]:
         """Return what the connector declares for this configuration; see `validation.support_of`."""
@@ -93,8 +93,8 @@ class Operations:
         """See `guarantee.describe_guarantee`."""
         resolved = self._resolve(config)
         connector = plugin_choice.find_for(self._registry, config).cls()
-        found = describe_guarantee(connector, resolved.config, exactly_once=exactly_once)
-        return {**found, "why": resolved.hide(found["why"])}
+        description = describe_guarantee(connector, resolved.config, exactly_once=exactly_once)
+        return {**description, "why": resolved.hide(description["why"])}
 
     def is_java(self, plugin: str) -> bool:
         """Return whether a name means a Java plugin."""
@@ -176,8 +176,8 @@ class Operations:
 
     def record_positions(self, config: Mapping[str, str]) -> dict[str, object] | None:
         """Return where the connector's records contain their position in the source; None if they do not."""
-        found = plugin_choice.find_for(self._registry, config).cls().record_positions(self._resolve(config).config)
-        return None if found is None else asdict(found)
+        positions = plugin_choice.find_for(self._registry, config).cls().record_positions(self._resolve(config).config)
+        return None if positions is None else asdict(positions)
 
     def count_records(
         self, config: Mapping[str, str], offsets: Sequence[tuple[SourcePartition, SourceOffset]]

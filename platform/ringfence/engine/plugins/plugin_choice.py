@@ -28,15 +28,15 @@ def find_for(registry: PluginRegistry, config: Mapping[str, str | None]) -> Plug
 
 def find_version(registry: PluginRegistry, config: Mapping[str, str | None]) -> PluginInfo:
     """Return the connector in the requested version. Raises `BadRequest` if it is not installed."""
-    newest, wanted = find_newest(registry, config), config.get(PLUGIN_VERSION)
+    newest, requirement = find_newest(registry, config), config.get(PLUGIN_VERSION)
     try:
-        found = registry.choose(newest, wanted)
+        plugin = registry.choose(newest, requirement)
     except ValueError as error:
         raise BadRequest(str(error)) from error
-    if found is None:
+    if plugin is None:
         installed = ", ".join(each.version for each in registry.versions(newest))
-        raise BadRequest(f"Version {wanted} of {_class_of(config)} is not installed; installed is {installed}")
-    return found
+        raise BadRequest(f"Version {requirement} of {_class_of(config)} is not installed; installed is {installed}")
+    return plugin
 
 
 def find_problem(registry: PluginRegistry, config: Mapping[str, str | None]) -> str | None:

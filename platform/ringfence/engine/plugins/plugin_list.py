@@ -64,13 +64,13 @@ def join_lists(own: Sequence[Entry], others: Iterable[tuple[PluginEnvironment, S
     A connector outside of plugin environments keeps its short names.
     """
     taken = {name for entry in own for name in names_in(entry)}
-    found = [{**entry, "environment": None} for entry in own]
+    plugins_there = [{**entry, "environment": None} for entry in own]
     for environment, entries in others:
         for entry in entries:
             names = [name for name in names_in(entry) if name == entry["class"] or name not in taken]
-            found.append({**entry, "names": names, "environment": environment.folder})
+            plugins_there.append({**entry, "names": names, "environment": environment.folder})
     by_class: dict[object, list[Entry]] = {}
-    for entry in found:
+    for entry in plugins_there:
         by_class.setdefault(entry["class"], []).append(entry)
     return [_newest(same) for same in by_class.values()]
 

@@ -68,15 +68,15 @@ def preview(
         connector.start(dict(resolved.config))
         configs = connector.task_configs(int(resolved.config.get(TASKS_MAX, "1")))
         check_shape(resolved.config["name"], configs)
-        found: dict[str, object] = {"tasks": len(configs), "records": [], "polls": 0, "ended": "nothing", "note": ""}
+        result: dict[str, object] = {"tasks": len(configs), "records": [], "polls": 0, "ended": "nothing", "note": ""}
         if configs:
             config = {**resolved.config, **configs[0]}
             transactions = RequestedEndings() if transaction_boundary(config) == "connector" else None
             context = PreviewContext(config, reader, chain.raw, transactions)
-            found |= _first(type(connector).task_class()(), context, chain, bounds, scrubber)
+            result |= _first(type(connector).task_class()(), context, chain, bounds, scrubber)
     finally:
         _stop(connector)
-    return {**found, "took_ms": int((time.monotonic() - began) * 1000)}
+    return {**result, "took_ms": int((time.monotonic() - began) * 1000)}
 
 
 def _first(

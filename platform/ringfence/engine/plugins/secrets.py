@@ -58,8 +58,8 @@ class Scrubber:
                 return self.text(value)
             case bytes() | bytearray() | memoryview():
                 raw = bytes(value)
-                shown = self.text(raw.decode("utf-8", "surrogateescape"))
-                return shown.encode("utf-8", "surrogateescape")
+                masked = self.text(raw.decode("utf-8", "surrogateescape"))
+                return masked.encode("utf-8", "surrogateescape")
             case Mapping():
                 return {self.text(k) if isinstance(k, str) else k: self.value(item) for k, item in value.items()}
             case Struct():

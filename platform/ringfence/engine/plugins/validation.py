@@ -154,11 +154,11 @@ def _offer(
     except Exception as error:  # noqa: BLE001 - plugin code; the form works without choices
         log.info("The plugin could not list its choices: %s", type(error).__name__)
         return {}
-    found = {name: {each.value: each.description for each in offered[name][:_MOST_CHOICES]} for name in offered}
-    for name, told in found.items():
+    choices = {name: {each.value: each.description for each in offered[name][:_MOST_CHOICES]} for name in offered}
+    for name, offers in choices.items():
         if name in values:
-            values[name].recommended_values = [*told]
-    return found
+            values[name].recommended_values = [*offers]
+    return choices
 
 
 def _add(values: dict[str, ConfigValue], keys: dict[str, ConfigKey], errors: Mapping[str, Iterable[str]]) -> None:
@@ -251,8 +251,8 @@ def as_given(found: dict[str, object], resolved: Resolved, errors: Mapping[str, 
         value["errors"] = [*([unplaced.pop(name)] if name in unplaced else []), *own]
     for name, error in unplaced.items():
         key = ConfigKey(name, ConfigType.STRING, default=None)
-        shown = ConfigValue(name, resolved.raw[name], errors=[error])
-        configs.append({"definition": key.info(), "value": shown.info(key.type)})
+        masked = ConfigValue(name, resolved.raw[name], errors=[error])
+        configs.append({"definition": key.info(), "value": masked.info(key.type)})
     count = sum(len(cast("list[object]", entry["value"]["errors"])) for entry in configs)
     notes = cast("dict[str, dict[str, str]]", found.get(CHOICE_NOTES, {}))
     hidden = {name: {resolved.hide(each): resolved.hide(note) for each, note in notes[name].items()} for name in notes}

@@ -56,10 +56,10 @@ def errors_of(config: Mapping[str, str | None], worker: WorkerConfig) -> dict[st
             errors.setdefault(name, []).append(text)
     if OFFSETS_STORAGE_TOPIC not in errors:
         errors.update(_own_topic_errors(given.get(OFFSETS_STORAGE_TOPIC, "").strip(), given, worker))
-    found = [_forbidden(config, worker), *(effective(role, worker.settings, given).errors for role in Role)]
+    groups_of_errors = [_forbidden(config, worker), *(effective(role, worker.settings, given).errors for role in Role)]
     if worker.mode == "enabled":
-        found.append({**too_few_acks(worker.settings, given), **_too_long(given, worker)})
-    for each in found:
+        groups_of_errors.append({**too_few_acks(worker.settings, given), **_too_long(given, worker)})
+    for each in groups_of_errors:
         for name, text in each.items():
             errors.setdefault(name, []).append(text)
     for name, text in astray(worker.bootstrap, worker.settings, given).items():

@@ -162,12 +162,12 @@ def check_granted(
         text = f"The {principal}'s principal has no {operation} on {resource} {', '.join(denied[:_SHOWN])}{more}."
         remedy = f"Grant {operation} on {resource} {denied[0]}, or on its prefix."
         return Check(name, Result.FAILED, text, remedy, key, decides=decides)
-    shown = next(iter(answers), "")
+    example = next(iter(answers), "")
     if not answers or Permission.UNKNOWN in answers.values():
-        text = f"It is unknown whether the {principal}'s principal has {operation} on {resource} {shown}."
+        text = f"It is unknown whether the {principal}'s principal has {operation} on {resource} {example}."
         return Check(name, Result.UNKNOWN, text, "Compare with the table in the documentation.", key)
     others = f" and {len(answers) - 1} more" if len(answers) > 1 else ""
-    return Check(name, Result.OK, f"{operation} on {resource} {shown}{others}.", key=key)
+    return Check(name, Result.OK, f"{operation} on {resource} {example}{others}.", key=key)
 
 
 def check_holders(ids: Sequence[str], holders: Mapping[str, IdHolder], known_tasks: int | None) -> Check:

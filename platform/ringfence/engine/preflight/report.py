@@ -81,9 +81,9 @@ def _other_workers(
     class_name = plugins.class_of(plugin, max(0.1, limit.slice(plugins.call_seconds)))
     if class_name is None:
         return
-    found = unknown_versions(class_name) if workers is None else check_versions(class_name, requirement, workers)
-    if found is not None:
-        yield found
+    check = unknown_versions(class_name) if workers is None else check_versions(class_name, requirement, workers)
+    if check is not None:
+        yield check
 
 
 def _slot(
@@ -116,8 +116,8 @@ def count_known_tasks(name: ConnectorName, worker: WorkerConfig, limit: Deadline
 def checks(question: Question, worker: WorkerConfig) -> list[Check]:
     """Return all checks, in the order in which people should read them. Takes seconds if brokers do not answer."""
     asker = Asker(question.config, worker, question.known_tasks)
-    found = [*_support(question, worker), *_boundary(question), *_ignored_settings(question)]
-    return [*found, *cluster_checks.checks(asker)]
+    own = [*_support(question, worker), *_boundary(question), *_ignored_settings(question)]
+    return [*own, *cluster_checks.checks(asker)]
 
 
 def _support(question: Question, worker: WorkerConfig) -> Iterator[Check]:

@@ -48,15 +48,15 @@ def checks(config: Mapping[str, str], worker: WorkerConfig) -> Iterator[Check]:
         text = "Settings of the source's clients come from a config provider, which only tasks can read."
         yield Check("source connection", Result.UNKNOWN, text, "Compare with docs/share-groups.md.")
         return
-    found = source_settings(config)
-    servers = found.settings.get("bootstrap.servers", "")
-    if found.errors or not servers:
+    translated = source_settings(config)
+    servers = translated.settings.get("bootstrap.servers", "")
+    if translated.errors or not servers:
         return  # validation reports their errors
     try:
         settings = ShareSettings.of(config)
     except Invalid:
         return  # here, too
-    others = {key: value for key, value in found.settings.items() if key != "bootstrap.servers"}
+    others = {key: value for key, value in translated.settings.items() if key != "bootstrap.servers"}
     connection = Connection(servers, others, f"ringfence-preflight-{config.get('name', '')}")
     group = share_group.group_of(worker.group_id, config.get("name", ""), config.get(share_group.GROUP))
     try:
@@ -92,8 +92,8 @@ def _check_group(prober: ShareProber, group: str, client_ids: str, settings: Sha
     if (kind := prober.kind_of(group)) not in ("", "share"):
         yield judge_kind(group, kind)
         return
-    found = prober.describe([group]).get(group)
-    yield judge_members(group, found.members if found is not None else (), client_ids)
+    description = prober.describe([group]).get(group)
+    yield judge_members(group, description.members if description is not None else (), client_ids)
 
 
 def _check_topic(prober: ShareProber, topic: str, settings: ShareSettings) -> Iterator[Check]:
@@ -144,10 +144,10 @@ def judge_members(group: str, members: Sequence[ShareGroupMember], client_ids: s
     foreign = [one for one in members if not ours.fullmatch(one.client_id)]
     if not foreign:
         return Check(name, Result.OK, f"Share group {group} has no members besides this connector's tasks.", key=key)
-    shown = ", ".join(f"{one.client_id} at {one.host}" for one in foreign[:_SHOWN])
+    examples = ", ".join(f"{one.client_id} at {one.host}" for one in foreign[:_SHOWN])
     more = f" and {len(foreign) - _SHOWN} more" if len(foreign) > _SHOWN else ""
     text = (
-        f"Share group {group} has other members: {shown}{more}. Both would process its records, as this connector "
+        f"Share group {group} has other members: {examples}{more}. Both would process its records, as this connector "
         "reads from the topics what others accept."
     )
     remedy = f"Set {key} to a group without other members, or stop these clients."
@@ -186,9 +186,9 @@ def judge_retention(topic: str, retention_ms: str | None, sweep_after_s: float) 
 
 def judge_overdue(topic: str, partitions: Sequence[int], retention_ms: int) -> Check:
     """Return the finding for partitions in which a record waits for longer than half of the retention."""
-    shown = ", ".join(map(str, sorted(partitions)[:_SHOWN]))
+    numbers = ", ".join(map(str, sorted(partitions)[:_SHOWN]))
     text = (
-        f"{topic} keeps records for {retention_ms / 1000:g} s, and the oldest waiting records in partition {shown} "
+        f"{topic} keeps records for {retention_ms / 1000:g} s, and the oldest waiting records in partition {numbers} "
         "have waited for more than half of that: they may expire before they are processed."
     )
     remedy = f"Raise {_RETENTION} on topic {topic}, or let more tasks work on it (tasks.max)."

@@ -29,9 +29,9 @@ def check_versions(class_name: str, requirement: str, workers: Versions) -> Chec
         return None
     missing = [worker for worker, version in chosen.items() if version is None]
     if missing:
-        wanted = f"{class_name} {requirement}".strip()
+        plugin = f"{class_name} {requirement}".strip()
         text = (
-            f"{_join(missing)} {'have' if len(missing) > 1 else 'has'} no {wanted}: a task that is placed there fails."
+            f"{_join(missing)} {'have' if len(missing) > 1 else 'has'} no {plugin}: a task that is placed there fails."
         )
         remedy = "Install it there, too: from the page Install a plugin, or with ringfence plugins install."
         return Check(_NAME, Result.FAILED, text, remedy, PLUGIN_VERSION if requirement else CONNECTOR_CLASS)
@@ -51,5 +51,5 @@ def unknown_versions(class_name: str) -> Check:
 
 
 def _join(texts: Sequence[str]) -> str:
-    shown = ", ".join(texts[:_SHOWN])
-    return f"{shown} and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else shown
+    examples = ", ".join(texts[:_SHOWN])
+    return f"{examples} and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else examples

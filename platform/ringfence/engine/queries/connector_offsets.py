@@ -77,10 +77,10 @@ class ConnectorOffsets:
         """Return the merged offsets in order, for display. Its own topic may not exist yet."""
         stores = self.stores(config, limit)
         if stores.own is not None and not topic_exists(stores.admin, stores.own.name, limit):
-            found = self._of_worker(name, limit)
+            offsets = self._of_worker(name, limit)
         else:
-            found = self.read(name, stores, limit)
-        return sorted(merge(name, found.present()), key=lambda each: canonical(each.partition))
+            offsets = self.read(name, stores, limit)
+        return sorted(merge(name, offsets.present()), key=lambda each: canonical(each.partition))
 
     def guard(self, name: ConnectorName) -> str:
         """Return the transactional id that `write` uses."""
@@ -107,9 +107,9 @@ class ConnectorOffsets:
                 state = log.refresh(limit).connector(name)
             finally:
                 log.close()
-            found = self.read(name, stores, limit)
-            due = decide(state, found)
-            self._tombstones_first(stores, found, due, limit)
+            offsets = self.read(name, stores, limit)
+            due = decide(state, offsets)
+            self._tombstones_first(stores, offsets, due, limit)
             return due
 
         return write(lambda: self._producer(name, config), stores.effective.name, records, limit)
@@ -122,7 +122,7 @@ class ConnectorOffsets:
     def _tombstones_first(self, stores: OffsetStores, known: SourceOffsets, due: Records, limit: Deadline) -> None:
         if known.gaps is None:
             return
-        by_key = {known.key_of(found.partition): found.partition for found in known.all()}
+        by_key = {known.key_of(offset.partition): offset.partition for offset in known.all()}
         gone = [by_key[key] for key, value in due if value is None and key in by_key]
         self.copy(stores, [(known.gaps.key_of(partition), None) for partition in gone], limit)
 

@@ -40,10 +40,10 @@ def lag_of(committed: int | None, ends: Ends | None) -> tuple[int | None, int | 
 
 def list_all(asked: ListConsumerGroups, worker: WorkerConfig, rules: TopicRules, limit: Deadline) -> dict[str, Any]:
     """Return `groups` by name, each with `topics`; `left_out`: the number of matches after the first `MOST_GROUPS`."""
-    connection, wanted = _connection(worker), asked.search.casefold()
+    connection, search = _connection(worker), asked.search.casefold()
     try:
         with consumer_group_admin(connection) as admin:
-            listed = [each for each in admin.groups() if wanted in each.name.casefold()]
+            listed = [each for each in admin.groups() if search in each.name.casefold()]
             looked_at = listed[:MOST_GROUPS]
             members = admin.members(looked_at)
             committed = admin.committed_offsets([each.name for each in looked_at])

@@ -27,13 +27,13 @@ def find(
     name: str, tasks: int, configs: Collection[Settings], topics: Iterable[str], worker: WorkerConfig, limit: Deadline
 ) -> list[dict[str, object]]:
     """Return those on the connector's topics, in each cluster of these configurations. Raises `Refused`."""
-    wanted = set(topics).union(*(topics_of((), config, worker) for config in configs))
+    all_topics = set(topics).union(*(topics_of((), config, worker) for config in configs))
 
     def ask(way: AdminAccess) -> list[dict[str, object]]:
         with HangingProber(way.connection) as prober:
-            found = _hanging(prober, name, tasks, wanted, worker, limit)
-            longest = prober.longest_ms() if found else 0
-            return [_serialize(way, one, longest) for one in found]
+            hanging = _hanging(prober, name, tasks, all_topics, worker, limit)
+            longest = prober.longest_ms() if hanging else 0
+            return [_serialize(way, one, longest) for one in hanging]
 
     purpose = f"The hanging transactions of connector {name} cannot be found"
     return [row for to_it in clusters(name, configs, worker) for row in first_that_may(to_it, ask, purpose)]
@@ -82,14 +82,14 @@ def end(state: ClusterState, asked: EndHanging, worker: WorkerConfig) -> list[di
     if name not in state:
         raise Refused(404, f"Connector {name} not found")
     configs = [connector.config or {}, *asked.earlier]
-    topic, wanted = asked.topic, (asked.topic, asked.partition, asked.producer_id)
+    topic, key = asked.topic, (asked.topic, asked.partition, asked.producer_id)
     if topic not in set(asked.topics).union(*(topics_of((), config, worker) for config in configs)):
         raise Refused(400, f"Connector {name} has not written to topic {topic}: GET …/topics lists its topics")
 
     def ask(way: AdminAccess) -> list[dict[str, object]]:
         with HangingProber(way.connection) as prober:
-            found = _hanging(prober, name, asked.tasks, [topic], worker, limit)
-            chosen = [one for one in found if (one.topic, one.partition, one.producer_id) == wanted]
+            hanging = _hanging(prober, name, asked.tasks, [topic], worker, limit)
+            chosen = [one for one in hanging if (one.topic, one.partition, one.producer_id) == key]
             longest = prober.longest_ms() if chosen else 0
             for one in chosen:
                 if why := _why_not(one, longest):
@@ -97,9 +97,9 @@ def end(state: ClusterState, asked: EndHanging, worker: WorkerConfig) -> list[di
                 prober.abort(one)
             return [_serialize(way, one, longest) for one in chosen]
 
-    purpose = f"What hangs on {topic}-{wanted[1]} could not be ended"
+    purpose = f"What hangs on {topic}-{key[1]} could not be ended"
     ended = [row for to_it in clusters(name, configs, worker) for row in first_that_may(to_it, ask, purpose)]
     if not ended:
         text = "no transaction of that producer that a coordinator does not know: list what hangs again"
-        raise Refused(404, f"On {topic}-{wanted[1]} there is {text}")
+        raise Refused(404, f"On {topic}-{key[1]} there is {text}")
     return ended

@@ -59,9 +59,9 @@ class Previews:
                 return {"busy": rival}
             offsets = [] if fresh else self._offsets(config, limit)
             timeout = min(limit.remaining, bounds["seconds"] + _MARGIN_SECONDS)
-            found = self._plugins.preview(config, offsets, self._converters(), secret, bounds, timeout)
+            result = self._plugins.preview(config, offsets, self._converters(), secret, bounds, timeout)
             began = [{"partition": dict(partition), "offset": offset} for partition, offset in offsets]
-            return {**found, "from": began, "beside": rival is not None}
+            return {**result, "from": began, "beside": rival is not None}
         finally:
             self._places.release()
 
@@ -101,10 +101,10 @@ class Previews:
     ) -> list[tuple[Mapping[str, object], Mapping[str, object] | None]]:
         kept = ConnectorOffsets(self._worker, "ringfence-preview")
         try:
-            found = kept.view(ConnectorName(config["name"]), config, limit)
+            offsets = kept.view(ConnectorName(config["name"]), config, limit)
         except FencingError as error:
             raise Refused(500, f"The committed source offsets cannot be read now: {error}") from error
-        return [(each.partition, each.offset) for each in found]
+        return [(each.partition, each.offset) for each in offsets]
 
 
 def rival_of(
@@ -119,17 +119,17 @@ def rival_of(
     name = ConnectorName(config.get("name", ""))
     if not at_rest(state.connector(name)):
         return name
-    told = {str(key["name"]): str(key.get("default_value") or "") for key in keys if _says_where(key)}
-    if not told:
+    defaults = {str(key["name"]): str(key.get("default_value") or "") for key in keys if _says_where(key)}
+    if not defaults:
         return None
 
     def source(of: Config) -> list[str]:
-        return [of.get(key, default).strip() for key, default in told.items()]
+        return [of.get(key, default).strip() for key, default in defaults.items()]
 
-    wanted = source(config)
+    place = source(config)
     for other in state.existing():
         theirs = other.config or {}
-        same = other.name != name and theirs.get("connector.class", "").strip() in names and source(theirs) == wanted
+        same = other.name != name and theirs.get("connector.class", "").strip() in names and source(theirs) == place
         if same and not at_rest(other):
             return other.name
     return None

@@ -70,8 +70,8 @@ class Proofs:
         resolved = ConfigProviders(self._worker.settings).attempt(asked.config)[0]
         try:
             row.beat("starting", 0, 0)
-            found = self._count(asked, resolved, row)
-            row.end(json.dumps(found))
+            report = self._count(asked, resolved, row)
+            row.end(json.dumps(report))
         except (FencingError, Refused) as error:
             text = error.message if isinstance(error, Refused) else str(error)
             row.fail(resolved.hide(text))
@@ -91,7 +91,7 @@ class Proofs:
         letters = asked.config.get(DEAD_LETTERS, "").strip()
         stores = self._offsets.stores(resolved.config, deadline)
         declared, no_positions = self._ask_declaration(asked.config)
-        wanted = Asked(
+        question = Asked(
             name,
             stores.effective.name,
             [topic for topic in topics if topic != letters],
@@ -102,13 +102,13 @@ class Proofs:
         troubles = []
         for way in self._ways(resolved.config):
             try:
-                found = Counting(way.connection, stores.effective.reading, wanted, deadline, row.beat).run()
+                count = Counting(way.connection, stores.effective.reading, question, deadline, row.beat).run()
             except FencingError as error:
                 if deadline.expired:
                     raise
                 troubles.append(f"with {way.whose}: {error}")
             else:
-                return self._report(asked, found, way, no_positions, row)
+                return self._report(asked, count, way, no_positions, row)
         raise Refused(500, f"The topics of connector {name} cannot be read {'; '.join(troubles)}")
 
     def _ways(self, config: Mapping[str, str]) -> list[AdminAccess]:
@@ -118,10 +118,10 @@ class Proofs:
     def _ask_declaration(self, config: Mapping[str, str]) -> tuple[dict[str, object] | None, str]:
         """Return where the connector's records have their place in the source; or None, and the reason."""
         try:
-            found = self._plugins.record_positions(config)
+            positions = self._plugins.record_positions(config)
         except PluginError as error:
             return None, f"The connector could not be asked for its records' positions: {error.message}"
-        return found, "" if found else "This connector's records do not name their place in the source"
+        return positions, "" if positions else "This connector's records do not name their place in the source"
 
     def _report(
         self, asked: StartProof, found: Counted, way: AdminAccess, no_positions: str, row: "_Row"

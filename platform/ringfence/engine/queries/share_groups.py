@@ -102,10 +102,10 @@ def describe(worker: WorkerConfig, name: str, limit: Deadline) -> dict[str, Any]
 
 
 def _existing(admin: ShareGroupAdmin, name: str) -> ShareGroup:
-    found = admin.describe([name]).get(name)
-    if found is None:
+    share_group = admin.describe([name]).get(name)
+    if share_group is None:
         raise NotThere(f"There is no share group {name}")
-    return found
+    return share_group
 
 
 def members_as_json(group: ShareGroup) -> list[dict[str, Any]]:
@@ -128,7 +128,7 @@ Edges = dict[tuple[str, int], tuple[str, int, int, int]]
 
 def _edges(connection: Connection, topics: Collection[str], limit: Deadline) -> Edges:
     """Return the edges of the partitions of those topics that exist."""
-    found: Edges = {}
+    edges: Edges = {}
     for topic in sorted(topics):
         if not topic_exists(connection, topic, limit):
             continue
@@ -136,14 +136,14 @@ def _edges(connection: Connection, topics: Collection[str], limit: Deadline) -> 
         first, stable, end = (
             offsets_at(connection, topic, partitions, place, limit) for place in (Place.FIRST, Place.STABLE, Place.END)
         )
-        found |= {(topic, each): (topic_id, first[each], stable[each], end[each]) for each in partitions}
-    return found
+        edges |= {(topic, each): (topic_id, first[each], stable[each], end[each]) for each in partitions}
+    return edges
 
 
 def _partition(one: ShareStart, edges: tuple[str, int, int, int] | None) -> dict[str, Any]:
     topic_id, first, stable, end = edges or ("", UNKNOWN, UNKNOWN, UNKNOWN)
-    shown = {"topic": one.topic, "topic_id": topic_id, "partition": one.partition, "start": one.offset}
-    return {**shown, "lag": one.lag, "first": first, "stable": stable, "end": end, "problem": one.problem}
+    fields = {"topic": one.topic, "topic_id": topic_id, "partition": one.partition, "start": one.offset}
+    return {**fields, "lag": one.lag, "first": first, "stable": stable, "end": end, "problem": one.problem}
 
 
 def foresee(worker: WorkerConfig, name: str, act: Move, limit: Deadline) -> dict[str, Any]:
@@ -184,8 +184,8 @@ def find_moves(
     if wish.time_ms != UNKNOWN:
         for topic in {topic for topic, _ in chosen}:
             numbers = [number for one, number in chosen if one == topic]
-            found = offsets_since(connection, topic, numbers, wish.time_ms, limit)
-            since |= {(topic, number): offset for number, offset in found.items()}
+            offsets = offsets_since(connection, topic, numbers, wish.time_ms, limit)
+            since |= {(topic, number): offset for number, offset in offsets.items()}
     moves = []
     for place in chosen:
         topic_id, first, _, end = edges[place]

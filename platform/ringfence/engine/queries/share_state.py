@@ -56,8 +56,8 @@ def find_archived(worker: WorkerConfig, name: str, limit: Deadline) -> dict[str,
     for each in chosen:
         state = _last(histories[_key(name, each)].entries)
         archived = () if state is None else state.find_archived(often)
-        found = {key: each[key] for key in ("topic", "topic_id", "partition", "start", "stable")}
-        places.append({**found, "archived": [[one.first, one.last] for one in archived[:MOST_RANGES]]})
+        place = {key: each[key] for key in ("topic", "topic_id", "partition", "start", "stable")}
+        places.append({**place, "archived": [[one.first, one.last] for one in archived[:MOST_RANGES]]})
     return {"worker_group": worker.group_id, "places": places, "left_out": len(begun) - len(chosen)}
 
 

@@ -25,14 +25,14 @@ def clusters(name: str, configs: Iterable[Settings], worker: WorkerConfig) -> li
 
     Raises `Refused`.
     """
-    found: dict[frozenset[str], list[AdminAccess]] = {}
+    accesses: dict[frozenset[str], list[AdminAccess]] = {}
     for config in configs:
         try:
             to_it = ways(None, config, worker.connection("ringfence-transactions"), worker.settings)
         except FencingError as error:
             raise Refused(400, f"The cluster of connector {name} cannot be reached: {error}") from error
-        found.setdefault(servers(to_it[0].connection.bootstrap), to_it)
-    return list(found.values())
+        accesses.setdefault(servers(to_it[0].connection.bootstrap), to_it)
+    return list(accesses.values())
 
 
 def ids_of(name: str, tasks: int, worker: WorkerConfig) -> list[str]:

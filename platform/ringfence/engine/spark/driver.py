@@ -59,8 +59,8 @@ class SparkHost:
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         self._stopping = False
         _forget_numpy()
-        with _secret_file(settings) as told:
-            os.environ["PYSPARK_SUBMIT_ARGS"] = f"--properties-file {told} pyspark-shell" if told else "pyspark-shell"
+        with _secret_file(settings) as path:
+            os.environ["PYSPARK_SUBMIT_ARGS"] = f"--properties-file {path} pyspark-shell" if path else "pyspark-shell"
             self._spark = SparkContext(conf=SparkConf().setAll(list(_not_secret(settings).items())))
         self._spark.setLogLevel("ERROR")
 
@@ -227,5 +227,7 @@ def _end_of(told: str, spec: TaskSpec) -> Outcome | Lost:
 
 
 def _root_cause(lines: list[str]) -> str:
-    told = [line.strip() for line in lines if "crashed unexpectedly" in line or "Error" in line or "Exception" in line]
-    return (told or lines or ["the job ended without an outcome"])[-1][:500]
+    errors = [
+        line.strip() for line in lines if "crashed unexpectedly" in line or "Error" in line or "Exception" in line
+    ]
+    return (errors or lines or ["the job ended without an outcome"])[-1][:500]

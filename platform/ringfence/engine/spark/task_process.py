@@ -137,8 +137,8 @@ def run_task(text: str) -> str:
     finally:
         reporter.close()  # this process may run other tasks
     trace = None if outcome.trace is None else explain(outcome.trace, size)
-    told = {"reason": outcome.reason, "trace": trace, "left_open": outcome.left_open}
-    return json.dumps(told | ({"failure": outcome.failure.fields()} if outcome.failure is not None else {}))
+    answer = {"reason": outcome.reason, "trace": trace, "left_open": outcome.left_open}
+    return json.dumps(answer | ({"failure": outcome.failure.fields()} if outcome.failure is not None else {}))
 
 
 def run_spec(spec: TaskSpec, reporter: Reporter, *, tell_logs: bool = False) -> Outcome:
@@ -197,18 +197,18 @@ def run_spec(spec: TaskSpec, reporter: Reporter, *, tell_logs: bool = False) -> 
 def _version_of(task_class: type[SourceTask], config: Mapping[str, str]) -> str | None:
     environment = plugin_environments.find_entered(os.environ)
     if environment is not None:
-        wanted = config.get(CONNECTOR_CLASS, "").strip()
-        return next((each.version for each in environment.plugins if wanted in each.names), None)
+        class_name = config.get(CONNECTOR_CLASS, "").strip()
+        return next((each.version for each in environment.plugins if class_name in each.names), None)
     return task_class.version or _java_version(config)
 
 
 def _java_version(config: Mapping[str, str]) -> str | None:
     """Return the version of the configuration's Java plugin; None for any other plugin."""
     java = java_runtime.current()
-    wanted = config.get(CONNECTOR_CLASS, "").strip()
-    found = () if java is None else find_plugins(java.folders)
+    class_name = config.get(CONNECTOR_CLASS, "").strip()
+    plugins = () if java is None else find_plugins(java.folders)
     try:
-        chosen = choose_plugin(found, wanted, config.get(PLUGIN_VERSION))
+        chosen = choose_plugin(plugins, class_name, config.get(PLUGIN_VERSION))
     except ValueError:  # its start reports it
         return None
     return None if chosen is None else chosen.version

@@ -38,20 +38,20 @@ def resumes_after_each_record(trial: Trial) -> None:
 def _check_task(trial: Trial, config: Mapping[str, str]) -> int:
     task_class = trial.scenario_class.connector.task_class()
     try:
-        found = read(task_class, config, limit=_RECORDS * 10, offset_records=True)
+        records = read(task_class, config, limit=_RECORDS * 10, offset_records=True)
     except NeedsBroker as reason:
         raise CheckSkipped(str(reason)) from reason
-    places = [place for place, record in enumerate(found) if not isinstance(record, OffsetRecord)]
-    everything = [found[place] for place in places]
+    places = [place for place, record in enumerate(records) if not isinstance(record, OffsetRecord)]
+    everything = [records[place] for place in places]
     for record in everything:
         _require_json(record)
     cuts = _find_cuts(everything)
     for cut in cuts[:: max(1, len(cuts) // _CUTS)]:
-        wanted = everything[cut:]
-        offsets = committed_after(found[: places[cut - 1] + 1])
-        rest = read(task_class, config, offsets, limit=len(wanted) + 10, seconds=10 if wanted else 0.5)
+        expected = everything[cut:]
+        offsets = committed_after(records[: places[cut - 1] + 1])
+        rest = read(task_class, config, offsets, limit=len(expected) + 10, seconds=10 if expected else 0.5)
         hint = f"They were read after the offsets of {cut} of {len(everything)} records. {_HINT}"
-        compare(_describe(wanted), _describe(rest), hint)
+        compare(_describe(expected), _describe(rest), hint)
     return len(everything)
 
 

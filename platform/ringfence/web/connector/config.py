@@ -60,13 +60,13 @@ def config(request: HttpRequest, row: Connector) -> dict[str, Any]:
 def _list_versions(listed: Sequence[ConfigVersion], kept: Any, settings: dict[str, str]) -> list[ListedVersion]:
     older = kept.filter(number__lt=listed[-1].number).first() if listed else None
     newest = kept.values_list("number", flat=True).first()
-    shown = []
+    versions_listed = []
     for row, before in zip(listed, [*listed[1:], older], strict=True):
         mine, old = row.settings, before.settings if before else None
         changed = None if old is None else sum(mine.get(key) != old.get(key) for key in mine.keys() | old.keys())
         same = mine == settings
-        shown.append(ListedVersion(row, same and row.number == newest, same, changed))
-    return shown
+        versions_listed.append(ListedVersion(row, same and row.number == newest, same, changed))
+    return versions_listed
 
 
 def _version(row: Connector, text: str) -> ConfigVersion | None:
@@ -109,20 +109,20 @@ def rollback(request: HttpRequest, name: str, number: int) -> HttpResponse:
     shown for.
     """
     row = find_connector(name)
-    wanted = _version(row or Connector(name=name), str(number))
-    if wanted is None:
+    version = _version(row or Connector(name=name), str(number))
+    if version is None:
         return render_gone(request, name)
     if row is None:
-        return _create_again(request, name, wanted)
+        return _create_again(request, name, version)
     if request.method != "POST":
-        return _ask(request, row, wanted)
+        return _ask(request, row, version)
     try:
         if request.POST.get("version") != str(row.config_offset):
             raise Refused(409, "The configuration was changed in between. Below is what going back would change now.")
-        writing.configure(name, wanted.settings, principal_of(request), expected=row.config_offset)
+        writing.configure(name, version.settings, principal_of(request), expected=row.config_offset)
     except (ConnectError, Refused) as error:
         status = record_failure(request, error)
-        return _ask(request, find(name), wanted, status, problem=error.message)
+        return _ask(request, find(name), version, status, problem=error.message)
     tasks = effect(row)["tasks"]
     text = f"Version {number} is the current configuration again."
     hint = "Its tasks start as a new generation, at the last committed offset." if tasks else ""
@@ -132,21 +132,21 @@ def rollback(request: HttpRequest, name: str, number: int) -> HttpResponse:
 def _create_again(request: HttpRequest, name: str, wanted: ConfigVersion) -> HttpResponse:
     """Confirm creating a deleted connector again; then create it, with the offsets that were kept."""
     deleted = Connector(name=name)
-    shown: dict[str, Any] = {"wanted": wanted, "diff": differences(deleted, wanted)}
-    shown["offsets"] = SourceOffset.objects.filter(connector=name).count()
+    context: dict[str, Any] = {"wanted": wanted, "diff": differences(deleted, wanted)}
+    context["offsets"] = SourceOffset.objects.filter(connector=name).count()
     if request.method != "POST":
-        return ask(request, deleted, "again", shown)
+        return ask(request, deleted, "again", context)
     state = "STOPPED" if request.POST.get("stopped") else "RUNNING"
     try:
         writing.create(name, wanted.settings, state, principal_of(request))
     except (ConnectError, Refused) as error:
-        return ask(request, deleted, "again", {**shown, "problem": error.message}, record_failure(request, error))
+        return ask(request, deleted, "again", {**context, "problem": error.message}, record_failure(request, error))
     return render_done(request, find(name), f"It was created again, as in version {wanted.number}.", "config")
 
 
 def _ask(request: HttpRequest, row: Connector, wanted: ConfigVersion, status: int = 200, **more: Any) -> HttpResponse:
-    shown = {"wanted": wanted, "loaded": row.config_offset, "diff": differences(row, wanted), **effect(row), **more}
-    return ask(request, row, "rollback", shown, status)
+    context = {"wanted": wanted, "loaded": row.config_offset, "diff": differences(row, wanted), **effect(row), **more}
+    return ask(request, row, "rollback", context, status)
 
 
 urlpatterns = [path("", config)]

@@ -22,6 +22,6 @@ def changes(before: Config, after: Config, masker: Masker) -> list[Change]:
     """Return the changes, by key. Which settings are secret depends on the plugin class, so each configuration is
     masked as a whole.
     """
-    found = difference(before, after)
+    diff = difference(before, after)
     old, new = masker.mask(before), masker.mask(after)
-    return [Change(key, old.get(key), new.get(key)) for key in sorted({*found.added, *found.removed, *found.changed})]
+    return [Change(key, old.get(key), new.get(key)) for key in sorted({*diff.added, *diff.removed, *diff.changed})]

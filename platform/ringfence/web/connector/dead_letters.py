@@ -87,14 +87,14 @@ def records(request: HttpRequest, name: str) -> HttpResponse:
     asked = {key: str(request.POST.get(key, "")).strip() for key in ("stage", "class", "level", "before")}
     asked["level"] = asked["level"] or dead_letters_api.LEVELS[0]
     try:
-        found = dead_letters_api.find_dead_letters(
+        letters = dead_letters_api.find_dead_letters(
             row, stage=asked["stage"], by=asked["class"], before=asked["before"], level=asked["level"]
         )
     except (ConnectError, Refused) as error:
         return ask(request, row, "letters", {"problem": error.message, "asked": asked}, record_failure(request, error))
-    note(request, f"looked at dead letters in topic {found['topic']} as {asked['level']}")
-    shown = {"found": found, "asked": asked, "letters": [_letter(each) for each in found["letters"]]}
-    return ask(request, row, "letters", shown)
+    note(request, f"looked at dead letters in topic {letters['topic']} as {asked['level']}")
+    context = {"found": letters, "asked": asked, "letters": [_letter(each) for each in letters["letters"]]}
+    return ask(request, row, "letters", context)
 
 
 @requires(POST=on_connector(Verb.OPERATE))
@@ -155,16 +155,16 @@ def _parse_chosen(request: HttpRequest) -> list[tuple[tuple[int, int], str]]:
 def _ask(request: HttpRequest, row: Connector, status: int = 200, **more: Any) -> HttpResponse:
     """Show the confirmation, with the selection carried along."""
     asked = {key: str(request.POST.get(key, "")).strip() for key in ("stage", "class")}
-    shown: dict[str, Any] = {"asked": asked, "every": _every(request), "most": dead_letters_api.MOST_PLACES, **more}
-    shown["dead_topic"] = dead_letters_api.topic_of(row)
-    if not shown["every"]:
+    context: dict[str, Any] = {"asked": asked, "every": _every(request), "most": dead_letters_api.MOST_PLACES, **more}
+    context["dead_topic"] = dead_letters_api.topic_of(row)
+    if not context["every"]:
         try:
             chosen = _parse_chosen(request)
         except ConnectError as error:
-            return ask(request, row, "letters_confirm", {**shown, "problem": error.message}, error.status_code)
-        shown["chosen"] = [f"{partition}:{offset}:{topic}" for (partition, offset), topic in chosen]
-        shown["into"] = sorted({topic for _, topic in chosen})
-    return ask(request, row, "letters_confirm", {**shown, "may_do": True}, status)
+            return ask(request, row, "letters_confirm", {**context, "problem": error.message}, error.status_code)
+        context["chosen"] = [f"{partition}:{offset}:{topic}" for (partition, offset), topic in chosen]
+        context["into"] = sorted({topic for _, topic in chosen})
+    return ask(request, row, "letters_confirm", {**context, "may_do": True}, status)
 
 
 def _letter(told: Mapping[str, Any]) -> Letter:

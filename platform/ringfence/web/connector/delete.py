@@ -55,8 +55,8 @@ def delete(request: HttpRequest, name: str) -> HttpResponse:
             return render_gone(request, name)
         return _ask(request, row, status, problem=error.message, reason=reason, chosen=offsets)
     entry = entry_of(request, name)
-    shown = {"discarded": offsets == DISCARD, "snapshot": snapshot, "entry": entry, "count": _offsets(name)}
-    return ask(request, row, "deleted", shown)
+    context = {"discarded": offsets == DISCARD, "snapshot": snapshot, "entry": entry, "count": _offsets(name)}
+    return ask(request, row, "deleted", context)
 
 
 def _carry_out(request: HttpRequest, name: str, *, discard: bool) -> int | None:
@@ -92,7 +92,7 @@ def _ask(request: HttpRequest, row: Connector, status: int = 200, **more: Any) -
     tasks = list(Task.objects.filter(connector=row.name, known=True).order_by("number"))
     topics = ActiveTopic.objects.filter(connector=row.name).order_by("topic").values_list("topic", flat=True)
     open_ones = [task for task in tasks if open_now(task)]
-    shown = {
+    context = {
         "tasks": len(tasks),
         "open": open_ones[:SHOWN],
         "open_count": len(open_ones),
@@ -104,4 +104,4 @@ def _ask(request: HttpRequest, row: Connector, status: int = 200, **more: Any) -
         "chosen": KEEP,
         **more,
     }
-    return ask(request, row, "delete", shown, status)
+    return ask(request, row, "delete", context, status)

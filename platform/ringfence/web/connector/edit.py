@@ -76,12 +76,12 @@ def newer(request: HttpRequest, name: str) -> HttpResponse:
     if row is None:
         return render_gone(request, name)
     base = _base(row, request.GET.get("version", ""))
-    shown: dict[str, Any] = {"connector": row}
+    context: dict[str, Any] = {"connector": row}
     if base is not None and base != row.settings:
         classes = {row.class_name, base.get("connector.class", "")}
         last = ConfigVersion.objects.filter(connector=name).order_by("-number").first()
-        shown |= {"diff": changes(base, row.settings, Masker(classes)), "last": last}
-    return render(request, "ringfence/parts/edit_newer.html", shown)
+        context |= {"diff": changes(base, row.settings, Masker(classes)), "last": last}
+    return render(request, "ringfence/parts/edit_newer.html", context)
 
 
 def _base(row: Connector, version: str) -> dict[str, str] | None:
@@ -158,18 +158,18 @@ def _draft(row: Connector, config: Mapping[str, str]) -> FormState:
 def _page(
     request: HttpRequest, row: Connector, config: Mapping[str, str] | None, *, mode: str, status: int = 200, **more: Any
 ) -> HttpResponse:
-    shown = config or {}
+    draft_config = config or {}
     context: dict[str, Any] = {
         "section": "connectors",
         "connector": row,
         "loaded": row.config_offset,
-        "text": request.POST.get("json", "") if config is None else pretty(shown),
+        "text": request.POST.get("json", "") if config is None else pretty(draft_config),
         "mode": "json" if mode == "json" or config is None else "form",
-        "sample": sample_record(shown.get("topic", "")),
+        "sample": sample_record(draft_config.get("topic", "")),
         **effect(row),
         **more,
     }
-    draft = _draft(row, shown if config is not None else Masker([row.class_name]).mask(row.settings))
+    draft = _draft(row, draft_config if config is not None else Masker([row.class_name]).mask(row.settings))
     context = {**filling.form_context(request, draft), **context, "draft": draft}
     template = "ringfence/parts/edit_form.html" if is_fragment(request) else "ringfence/edit.html"
     return render(request, template, context, status=status)

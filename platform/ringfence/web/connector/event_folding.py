@@ -59,14 +59,14 @@ def fold(events: Iterable[Event]) -> list[list[Event]]:
 
 def steps_of(group: Sequence[Event]) -> list[Step]:
     """Return the steps of a group, newest first; [] if it is not a task's."""
-    found = []
+    steps = []
     for event in group:
         if event.type == "task":
             body = json.loads(event.body)
             generation, attempt = (int(body.get(name) or 0) for name in ("generation", "attempt"))
             stage, message, worker = (str(body.get(name) or "") for name in ("stage", "message", "worker"))
-            found.append(Step(event, generation, attempt, stage, message, worker))
-    return found
+            steps.append(Step(event, generation, attempt, stage, message, worker))
+    return steps
 
 
 def headline(group: Sequence[Event]) -> str:

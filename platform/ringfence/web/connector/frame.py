@@ -102,8 +102,8 @@ def _frame(request: HttpRequest, row: Connector, key: str, known: dict[str, Any]
     readable = {each for each in topics if Verb.VIEW_DATA in may and may_look_at(each, row.name, who)}
     frame = {"section": "connectors", "may": may, "groups": tab_groups(key, row), "tab": key, "stamp": stamp_of(row)}
     earlier = bool(topics) and ConfigVersion.objects.filter(connector=row.name).count() > 1
-    told = {"readable_topics": readable, "may_go_back": earlier, "failed_on_a_record": bool(topics)}
-    return {**frame, **told}
+    more = {"readable_topics": readable, "may_go_back": earlier, "failed_on_a_record": bool(topics)}
+    return {**frame, **more}
 
 
 @requires(GET=on_connector(Verb.VIEW))

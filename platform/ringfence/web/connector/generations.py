@@ -74,8 +74,8 @@ def generations(request: HttpRequest, row: Connector) -> dict[str, Any]:
 
 def _list_generations(connector: Connector, page: str, *, with_config: bool) -> dict[str, Any]:
     rows = GenerationRow.objects.filter(connector=connector.name).order_by("-generation")
-    shown: Page[GenerationRow] = Paginator(rows, PAGE_SIZE).get_page(page)
-    listed = list(shown)
+    page_of_rows: Page[GenerationRow] = Paginator(rows, PAGE_SIZE).get_page(page)
+    listed = list(page_of_rows)
     # One more: the oldest of the page is compared with its predecessor.
     older = rows.filter(generation__lt=listed[-1].generation).first() if listed else None
     versions = _versions(connector, [*listed, *([older] if older else [])]) if with_config else {}
@@ -102,7 +102,7 @@ def _list_generations(connector: Connector, page: str, *, with_config: bool) -> 
                 message=masker.scrub(row.message, connector.settings),
             )
         )
-    return {"page": shown, "stories": stories, "shown_ids": SHOWN_IDS}
+    return {"page": page_of_rows, "stories": stories, "shown_ids": SHOWN_IDS}
 
 
 def _step(body: Mapping[str, Any], time_ms: int, masker: Masker, connector: Connector) -> Step:
@@ -117,20 +117,20 @@ def _versions(connector: Connector, rows: Sequence[GenerationRow]) -> dict[int, 
     kept = ConfigVersion.objects.filter(connector=connector.name).order_by("-config_offset")
     highest = max(row.config_offset for row in rows)
     lowest = kept.filter(config_offset__lte=min(row.config_offset for row in rows)).first()
-    found = list(kept.filter(config_offset__lte=highest, config_offset__gte=lowest.config_offset if lowest else -1))
-    newest = ((row, next((one for one in found if one.config_offset <= row.config_offset), None)) for row in rows)
+    versions = list(kept.filter(config_offset__lte=highest, config_offset__gte=lowest.config_offset if lowest else -1))
+    newest = ((row, next((one for one in versions if one.config_offset <= row.config_offset), None)) for row in rows)
     return {row.generation: one for row, one in newest if one is not None}
 
 
 def _steps(connector: Connector, wanted: Sequence[int]) -> dict[int, list[tuple[int, dict[str, Any]]]]:
     """Return the reports of these rounds, the oldest first, as far as events are kept."""
     events = Event.objects.filter(connector=connector.name, type="round").order_by("-time_ms", "-id")
-    found: dict[int, list[tuple[int, dict[str, Any]]]] = {}
+    steps: dict[int, list[tuple[int, dict[str, Any]]]] = {}
     for time_ms, text in reversed(list(events.values_list("time_ms", "body")[:_SHOWN_STEPS])):
         body = json.loads(text)
         if body.get("generation") in wanted:
-            found.setdefault(body["generation"], []).append((time_ms, body))
-    return found
+            steps.setdefault(body["generation"], []).append((time_ms, body))
+    return steps
 
 
 urlpatterns = [path("", generations)]

@@ -79,19 +79,19 @@ def facts(connector: Connector, tasks: list[Task] | None = None, masker: Masker 
 
 def wish(connector: Connector) -> str:
     """Return the requested state that is not reached yet; "" if the current state is the requested one."""
-    wanted = {"RUNNING": "Resume", "PAUSED": "Pause", "STOPPED": "Stop"}
+    labels = {"RUNNING": "Resume", "PAUSED": "Pause", "STOPPED": "Stop"}
     reached = {"RUNNING": {"RUNNING", "FAILED", "UNASSIGNED", "RESTARTING", ""}}.get(
         connector.target, {connector.target}
     )
-    return "" if connector.state in reached else wanted.get(connector.target, "")
+    return "" if connector.state in reached else labels.get(connector.target, "")
 
 
 def failures(tasks: list[Task], masker: Masker, config: dict[str, str]) -> list[Failure]:
     """Group failed tasks by equal traces, the most frequent first."""
     failed = [task for task in tasks if task.state == "FAILED"]
     numbered = {task.number: task for task in failed}
-    found = group_traces((task.number, masker.scrub(task.trace or task.why, config)) for task in failed)
-    return [_with_its_record(each, [numbered[number] for number in each.tasks]) for each in found]
+    groups = group_traces((task.number, masker.scrub(task.trace or task.why, config)) for task in failed)
+    return [_with_its_record(each, [numbered[number] for number in each.tasks]) for each in groups]
 
 
 def _with_its_record(failure: Failure, tasks: list[Task]) -> Failure:

@@ -51,8 +51,8 @@ _WORDS = {
 def _text(hour: Hour) -> str:
     tones = Counter(map(_tone, hour.states))
     parts = [f"{word} in {tones[tone]}" for tone, word in _WORDS.items() if tones[tone]]
-    told = f"Last {write_count(len(hour.states), 'minute')}: " + (", ".join(parts) if parts else "nothing is known")
+    text = f"Last {write_count(len(hour.states), 'minute')}: " + (", ".join(parts) if parts else "nothing is known")
     for count, word in ((sum(hour.fences), "fencing round"), (sum(hour.restarts), "restart")):
         if count:
-            told += f"; {write_count(count, word)}"
-    return told
+            text += f"; {write_count(count, word)}"
+    return text

@@ -46,8 +46,8 @@ def history(request: HttpRequest, row: Connector) -> dict[str, Any]:
         for words, hours in _PRESETS
     ]
     at_ms = _time_of(request, "at", 0)
-    shown = {"from_ms": from_ms, "to_ms": to_ms, "presets": presets, "at_ms": at_ms}
-    return {**shown, **(_look_at(row, at_ms) if at_ms else {})}
+    context = {"from_ms": from_ms, "to_ms": to_ms, "presets": presets, "at_ms": at_ms}
+    return {**context, **(_look_at(row, at_ms) if at_ms else {})}
 
 
 def _hours_to_show(row: Connector, now_ms: int) -> int:
@@ -64,10 +64,10 @@ def series(request: HttpRequest, name: str) -> HttpResponse:
     row = find(name)
     to_ms = _time_of(request, "to", int(time.time() * 1000))
     try:
-        found = history_series.find_series(row.name, _time_of(request, "from", to_ms - _DAY_MS), to_ms)
+        history = history_series.find_series(row.name, _time_of(request, "from", to_ms - _DAY_MS), to_ms)
     except ConnectError as error:
         return JsonResponse({"error": error.message}, status=error.status_code)
-    return JsonResponse(found)
+    return JsonResponse(history)
 
 
 @requires(GET=on_connector(Verb.VIEW))
@@ -76,8 +76,13 @@ def moment(request: HttpRequest, name: str) -> HttpResponse:
     """Show what happened around `?at=`: events, and the version of the configuration."""
     row = find(name)
     at_ms = _time_of(request, "at", int(time.time() * 1000))
-    shown = {"connector": row, "may": principal_of(request).verbs_on(row.name), "at_ms": at_ms, **_look_at(row, at_ms)}
-    return render(request, "ringfence/parts/history_moment.html", shown)
+    context = {
+        "connector": row,
+        "may": principal_of(request).verbs_on(row.name),
+        "at_ms": at_ms,
+        **_look_at(row, at_ms),
+    }
+    return render(request, "ringfence/parts/history_moment.html", context)
 
 
 def _look_at(row: Connector, at_ms: int) -> dict[str, Any]:

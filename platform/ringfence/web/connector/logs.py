@@ -41,7 +41,7 @@ def logs(request: HttpRequest, row: Connector) -> dict[str, Any]:
         lines = lines.filter(message__icontains=search.replace("\x00", ""))
     page: Page[LogLine] = Paginator(lines, PAGE_SIZE).get_page(request.GET.get("page", ""))
     masker, config = Masker([row.class_name]), row.settings
-    told, until_ms = level_now(row)
+    levels, until_ms = level_now(row)
     kept = {key: value for key, value in (("level", chosen), ("task", number), ("q", search)) if value}
     return {
         "inner": {"log-lines": "ringfence/parts/log_lines.html"},
@@ -55,7 +55,7 @@ def logs(request: HttpRequest, row: Connector) -> dict[str, Any]:
         "query": urlencode(kept) + "&" if kept else "",
         "levels": LEVELS,
         "minutes": MINUTES,
-        "told": told,
+        "told": levels,
         "until_ms": until_ms,
     }
 
@@ -65,15 +65,15 @@ def logs(request: HttpRequest, row: Connector) -> dict[str, Any]:
 def level(request: HttpRequest, name: str) -> HttpResponse:
     """Set the tasks' log level to `level`, for `minutes`."""
     row = find(name)
-    wanted, minutes = str(request.POST.get("level", "")), str(request.POST.get("minutes", ""))
+    level_name, minutes = str(request.POST.get("level", "")), str(request.POST.get("minutes", ""))
     try:
         if not (minutes.isascii() and minutes.isdigit() and len(minutes) < 6):
             raise bad_request("Give the number of minutes.")
-        until_ms = set_level(name, wanted, int(minutes), principal_of(request).name)
+        until_ms = set_level(name, level_name, int(minutes), principal_of(request).name)
     except (ConnectError, Refused) as error:
         return render_refused(request, error)
     hint = f"After {minutes} minutes it returns to INFO automatically." if until_ms else ""
-    return render_done(request, row, f"Its tasks log {wanted} and above.", "logs", hint=hint)
+    return render_done(request, row, f"Its tasks log {level_name} and above.", "logs", hint=hint)
 
 
 urlpatterns = [

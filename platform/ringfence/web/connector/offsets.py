@@ -122,12 +122,12 @@ def move(request: HttpRequest, name: str) -> HttpResponse:
     """
     row = find(name)
     kind, reason = str(request.POST.get("kind", "")), str(request.POST.get("reason", "")).strip()
-    wanted = _snapshot(name, int(given)) if (given := str(request.POST.get("snapshot", ""))).isdigit() else None
+    snapshot = _snapshot(name, int(given)) if (given := str(request.POST.get("snapshot", ""))).isdigit() else None
     changes: list[OffsetEntry] = []
     current: list[dict[str, Any]] = []
     try:
         current = reading.offsets(name)["offsets"]
-        changes = _changes(request, kind, wanted, current)
+        changes = _changes(request, kind, snapshot, current)
         if request.POST.get("confirm") != name:
             raise bad_request("The name does not match: nothing was changed.")
         if not reason or len(reason) > LONGEST_REASON:
@@ -140,12 +140,12 @@ def move(request: HttpRequest, name: str) -> HttpResponse:
         if not offset_moves.movable(row):
             raise Refused(409, "The connector must be stopped, and its old tasks fenced, before its offsets change.")
         note(request, reason)
-        moved, text, hint = _carry_out(request, row, kind, wanted, changes)
+        moved, text, hint = _carry_out(request, row, kind, snapshot, changes)
     except (ConnectError, Refused) as error:
         status = record_failure(request, error, reason)
         if not changes:
             return ask(request, row, "offsets_nothing", {"problem": error.message}, status)
-        return _ask(request, row, kind, changes, current, wanted, status, problem=error.message, reason=reason)
+        return _ask(request, row, kind, changes, current, snapshot, status, problem=error.message, reason=reason)
     undo = f"/ui/connectors/{row.path}/offsets/snapshots/{moved.snapshot}" if moved.snapshot else ""
     checked = " Its plugin has checked them." if moved.checked else ""
     return render_done(request, row, text + checked, "offsets", hint=hint, undo=undo)
@@ -193,7 +193,7 @@ def _ask(
     **more: Any,
 ) -> HttpResponse:
     slot = str(request.POST.get("slot", "ask"))
-    shown = {
+    context = {
         "kind": kind,
         "title": _TITLES[kind].format(wanted.number if wanted else ""),
         "wanted": wanted,
@@ -207,7 +207,7 @@ def _ask(
         "slot": slot if slot in _SLOTS else "ask",
         **more,
     }
-    return ask(request, row, "offsets_confirm", shown, status)
+    return ask(request, row, "offsets_confirm", context, status)
 
 
 def _row(entry: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -232,8 +232,8 @@ def _changes(
 
 def _real(entries: Sequence[Mapping[str, Any]], current: Sequence[Mapping[str, Any]]) -> list[OffsetEntry]:
     """Return the entries that differ from the committed offsets."""
-    shown = offset_snapshots.preview(entries, current)
-    return [{"partition": each["partition"], "offset": each["after"]} for each in shown if each["changes"]]
+    changes = offset_snapshots.preview(entries, current)
+    return [{"partition": each["partition"], "offset": each["after"]} for each in changes if each["changes"]]
 
 
 def _json(request: HttpRequest, field: str) -> object:

@@ -59,8 +59,8 @@ def run(request: HttpRequest, name: str) -> HttpResponse:
     """Show one count, the newest or `?number=`. The part refreshes itself while the count runs."""
     row = find(name)
     number = request.GET.get("number", "")
-    found = proofs.find(row.name, int(number) if number.isascii() and number.isdigit() and len(number) < 9 else None)
-    return _render(request, row, found)
+    proof = proofs.find(row.name, int(number) if number.isascii() and number.isdigit() and len(number) < 9 else None)
+    return _render(request, row, proof)
 
 
 @requires(POST=on_connector(Verb.OPERATE).writing())
@@ -72,9 +72,9 @@ def count(request: HttpRequest, name: str) -> HttpResponse:
         started = proofs.start(row, principal_of(request).name)
     except (ConnectError, Refused) as error:
         status = record_failure(request, error)
-        shown = {"tone": "bad", "text": error.message, "title": "Nothing was counted", "code": status}
+        context = {"tone": "bad", "text": error.message, "title": "Nothing was counted", "code": status}
         template = "ringfence/parts/notice.html" if is_fragment(request) else "ringfence/error.html"
-        return render(request, template, shown, status=status)
+        return render(request, template, context, status=status)
     note(request, f"counted exactly-once proof {started.number}")
     return _render(request, row, started)
 
@@ -87,10 +87,10 @@ def download(request: HttpRequest, name: str, number: int, form: str) -> HttpRes
     if form not in _FORMS:
         raise Http404("A report is available as json and as txt")
     try:
-        found = proofs.find(row.name, number)
+        proof = proofs.find(row.name, number)
     except ConnectError as error:
         raise Http404(error.message) from error
-    text = json.dumps(proofs.serialize(found), indent=2) if form == "json" else to_text(found)
+    text = json.dumps(proofs.serialize(proof), indent=2) if form == "json" else to_text(proof)
     response = HttpResponse(text, content_type=_FORMS[form])
     safe = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in row.name)
     response["Content-Disposition"] = f'attachment; filename="proof-{safe}-{number}.{form}"'
@@ -106,7 +106,7 @@ def _describe(found: ProofRun | None) -> dict[str, Any]:
     if found is None:
         return {"run": None}
     report = proofs.report_of(found)
-    shown: dict[str, Any] = {
+    context: dict[str, Any] = {
         "run": found,
         "run_state": proofs.state_of(found),
         "run_error": proofs.error_of(found),
@@ -116,16 +116,16 @@ def _describe(found: ProofRun | None) -> dict[str, Any]:
     if report is not None:
         counts = [(words, report["counts"][name]) for name, words in _COUNTS]
         checks = [(_RESULTS[each["result"]], each) for each in report["checks"]]
-        shown |= {"verdict": _VERDICTS[report["verdict"]], "counts": counts, "checks": checks}
-        shown["read_topics"] = [
+        context |= {"verdict": _VERDICTS[report["verdict"]], "counts": counts, "checks": checks}
+        context["read_topics"] = [
             {**each, "held": [one for one in each["partitions"] if one["end"] > one["first"]]}
             for each in report["topics"]
         ]
-        shown["texts"] = [
+        context["texts"] = [
             (json.dumps(each["partition"], ensure_ascii=False), json.dumps(each["offset"], ensure_ascii=False))
             for each in report["offsets"]
         ]
-    return shown
+    return context
 
 
 urlpatterns = [

@@ -38,8 +38,8 @@ def dead_letter(request: HttpRequest, name: str) -> HttpResponse:
     if row is None:
         return render_gone(request, name)
     topic = str(request.POST.get("topic") or row.settings.get(DEAD_LETTERS) or _topic_of(name)).strip()
-    wanted = {**row.settings, TOLERANCE: "all", DEAD_LETTERS: topic}
-    return _repair(request, row, wanted, "repair_dead_letter", {"topic": topic})
+    config = {**row.settings, TOLERANCE: "all", DEAD_LETTERS: topic}
+    return _repair(request, row, config, "repair_dead_letter", {"topic": topic})
 
 
 def _topic_of(name: str) -> str:
@@ -59,12 +59,12 @@ def setting(request: HttpRequest, name: str) -> HttpResponse:
     task = Task.objects.filter(connector=name, number=number).first()
     failure = task.record_failure if task is not None else None
     names = failure.settings if failure is not None else ()
-    shown = Masker([row.class_name]).mask(row.settings)
+    masked = Masker([row.class_name]).mask(row.settings)
     sent = {each: str(request.POST[each]).strip() for each in names if each in request.POST}
-    changed = {each: value for each, value in sent.items() if value != shown.get(each, "")}
-    wanted = unmask({**row.settings, **changed}, row.settings)
-    fields = [(each, sent.get(each, shown.get(each, "")), shown.get(each, "")) for each in names]
-    return _repair(request, row, wanted, "repair_setting", {"fields": fields, "task": number, "record": failure})
+    changed = {each: value for each, value in sent.items() if value != masked.get(each, "")}
+    config = unmask({**row.settings, **changed}, row.settings)
+    fields = [(each, sent.get(each, masked.get(each, "")), masked.get(each, "")) for each in names]
+    return _repair(request, row, config, "repair_setting", {"fields": fields, "task": number, "record": failure})
 
 
 @requires(GET=_EDITS)
@@ -76,10 +76,10 @@ def rollback(request: HttpRequest, name: str) -> HttpResponse:
         return render_gone(request, name)
     settings = row.settings
     kept = ConfigVersion.objects.filter(connector=name).order_by("-number")[:100]
-    wanted = next((one for one in kept if one.settings != settings), None)
-    if wanted is None:
+    version = next((one for one in kept if one.settings != settings), None)
+    if version is None:
         return ask(request, row, "repair_nothing", {})
-    return HttpResponseRedirect(f"/ui/connectors/{row.path}/versions/{wanted.number}/rollback")
+    return HttpResponseRedirect(f"/ui/connectors/{row.path}/versions/{version.number}/rollback")
 
 
 def _repair(

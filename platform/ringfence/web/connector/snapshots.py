@@ -68,8 +68,8 @@ def start(request: HttpRequest, name: str) -> HttpResponse:
     """Show the form for the tables on GET; start on POST. `tables`: one regular expression per line."""
     given = str((request.POST if request.method == "POST" else request.GET).get("tables", ""))
     patterns = [line.strip() for line in given.splitlines() if line.strip()]
-    told = "Incremental snapshot requested."
-    return _answer(request, name, EXECUTE, patterns, told, ("snapshots_start", {"tables": given}))
+    message = "Incremental snapshot requested."
+    return _answer(request, name, EXECUTE, patterns, message, ("snapshots_start", {"tables": given}))
 
 
 @requires(GET=on_connector(Verb.OFFSETS), POST=on_connector(Verb.OFFSETS).writing())
@@ -78,9 +78,9 @@ def start(request: HttpRequest, name: str) -> HttpResponse:
 def stop(request: HttpRequest, name: str) -> HttpResponse:
     """Confirm on GET; stop on POST. `table`: a regular expression of the tables to remove; without it, all."""
     table = str((request.POST if request.method == "POST" else request.GET).get("table", ""))
-    shown = {"table": table, "table_name": _unescape(table)}
-    told = f"Removal of {_unescape(table)} requested." if table else "Stop of the incremental snapshot requested."
-    return _answer(request, name, STOP, [table] if table else [], told, ("snapshots_stop", shown))
+    context = {"table": table, "table_name": _unescape(table)}
+    message = f"Removal of {_unescape(table)} requested." if table else "Stop of the incremental snapshot requested."
+    return _answer(request, name, STOP, [table] if table else [], message, ("snapshots_stop", context))
 
 
 def hold(kind: str, told: str) -> Callable[[HttpRequest, str], HttpResponse]:
@@ -112,13 +112,13 @@ def _answer(
     row = find_connector(name)
     if row is None:
         return render_gone(request, name)
-    part, shown = question
+    part, context = question
     if request.method != "POST":
-        return ask(request, row, part, shown)
+        return ask(request, row, part, context)
     try:
         _send(request, row, kind, tables)
     except (ConnectError, Refused) as error:
-        return ask(request, row, part, {**shown, "problem": error.message}, record_failure(request, error))
+        return ask(request, row, part, {**context, "problem": error.message}, record_failure(request, error))
     return render_done(request, row, told, "snapshots", hint=_HINT)
 
 

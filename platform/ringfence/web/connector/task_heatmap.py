@@ -66,12 +66,12 @@ def _summary(cells: Sequence[Cell]) -> str:
             word = task_look(cell.state).word.lower()
             minutes[word] = minutes.get(word, 0) + 1
     states = ", ".join(f"{count} min {word}" for word, count in sorted(minutes.items(), key=lambda each: -each[1]))
-    told = [states or "nothing is known"]
+    parts = [states or "nothing is known"]
     for what in ("commits", "aborted", "fences", "restarts"):
         count = sum(getattr(cell, what) for cell in cells)
         if count:
-            told.append(f"{count} {what if count > 1 or what == 'aborted' else what[:-1]}")
-    return "; ".join(told)
+            parts.append(f"{count} {what if count > 1 or what == 'aborted' else what[:-1]}")
+    return "; ".join(parts)
 
 
 def strips(found: Mapping[Key, Sequence[Cell]], connector: str, wanted: Iterable[int]) -> list[Strip]:
@@ -97,9 +97,11 @@ def table(found: Mapping[Key, Sequence[Cell]], connector: str) -> SafeString:
     """
     every = join_strips([cells for (name, _), cells in found.items() if name == connector])
     last = every[-1].minute if every else 0
-    told = [cell for cell in every if cell.records or cell.commits or cell.aborted or cell.fences or cell.restarts]
+    active_cells = [
+        cell for cell in every if cell.records or cell.commits or cell.aborted or cell.fences or cell.restarts
+    ]
     rows = []
-    for cell in told[::-1]:
+    for cell in active_cells[::-1]:
         when = f"{last - cell.minute} min ago" if cell.minute < last else "this one"
         word = task_look(cell.state).word if cell.state else "&ndash;"
         bad = " bad-text" if cell.aborted else ""

@@ -43,11 +43,11 @@ class TaskView:
 @tab("tasks")
 def tasks(request: HttpRequest, row: Connector) -> dict[str, Any]:
     """`?page=`."""
-    found = Task.objects.filter(connector=row.name, known=True).order_by("number")
-    page: Page[Task] = Paginator(found, PAGE_SIZE).get_page(request.GET.get("page", ""))
+    rows = Task.objects.filter(connector=row.name, known=True).order_by("number")
+    page: Page[Task] = Paginator(rows, PAGE_SIZE).get_page(request.GET.get("page", ""))
     totals = record_totals.of_tasks([row.name])
-    made = GenerationRow.objects.filter(connector=row.name, generation__in={task.generation for task in page})
-    numbers = dict(made.values_list("generation", "number"))
+    generations = GenerationRow.objects.filter(connector=row.name, generation__in={task.generation for task in page})
+    numbers = dict(generations.values_list("generation", "number"))
     masker, config, now = Masker([row.class_name]), row.settings, now_ms()
     return {
         "page": page,

@@ -87,10 +87,10 @@ def _list_lines(connector: Connector, who: Principal, kind: str, page: str) -> d
     elif not chosen:
         every = every.union(trail, all=True)
     size = _FOLDED_PAGE_SIZE if chosen in ("", "task") else PAGE_SIZE
-    shown: Page[Any] = Paginator(every.order_by("-time_ms", "-id"), size).get_page(page)
+    page_of_entries: Page[Any] = Paginator(every.order_by("-time_ms", "-id"), size).get_page(page)
     return {
-        "page": shown,
-        "lines": _lines(list(shown), connector),
+        "page": page_of_entries,
+        "lines": _lines(list(page_of_entries), connector),
         "kind": chosen,
         "total": sum(counts.values()),
         "kinds": [
@@ -110,18 +110,18 @@ def _lines(stamps: list[tuple[int, int, str]], connector: Connector) -> list[Lin
     events = Event.objects.in_bulk([key for _, key, source in stamps if source != AUDIT])
     audit = AuditEntry.objects.in_bulk([key for _, key, source in stamps if source == AUDIT])
     masker, config = Masker([connector.class_name]), connector.settings
-    found = [_of_entry(entry, masker, config) for entry in audit.values()]
+    lines = [_of_entry(entry, masker, config) for entry in audit.values()]
     # An old row may have been dropped since.
-    told = [events[key] for _, key, source in stamps if source != AUDIT and key in events]
-    for group in fold(event for event in told if not _is_audited(event, audit.values())):
+    unaudited = [events[key] for _, key, source in stamps if source != AUDIT and key in events]
+    for group in fold(event for event in unaudited if not _is_audited(event, audit.values())):
         steps = [(masker.scrub(event.summary, config), event.time_ms) for event in group] if len(group) > 1 else []
         newest = group[0]
         newest.summary = headline(group)
         view = event_view(newest, masker, config)
-        found.append(
+        lines.append(
             Line(f"e{group[-1].pk}", newest.type, view.icon, view.bad, newest.summary, newest.time_ms, steps=steps)
         )
-    return sorted(found, key=lambda line: -line.time_ms)
+    return sorted(lines, key=lambda line: -line.time_ms)
 
 
 def _is_audited(event: Event, entries: Iterable[AuditEntry]) -> bool:

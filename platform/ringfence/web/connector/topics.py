@@ -58,12 +58,12 @@ class DisplayedRecord:
 @tab("topics", still=True)
 def topics(request: HttpRequest, row: Connector) -> dict[str, Any]:
     """Return the topics only. Records are read for one topic at a time."""
-    found = list(ActiveTopic.objects.filter(connector=row.name).order_by("topic"))
+    active = list(ActiveTopic.objects.filter(connector=row.name).order_by("topic"))
     return {
-        "topics": found,
+        "topics": active,
         "untracked": ClusterInfo.objects.filter(topic_tracking=False).exists(),
         "levels": LEVELS,
-        **consumption([each.topic for each in found], row.settings),
+        **consumption([each.topic for each in active], row.settings),
     }
 
 
@@ -80,23 +80,23 @@ def records(request: HttpRequest, name: str) -> HttpResponse:
             raise bad_request("Only topics that this connector has written to can be read.")
         if not may_look_at(topic, name, principal_of(request)):
             raise ConnectError(403, f"You are not granted topic {topic}: its records are not shown.")
-        found = dispatch.ask(ReadLastRecords(topic, row.settings, committed_only=level == LEVELS[0]))
+        answer = dispatch.ask(ReadLastRecords(topic, row.settings, committed_only=level == LEVELS[0]))
     except (ConnectError, Refused) as error:
         return ask(
             request, row, "topic_records", {"problem": error.message, "topic": topic}, record_failure(request, error)
         )
     note(request, f"looked at the last records of topic {topic} as {level}")
     masker, config = Masker([row.class_name]), row.settings
-    shown = [_describe(each, masker, config) for each in found["records"]]
-    context = {"topic": topic, "level": level, "records": shown, "found": found, "levels": LEVELS}
-    context["held_back"] = sum(each["end"] > each["stable"] for each in found["partitions"])
+    records_shown = [_describe(each, masker, config) for each in answer["records"]]
+    context = {"topic": topic, "level": level, "records": records_shown, "found": answer, "levels": LEVELS}
+    context["held_back"] = sum(each["end"] > each["stable"] for each in answer["partitions"])
     return ask(request, row, "topic_records", context)
 
 
 def _describe(record: Mapping[str, Any], masker: Masker, config: dict[str, str]) -> DisplayedRecord:
     def read(encoded: str | None, size: int) -> Decoded:
-        made = decode(encoded, size)
-        return Decoded(made.kind, masker.scrub(made.text, config), made.size, made.cut)
+        decoded = decode(encoded, size)
+        return Decoded(decoded.kind, masker.scrub(decoded.text, config), decoded.size, decoded.cut)
 
     return DisplayedRecord(
         partition=record["partition"],

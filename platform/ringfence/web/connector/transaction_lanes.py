@@ -82,8 +82,8 @@ class Lane:
 
 def list_ended(task: Task, since_ms: int) -> list[EndedTransaction]:
     """Return the contents of the task's last reports, the oldest first."""
-    told = (EndedTransaction(*item[2:7]) for item in json.loads(task.recent) if len(item) >= 7)
-    return [each for each in told if each.ended_ms > since_ms]
+    transactions = (EndedTransaction(*item[2:7]) for item in json.loads(task.recent) if len(item) >= 7)
+    return [each for each in transactions if each.ended_ms > since_ms]
 
 
 def open_now(task: Task) -> bool:
@@ -148,9 +148,9 @@ def _lane(task: Task, told: Sequence[EndedTransaction], peak: int, now_ms: int) 
 def show_lanes(connector: Connector, page: str, now_ms: int) -> dict[str, Any]:
     """Return a page of lanes, for the template."""
     tasks = Task.objects.filter(connector=connector.name, known=True).order_by("number")
-    shown: Page[Task] = Paginator(tasks, PAGE_SIZE).get_page(page)
-    drawn = lanes(shown, now_ms)
-    return {"page": shown, "lanes": drawn, "moving": any(lane.is_live for lane in drawn), "listed": LISTED}
+    page_of_tasks: Page[Task] = Paginator(tasks, PAGE_SIZE).get_page(page)
+    drawn = lanes(page_of_tasks, now_ms)
+    return {"page": page_of_tasks, "lanes": drawn, "moving": any(lane.is_live for lane in drawn), "listed": LISTED}
 
 
 def list_workers(connector: Connector) -> list[str]:

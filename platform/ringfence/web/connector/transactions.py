@@ -17,9 +17,9 @@ from ringfence.web.connector.transaction_lanes import list_workers, show_lanes
 @tab("transactions")
 def transactions(request: HttpRequest, row: Connector) -> dict[str, Any]:
     """A page of lanes: `?page=`."""
-    shown = show_lanes(row, request.GET.get("page", ""), now_ms())
+    context = show_lanes(row, request.GET.get("page", ""), now_ms())
     may_kill = settings.DEMO_RUN_FOLDER and principal_of(request).may_everywhere(Verb.ADMIN)
-    return shown | {"victims": list_workers(row) if may_kill else []}
+    return context | {"victims": list_workers(row) if may_kill else []}
 
 
 urlpatterns = [path("", transactions)]

@@ -49,15 +49,15 @@ def documents() -> dict[str, Document]:
 
 def search_headings(words: str) -> list[Section]:
     """Return the sections whose heading, together with the document's title, contains every word; titles first."""
-    wanted = words.casefold().split()
-    found = [
+    terms = words.casefold().split()
+    matches = [
         section
         for document in documents().values()
         for section in document.sections
-        if all(word in f"{document.title} {section.title}".casefold() for word in wanted)
-        and any(word in section.title.casefold() for word in wanted)
+        if all(word in f"{document.title} {section.title}".casefold() for word in terms)
+        and any(word in section.title.casefold() for word in terms)
     ]
-    return sorted(found, key=lambda section: section.level)
+    return sorted(matches, key=lambda section: section.level)
 
 
 def _read(path: Path) -> Document:

@@ -23,4 +23,4 @@ def group(documents: Iterable[Document]) -> list[tuple[str, list[Document]]]:
     """
     left = {document.name: document for document in documents}
     groups = [(title, [left.pop(name) for name in names if name in left]) for title, names in GROUPS.items()]
-    return [(title, found) for title, found in [*groups, ("Measurements", list(left.values()))] if found]
+    return [(title, pages) for title, pages in [*groups, ("Measurements", list(left.values()))] if pages]

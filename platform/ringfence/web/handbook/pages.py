@@ -26,14 +26,14 @@ def contents(request: HttpRequest) -> HttpResponse:
     """Show all documents; with `?search=`, the sections whose headings match."""
     search = request.GET.get("search", "").strip()[:100]
     every = documents()
-    shown = {
+    context = {
         "search": search,
         "groups": group(every.values()),
         "found": [(section, every[section.document].title) for section in search_headings(search)],
         "section": "docs",
     }
     template = "ringfence/docs/list.html" if is_fragment(request) else "ringfence/docs/list_page.html"
-    return render(request, template, shown)
+    return render(request, template, context)
 
 
 @requires(GET=ANYONE)
@@ -41,8 +41,8 @@ def contents(request: HttpRequest) -> HttpResponse:
 @with_token
 def document(request: HttpRequest, name: str) -> HttpResponse:
     """Show one document, with its sections beside it."""
-    found = documents().get(name)
-    if found is None:
+    page = documents().get(name)
+    if page is None:
         raise Http404(f"There is no document {name}: /ui/docs lists them all")
-    sections = [section for section in found.sections if section.level == 2]
-    return render(request, "ringfence/docs/document.html", {"document": found, "sections": sections, "section": "docs"})
+    sections = [section for section in page.sections if section.level == 2]
+    return render(request, "ringfence/docs/document.html", {"document": page, "sections": sections, "section": "docs"})

@@ -93,9 +93,9 @@ CHECKS: Final[_Table] = (
 
 def explain_setting(name: str, class_name: str) -> Reference | None:
     """Return the section about a setting; None for a setting of a plugin that is not documented here."""
-    found = _find(SETTINGS, name)
-    if found is not None or class_name.startswith("io.debezium."):
-        return found or DEBEZIUM
+    reference = _find(SETTINGS, name)
+    if reference is not None or class_name.startswith("io.debezium."):
+        return reference or DEBEZIUM
     short = class_name.rpartition(".")[2].removesuffix("Connector")
     if short not in _find_built_in():
         return None
@@ -110,8 +110,8 @@ def explain_check(name: str) -> Reference | None:
 @functools.cache
 def _find_built_in() -> frozenset[str]:
     """Return the names of our own connectors."""
-    found = entry_points(group="ringfence.connectors")
-    return frozenset(each.name for each in found if each.value.startswith("ringfence.connectors.builtin."))
+    points = entry_points(group="ringfence.connectors")
+    return frozenset(each.name for each in points if each.value.startswith("ringfence.connectors.builtin."))
 
 
 def _find(table: _Table, name: str) -> Reference | None:

@@ -106,8 +106,8 @@ class Receiver:
                     held += len(part)
                     self._bytes += len(part)
                     body += part
-            told = [(key.decode("latin-1"), value.decode("latin-1")) for key, value in headers]
-            return await link.ask(told, bytes(body), ANSWER_SECONDS)
+            decoded = [(key.decode("latin-1"), value.decode("latin-1")) for key, value in headers]
+            return await link.ask(decoded, bytes(body), ANSWER_SECONDS)
         except TimeoutError:
             raise Refused(408, f"The body did not arrive within {BODY_SECONDS:.0f} s.") from None
         except Unreachable:
@@ -156,8 +156,8 @@ async def _parts(receive: Any, most: int, declared: int) -> Any:
 
 
 async def _send(send: Any, status: int, text: str, again: int, *, close: bool = False) -> None:
-    found = {"status": text} if status < 300 else {"error_code": status, "message": text}
-    body = json.dumps(found).encode()
+    answer = {"status": text} if status < 300 else {"error_code": status, "message": text}
+    body = json.dumps(answer).encode()
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),

@@ -60,8 +60,8 @@ def _act(request: HttpRequest, action: Action) -> HttpResponse:
     work = command(action.command, principal_of(request).name)
     results = each(request, names, [action.verb], work, reason)
     refused = [result for result in results if not result.ok]
-    told = {"results": refused + [result for result in results if result.ok], "refused": len(refused)}
-    return _answer(request, {**told, "done": len(results) - len(refused), "action": action}, 200)
+    outcome = {"results": refused + [result for result in results if result.ok], "refused": len(refused)}
+    return _answer(request, {**outcome, "done": len(results) - len(refused), "action": action}, 200)
 
 
 def _answer(request: HttpRequest, context: dict[str, object], status: int) -> HttpResponse:

@@ -163,8 +163,8 @@ def _wrong(
     """
     healths = GROUPS["attention"][2]
     needs = Q(now_health__in=healths) | Q(name__in=waiting)
-    found = known.annotate(now_health=now.column).filter(needs)
-    worst = list(found.order_by("-severity", "since_ms", "name")[:WRONG_SHOWN])
+    unhealthy = known.annotate(now_health=now.column).filter(needs)
+    worst = list(unhealthy.order_by("-severity", "since_ms", "name")[:WRONG_SHOWN])
     sick = [row.name for row in worst if row.health not in _MOVING]
     failed = Task.objects.filter(connector__in=sick, known=True, state="FAILED")
     traces: dict[str, str] = {}
@@ -199,8 +199,8 @@ def _events(who: Principal) -> list[EventView]:
     seen = who.query(field="connector")
     if seen:  # an empty Q matches everything, but is dropped when combined with another condition
         seen |= Q(connector="")
-    told = Event.objects.filter(seen).exclude(type="log").exclude(~Q(summary__contains=": failed"), type="task")
-    groups = fold(told.order_by("-time_ms", "-id")[: EVENTS_SHOWN * 10])[:EVENTS_SHOWN]
+    events = Event.objects.filter(seen).exclude(type="log").exclude(~Q(summary__contains=": failed"), type="task")
+    groups = fold(events.order_by("-time_ms", "-id")[: EVENTS_SHOWN * 10])[:EVENTS_SHOWN]
     newest = [group[0] for group in groups]
     for group in groups:
         group[0].summary = headline(group)

@@ -82,13 +82,13 @@ def _rows(names: list[str], who: Principal, since_ms: int) -> Fragment:
     seen = tuple(who.filter_names(names))
 
     def make() -> str:
-        found = {name: part.text for name in seen if (part := parts.find(("row", name), since_ms)) is not None}
+        texts = {name: part.text for name in seen if (part := parts.find(("row", name), since_ms)) is not None}
         began_ms = parts.now_ms()
-        missing = Connector.objects.filter(name__in=set(seen) - found.keys(), known=True).defer("config", "trace")
+        missing = Connector.objects.filter(name__in=set(seen) - texts.keys(), known=True).defer("config", "trace")
         for row in rows_of(missing, began_ms):
             text = render_to_string("ringfence/parts/row.html", {"row": row, "connector": row.connector})
-            found[row.connector.name] = parts.keep(("row", row.connector.name), began_ms, text).text
-        return "".join(found[name] for name in seen if name in found)
+            texts[row.connector.name] = parts.keep(("row", row.connector.name), began_ms, text).text
+        return "".join(texts[name] for name in seen if name in texts)
 
     return parts.get(("rows", seen), since_ms, make)
 

@@ -99,16 +99,16 @@ def choose(query: Mapping[str, str], who: Principal, now_ms: int) -> ListQuery:
         matching = known.filter(Q(name__icontains=search) | Q(class_name__icontains=search) | Q(name__in=writers))
     if plugin:
         matching = matching.filter(class_name=plugin)
-    shown, word = matching, ""
+    chosen, word = matching, ""
     if state in GROUPS:
-        shown = matching.filter(now_health__in=GROUPS[state][2])
+        chosen = matching.filter(now_health__in=GROUPS[state][2])
     elif state.upper() in HEALTH:
-        shown, word = matching.filter(now_health=state.upper()), HEALTH[Health(state.upper())].word
+        chosen, word = matching.filter(now_health=state.upper()), HEALTH[Health(state.upper())].word
     elif state in SPECIAL:
-        shown, word = matching.filter(SPECIAL[state][1]), SPECIAL[state][0]
+        chosen, word = matching.filter(SPECIAL[state][1]), SPECIAL[state][0]
     else:
         state = ""
-    return ListQuery(search, state, plugin, sort, known, matching, _order(shown, sort, now_ms), word)
+    return ListQuery(search, state, plugin, sort, known, matching, _order(chosen, sort, now_ms), word)
 
 
 def _order(shown: QuerySet[Connector], sort: str, now_ms: int) -> QuerySet[Connector]:
@@ -121,7 +121,7 @@ def _order(shown: QuerySet[Connector], sort: str, now_ms: int) -> QuerySet[Conne
 
 def _columns(sort: str) -> dict[str, Column]:
     """Return each heading with the order that a click requests: the reverse if it is the current one."""
-    found = {}
+    columns = {}
     for key, word, first in (
         ("since", "State", "-since"),
         ("name", "Name", "name"),
@@ -131,8 +131,8 @@ def _columns(sort: str) -> dict[str, Column]:
         other = first.removeprefix("-") if first.startswith("-") else f"-{first}"
         is_chosen = sort in (first, other)
         aria = "" if not is_chosen else "descending" if sort.startswith("-") else "ascending"
-        found[key] = Column(word, other if sort == first else first, aria, key in ("tasks", "rate"))
-    return found
+        columns[key] = Column(word, other if sort == first else first, aria, key in ("tasks", "rate"))
+    return columns
 
 
 def listing(query: Mapping[str, str], who: Principal = EVERYBODY_HERE) -> dict[str, Any]:

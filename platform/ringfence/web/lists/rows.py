@@ -80,8 +80,8 @@ def _records(connector: Connector, reported: bool) -> SafeString:
     """Render the cell. Not a template, whose white space would be a large part of a page of fifty rows."""
     bad = bad_records(connector.dead_letters_total, connector.skipped_total)
     link = format_html('<a class="sub warn-text" href="/ui/connectors/{}/dead-letters">{}</a>', connector.path, bad)
-    told = mark_safe(' <span class="sub">(reported)</span>') if reported else ""
-    return format_html("{}{}{}", f"{connector.records_total:,}", told, link if bad else "")
+    remark = mark_safe(' <span class="sub">(reported)</span>') if reported else ""
+    return format_html("{}{}{}", f"{connector.records_total:,}", remark, link if bad else "")
 
 
 def rate_of(tasks: list[Task], now_ms: int) -> float:

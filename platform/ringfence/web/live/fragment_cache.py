@@ -79,9 +79,9 @@ class FragmentCache:
         """
         while True:
             with self._lock:
-                found, at_work = self.find(key, since_ms), self._making.get(key)
-                if found is not None:
-                    return found
+                fragment, at_work = self.find(key, since_ms), self._making.get(key)
+                if fragment is not None:
+                    return fragment
                 if at_work is None or not 0 < since_ms <= at_work.began_ms:
                     making = self._making[key] = _Making(self.now_ms())
                     break

@@ -46,10 +46,10 @@ def _read(names: Collection[str], with_tasks: Collection[str]) -> dict[str, Numb
         tasks.setdefault(task.connector, []).append(task)
     rows = Connector.objects.filter(name__in=names, known=True).values_list("name", "records_total", "last_commit_ms")
     totals = record_totals.of_tasks(with_tasks) if with_tasks else {}
-    found = {}
+    numbers = {}
     for name, records, last_commit_ms in rows:
         of_name = tasks.get(name, [])
-        found[name] = {
+        numbers[name] = {
             "rate-now": rate(None if stale else rate_of(of_name, now)),
             "records-in-all": f"{num(records)} in all",
             "last-commit": ago(last_commit_ms),
@@ -57,8 +57,8 @@ def _read(names: Collection[str], with_tasks: Collection[str]) -> dict[str, Numb
         }
         if name in with_tasks:
             for task in of_name:
-                found[name] |= _of_task(task, totals.get((name, task.number)) or RecordTotals(), now)
-    return found
+                numbers[name] |= _of_task(task, totals.get((name, task.number)) or RecordTotals(), now)
+    return numbers
 
 
 def _of_task(task: Task, totals: RecordTotals, now: int) -> Numbers:

@@ -39,8 +39,8 @@ def read_audit() -> object:
 def read_vital() -> str:
     try:
         open_now = Incident.objects.filter(resolved_ms=0)
-        found = open_now.aggregate(n=Count("pk"), last=Max("pk"), by=Max("acknowledged_ms"))
-        return f"{look.vitals().stamp}|{found}"
+        summary = open_now.aggregate(n=Count("pk"), last=Max("pk"), by=Max("acknowledged_ms"))
+        return f"{look.vitals().stamp}|{summary}"
     except DatabaseError:
         return look.vitals().stamp
     finally:

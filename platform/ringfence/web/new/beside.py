@@ -122,7 +122,7 @@ def _count_sound(settings: Mapping[str, str], names: list[str]) -> int:
 
 
 def _samples(walked: Mapping[str, Any], names: list[str], sound: int, settings: Mapping[str, str]) -> list[Sample]:
-    found, before = [], walked["before"]
+    samples, before = [], walked["before"]
     waits_for = ""
     by_name = {step["name"]: step for step in walked["steps"]}
     for number, alias in enumerate(names):
@@ -139,8 +139,8 @@ def _samples(walked: Mapping[str, Any], names: list[str], sound: int, settings: 
             sample.waits = f"The record does not reach this transform: see {waits_for}."
         if step is None or step["record"] is None:
             waits_for = waits_for or describe_type(settings.get(f"transforms.{alias}.type", "")).title
-        found.append(sample)
-    return found
+        samples.append(sample)
+    return samples
 
 
 def _describe_written(walked: Mapping[str, Any], whole: bool, refused: str) -> dict[str, Any]:

@@ -100,10 +100,10 @@ def matches(plugin: Mapping[str, Any], query: str) -> bool:
 
 def describe_versions(class_name: str, workers: Mapping[str, Mapping[str, Sequence[str]]]) -> str:
     """Return which worker has which version of a plugin; "" if all have the same."""
-    found = {worker: tuple(plugins.get(class_name, ())) for worker, plugins in workers.items()}
-    if len(set(found.values())) < 2:
+    versions = {worker: tuple(plugins.get(class_name, ())) for worker, plugins in workers.items()}
+    if len(set(versions.values())) < 2:
         return ""
-    return "; ".join(f"{worker}: {', '.join(each) or 'not installed'}" for worker, each in sorted(found.items()))
+    return "; ".join(f"{worker}: {', '.join(each) or 'not installed'}" for worker, each in sorted(versions.items()))
 
 
 def _describe_report(report: Mapping[str, Any] | None) -> str:

@@ -75,9 +75,9 @@ def _catalog(request: HttpRequest) -> HttpResponse:
     query = request.GET.get("q", "").strip()
     context: dict[str, Any] = {"section": "new", "query": query}
     try:
-        found = [plugin for plugin in dispatch.ask(ListPlugins()) if plugin.get("type") == "source"]
-        fitting = [plugin for plugin in found if matches(plugin, query)]
-        context |= {"groups": group(fitting, versions_by_worker()), "shown": len(fitting), "count": len(found)}
+        plugins = [plugin for plugin in dispatch.ask(ListPlugins()) if plugin.get("type") == "source"]
+        fitting = [plugin for plugin in plugins if matches(plugin, query)]
+        context |= {"groups": group(fitting, versions_by_worker()), "shown": len(fitting), "count": len(plugins)}
     except Refused as refused:
         context["problem"] = refused.message
     who = principal_of(request)

@@ -80,8 +80,8 @@ def kind_of(definition: Mapping[str, Any]) -> str:
 
 def other_field(name: str, value: str, secret: Callable[[str], bool]) -> Field:
     """Make the field of a setting that is present, but that no plugin declares."""
-    made = Field(name, name, "text", required=False, advanced=False, help="", default="", blank=not value.strip())
-    return _fill(made, value, secret(name))
+    new_field = Field(name, name, "text", required=False, advanced=False, help="", default="", blank=not value.strip())
+    return _fill(new_field, value, secret(name))
 
 
 def _reword(error: str, name: str) -> str:
@@ -95,7 +95,7 @@ def make_field(
 ) -> Field:
     """Make a field from one entry of a validation's answer."""
     name, default = str(definition["name"]), definition.get("default_value")
-    made = Field(
+    new_field = Field(
         name=name,
         label=str(definition.get("display_name") or name),
         kind=kind_of(definition),
@@ -112,12 +112,12 @@ def make_field(
     choices = [str(each) for each in value.get("recommended_values") or [] if each is not None]
     given = config.get(name, "")
     hides = definition.get("type") == "PASSWORD" or secret(name)
-    if choices and made.kind in ("text", "number") and not hides:
-        made.choices = choices
-        made.kind = "list" if definition.get("type") == "LIST" else "choice"
-    made.visible = bool(value.get("visible", True)) or name in config
-    made.blank = name in config and not given.strip()
-    return _fill(made, given, hides)
+    if choices and new_field.kind in ("text", "number") and not hides:
+        new_field.choices = choices
+        new_field.kind = "list" if definition.get("type") == "LIST" else "choice"
+    new_field.visible = bool(value.get("visible", True)) or name in config
+    new_field.blank = name in config and not given.strip()
+    return _fill(new_field, given, hides)
 
 
 def _fill(made: Field, given: str, hides: bool) -> Field:

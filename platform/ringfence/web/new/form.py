@@ -58,17 +58,17 @@ def form_context(
     def tell(key: str) -> bool:
         return tell_all or bool(draft.config.get(key))
 
-    made = layout(validation, draft.config, secret, tell)
-    for each in made.fields():
+    form = layout(validation, draft.config, secret, tell)
+    for each in form.fields():
         if each.name == TASKS_MAX:
             each.warning = find_shortage(settings)
     return {
         "draft": draft,
         "class_name": draft.class_name,
-        "layout": made,
+        "layout": form,
         "undeclared": undeclared,
-        "wrong": made.wrong,
-        "others_count": len(made.others),
+        "wrong": form.wrong,
+        "others_count": len(form.others),
         "guarantee": validation.get(GUARANTEE),
         "editing": draft.editing,
         "menu": menu_items(),
@@ -124,8 +124,8 @@ def field(request: HttpRequest) -> HttpResponse:
     context = form_context(request, draft)
     if context["undeclared"]:
         return render(request, "ringfence/parts/field_errors.html", {"errors": [context["undeclared"]]})
-    made = context["layout"]
-    fields = {each.name: each for each in made.fields()}
+    form = context["layout"]
+    fields = {each.name: each for each in form.fields()}
     for each in fields.values():
         if each.name != key and not each.is_set:
             each.errors = []  # the user has not visited the field yet

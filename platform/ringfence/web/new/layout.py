@@ -36,29 +36,31 @@ def layout(
 ) -> Layout:
     """Make the layout. config: as displayed, with masked secrets; tell: whether to show a setting's errors yet."""
     framework = source_config_def(config).keys
-    found = Layout()
+    form = Layout()
     notes = validation.get(CHOICE_NOTES, {})
     by_card: dict[str, list[_Placed]] = {key: [] for key in TITLES}
     for entry in validation.get("configs", []):
         definition, value = entry["definition"], entry["value"]
         name = str(definition["name"])
         if name in _ELSEWHERE:
-            found.rest += [str(error) for error in value.get("errors", []) if name != "name"]
+            form.rest += [str(error) for error in value.get("errors", []) if name != "name"]
             continue
-        made = make_field(definition, value, config, secret)
-        if made.kind == "list":
-            made.notes = notes.get(name, {})
-        made.errors = made.errors if tell(name) else []
-        if _POINTLESS.fullmatch(name) and not (made.is_set or made.errors):
-            made.visible = False
+        new_field = make_field(definition, value, config, secret)
+        if new_field.kind == "list":
+            new_field.notes = notes.get(name, {})
+        new_field.errors = new_field.errors if tell(name) else []
+        if _POINTLESS.fullmatch(name) and not (new_field.is_set or new_field.errors):
+            new_field.visible = False
         order = definition.get("order_in_group", definition.get("order", -1))
         ours, group = name in framework, str(definition.get("group") or "")
-        by_card[_card_of(name, ours, group)].append(_Placed(made, ours, group, order if isinstance(order, int) else -1))
+        by_card[_card_of(name, ours, group)].append(
+            _Placed(new_field, ours, group, order if isinstance(order, int) else -1)
+        )
     if any(by_card.values()):
-        found.cards = [_card(key, placed, config) for key, placed in by_card.items()]
-    declared = {each.name for each in found.fields()} | set(_ELSEWHERE)
-    found.others = [other_field(key, config[key], secret) for key in sorted(config.keys() - declared)]
-    return found
+        form.cards = [_card(key, placed, config) for key, placed in by_card.items()]
+    declared = {each.name for each in form.fields()} | set(_ELSEWHERE)
+    form.others = [other_field(key, config[key], secret) for key in sorted(config.keys() - declared)]
+    return form
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +103,10 @@ def _groups(placed: Iterable[_Placed]) -> list[tuple[str, list[Field]]]:
 
 
 def _add_section(card: Card, title: str, fields: Sequence[Field]) -> None:
-    shown = [each for each in fields if not each.advanced]
+    open_fields = [each for each in fields if not each.advanced]
     folded = [each for each in fields if each.advanced]
     shown_title = "" if title == "Common" else title
-    card.open += [Section(shown_title, shown)] if shown else []
+    card.open += [Section(shown_title, open_fields)] if open_fields else []
     card.advanced += [Section(title or "The connector's own", folded)] if folded else []
 
 

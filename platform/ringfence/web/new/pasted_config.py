@@ -56,8 +56,8 @@ def _json(text: str, name: str) -> PastedConfig:
     given = object_of(value, "What was pasted")
     if isinstance(given.get("config"), dict):
         config = config_of(given["config"])
-        found = str(given.get("name") or config.get("name", "")).strip()
-        return PastedConfig(found or name, config, 'JSON with "name" and "config"')
+        connector_name = str(given.get("name") or config.get("name", "")).strip()
+        return PastedConfig(connector_name or name, config, 'JSON with "name" and "config"')
     config = config_of(given)
     return PastedConfig(config.get("name", "").strip() or name, config, "JSON with the settings alone")
 
@@ -80,8 +80,8 @@ def _curl(text: str) -> PastedConfig:
     if body.startswith("@"):
         raise bad_request(f"The curl command reads its body from the file {body[1:]}. Paste the file's content.")
     paths = [urlsplit(word).path for word in words if "://" in word or "/connectors" in word]
-    found = _IN_PATH.search(paths[0]) if paths else None
-    named = _json(body, unquote(found[1]) if found else "")
+    match = _IN_PATH.search(paths[0]) if paths else None
+    named = _json(body, unquote(match[1]) if match else "")
     return PastedConfig(named.name, named.config, f"a curl command that sends {named.understood}")
 
 

@@ -59,9 +59,9 @@ def _look(check: Mapping[str, Any]) -> Badge:
 
 def checks_context(complete: dict[str, str], by: Principal) -> dict[str, Any]:
     """Return the template's context for the checks of a complete configuration. Raises `Refused`."""
-    found = checks_of(complete, by)
-    troubles = sum(check["result"] != "ok" for check in found)
-    return {"checks": [(_look(check), check, explain_check(check["name"])) for check in found], "troubles": troubles}
+    checks = checks_of(complete, by)
+    troubles = sum(check["result"] != "ok" for check in checks)
+    return {"checks": [(_look(check), check, explain_check(check["name"])) for check in checks], "troubles": troubles}
 
 
 @requires(POST=somewhere(Verb.EDIT))
@@ -83,8 +83,12 @@ def preview(request: HttpRequest) -> HttpResponse:
         fresh = request.POST.get("begin") == "fresh"
         may = principal_of(request).may
         java = may(Verb.JAVA_PLUGINS, config["name"])
-        found = previews.preview(config, fresh=fresh, java=java, may_see=lambda name: may(Verb.VIEW, name))
-        return {"found": found, "rows": [_row(record) for record in found["records"]], "ended": ENDED[found["ended"]]}
+        answer = previews.preview(config, fresh=fresh, java=java, may_see=lambda name: may(Verb.VIEW, name))
+        return {
+            "found": answer,
+            "rows": [_row(record) for record in answer["records"]],
+            "ended": ENDED[answer["ended"]],
+        }
 
     return _part(request, "new_preview", context)
 
@@ -131,10 +135,10 @@ def _sample(record: Mapping[str, Any]) -> str:
     """Return the record as input for a trial; "" if parts of it are left out."""
     values = {}
     for part in ("key", "value"):
-        shown = record[part]
-        if shown is not None and shown["cut"]:
+        part_shown = record[part]
+        if part_shown is not None and part_shown["cut"]:
             return ""
-        values[part] = None if shown is None else _value(shown)
+        values[part] = None if part_shown is None else _value(part_shown)
     return json.dumps({"topic": record["topic"], **values}, indent=2, ensure_ascii=False)
 
 

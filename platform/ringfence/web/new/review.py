@@ -88,14 +88,14 @@ def _against_model(request: HttpRequest, draft: FormState, config: Mapping[str, 
 def lines(context: Mapping[str, Any], masked: Mapping[str, str]) -> list[Line]:
     """Return every present setting beside its default."""
     declared = {each.name: each for each in context["layout"].list_declared()}
-    found = []
+    rows = []
     for key, value in sorted(masked.items()):
         if key in ("name", "connector.class"):
             continue
         known = declared.get(key)
         default = (known.default or None) if known is not None else None
-        found.append(Line(key, default, value, known is not None))
-    return found
+        rows.append(Line(key, default, value, known is not None))
+    return rows
 
 
 def copies(masked: Mapping[str, str], draft: FormState, address: str) -> list[Copy]:

@@ -26,12 +26,12 @@ class HeldByTasks:
 
 def find_held(connectors: Sequence[str]) -> HeldByTasks:
     """Return what the running tasks hold."""
-    found: dict[tuple[str, int], Ranges] = {}
+    ranges: dict[tuple[str, int], Ranges] = {}
     times = []
     for task in Task.objects.filter(connector__in=connectors, known=True, state="RUNNING"):
         measures = json.loads(task.measures)
         for topic, partition, first, last in measures.get("held", ()):
-            found.setdefault((topic, partition), Ranges()).add(first, last)
+            ranges.setdefault((topic, partition), Ranges()).add(first, last)
         if measures.get("held"):
             times.append(int(measures["held_ms"]))
-    return HeldByTasks(found, min(times, default=0))
+    return HeldByTasks(ranges, min(times, default=0))

@@ -46,9 +46,9 @@ def share_group(request: HttpRequest, name: str) -> HttpResponse:
     seen = last_seen.look_at_one(name, _SECONDS, (number - 1) * PAGE)
     if seen.status == 404 and not readers.of(name):
         raise Http404(seen.problem)
-    shown = {**one(readers, principal_of(request), name, seen, number), "section": "share-groups"}
+    context = {**one(readers, principal_of(request), name, seen, number), "section": "share-groups"}
     template = "ringfence/share/group.html" if is_fragment(request) else "ringfence/share/group_page.html"
-    return render(request, template, shown)
+    return render(request, template, context)
 
 
 @requires(GET=somewhere(Verb.VIEW))
@@ -60,16 +60,16 @@ def timeline(request: HttpRequest, name: str) -> HttpResponse:
     topic, number = request.GET.get("topic", ""), request.GET.get("partition", "")
     if not topic or not (number.isascii() and number.isdigit() and int(number) <= _LARGEST):
         raise Http404("A timeline shows one partition: set ?topic=&partition=")
-    shown: dict[str, Any] = {"group": name, "path": path_of(name), "topic": topic, "partition": int(number)}
+    context: dict[str, Any] = {"group": name, "path": path_of(name), "topic": topic, "partition": int(number)}
     try:
-        found = dispatch.ask(ShareTimeline(name, topic, int(number)), _SECONDS)
-        shown |= _step(found, request.GET.get("step", ""))
+        answer = dispatch.ask(ShareTimeline(name, topic, int(number)), _SECONDS)
+        context |= _step(answer, request.GET.get("step", ""))
     except Refused as refused:
         if refused.status == 404:
             raise Http404(refused.message) from refused
-        shown |= {"problem": refused.message}
+        context |= {"problem": refused.message}
     template = "ringfence/share/timeline.html" if is_fragment(request) else "ringfence/share/timeline_page.html"
-    return render(request, template, {**shown, "section": "share-groups"})
+    return render(request, template, {**context, "section": "share-groups"})
 
 
 def _page_of(text: str) -> int:

@@ -96,8 +96,8 @@ def draw(pieces: Sequence[Piece]) -> Strip | None:
     counts: dict[str, int] = {}
     for piece in pieces:
         counts[piece.word] = counts.get(piece.word, 0) + piece.size
-    told = ", ".join(f"{count:,} {word}" for word, count in counts.items())
-    return Strip(cells, f"Offsets {pieces[0].first:,} to {pieces[-1].last:,}: {told}")
+    summary = ", ".join(f"{count:,} {word}" for word, count in counts.items())
+    return Strip(cells, f"Offsets {pieces[0].first:,} to {pieces[-1].last:,}: {summary}")
 
 
 def lay_over(pieces: Sequence[Piece], held: Ranges) -> list[Piece]:

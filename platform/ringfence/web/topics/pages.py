@@ -30,10 +30,10 @@ _LARGEST = 2**31 - 1
 def topics(request: HttpRequest) -> HttpResponse:
     """`?search=&page=&internal=`."""
     who = principal_of(request)
-    wanted, text = request.GET.get("page", ""), request.GET.get("search", "").strip()
-    number = int(wanted) if wanted.isascii() and wanted.isdigit() and len(wanted) < 7 else 1
+    page_text, text = request.GET.get("page", ""), request.GET.get("search", "").strip()
+    number = int(page_text) if page_text.isascii() and page_text.isdigit() and len(page_text) < 7 else 1
     internal = request.GET.get("internal") == "true"
-    shown: dict[str, Any] = {
+    context: dict[str, Any] = {
         "found": listing.list_topics(who, text, number, internal=internal),
         "search": text,
         "internal": internal,
@@ -42,7 +42,7 @@ def topics(request: HttpRequest) -> HttpResponse:
         "query": urlencode({"search": text, **({"internal": "true"} if internal else {})}),
     }
     template = "ringfence/topics/list.html" if is_fragment(request) else "ringfence/topics/list_page.html"
-    return render(request, template, shown)
+    return render(request, template, context)
 
 
 @requires(GET=somewhere(Verb.VIEW))
@@ -58,9 +58,9 @@ def topic(request: HttpRequest, name: str) -> HttpResponse:
     if row is None and not problem:
         raise Http404(f"There is no topic {name}, or you may not see it")
     given = {key: request.GET[key] for key in FIELDS if key in request.GET}
-    shown = {"name": name, "path": quote(name, safe=""), "row": row, "problem": problem, "given": given}
+    context = {"name": name, "path": quote(name, safe=""), "row": row, "problem": problem, "given": given}
     choices = {"levels": LEVELS, "places": PLACES, "views": VIEWS, "section": "topics", "at_once": bool(given)}
-    return render(request, "ringfence/topics/topic_page.html", {**shown, **choices})
+    return render(request, "ringfence/topics/topic_page.html", {**context, **choices})
 
 
 @requires(POST=somewhere(Verb.VIEW_DATA).writing())
@@ -71,15 +71,20 @@ def records(request: HttpRequest, name: str) -> HttpResponse:
     view = str(request.POST.get("view", VIEWS[0]))
     context: dict[str, Any] = {"name": name, "path": quote(name, safe=""), "given": given, "section": "topics"}
     try:
-        wanted = RecordSearch.parse(given)
+        record_search = RecordSearch.parse(given)
         reader = find_reader(request, name, given.get("connector", ""))
-        found = search.read_records(request, reader, wanted)
+        page_read = search.read_records(request, reader, record_search)
     except (ConnectError, Refused, Forbidden) as error:
         return render_problem(request, "ringfence/topics/records.html", context, error)
-    shown = [show_record(each) for each in found["records"]]
-    context |= {"found": found, "records": shown, "view": view if view in VIEWS else VIEWS[0], "wanted": wanted}
-    context |= {"changes": differences(shown)} if view == "diff" else {}
-    context["held"] = [each for each in found["partitions"] if each["end"] > each["stable"]]
+    page_records = [show_record(each) for each in page_read["records"]]
+    context |= {
+        "found": page_read,
+        "records": page_records,
+        "view": view if view in VIEWS else VIEWS[0],
+        "wanted": record_search,
+    }
+    context |= {"changes": differences(page_records)} if view == "diff" else {}
+    context["held"] = [each for each in page_read["partitions"] if each["end"] > each["stable"]]
     return render_part(request, "ringfence/topics/records.html", context)
 
 

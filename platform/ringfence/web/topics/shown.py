@@ -89,13 +89,13 @@ def differences(records: Sequence[ShownRecord]) -> list[Difference]:
     for each in records:
         if each.key["kind"] != "null":
             by_key.setdefault((each.key["kind"], each.key["text"]), []).append(each)
-    found = []
+    pairs = []
     for (_, key), ones in by_key.items():
         ordered = sorted(ones, key=lambda one: (one.timestamp_ms, one.offset))
         for before, after in itertools.pairwise(ordered):
             changes = list(_changes(before, after))
-            found.append(Difference(key, before, after, changes[:_MOST_CHANGES], max(0, len(changes) - _MOST_CHANGES)))
-    return sorted(found, key=lambda one: (-one.after.timestamp_ms, -one.after.offset))
+            pairs.append(Difference(key, before, after, changes[:_MOST_CHANGES], max(0, len(changes) - _MOST_CHANGES)))
+    return sorted(pairs, key=lambda one: (-one.after.timestamp_ms, -one.after.offset))
 
 
 def _changes(before: ShownRecord, after: ShownRecord) -> Iterator[Change]:

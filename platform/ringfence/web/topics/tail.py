@@ -38,12 +38,12 @@ def begin(request: HttpRequest, name: str) -> HttpResponse:
     context: dict[str, Any] = {"name": name, "path": quote(name, safe=""), "given": given, "section": "topics"}
     try:
         reader = find_reader(request, name, given.get("connector", ""))
-        found = search.read_records(request, reader, RecordSearch.parse(given), "followed")
+        page_read = search.read_records(request, reader, RecordSearch.parse(given), "followed")
     except (ConnectError, Refused, Forbidden) as error:
         return render_problem(request, "ringfence/topics/tail.html", context, error)
-    cursor = {str(each["partition"]): each["until"] for each in found["partitions"]}
+    cursor = {str(each["partition"]): each["until"] for each in page_read["partitions"]}
     mark = _sign(request, name, given, cursor, int(time.time()))
-    context |= _describe(found, given) | {"mark": mark, "minutes": LONGEST_SECONDS // 60}
+    context |= _describe(page_read, given) | {"mark": mark, "minutes": LONGEST_SECONDS // 60}
     return render_part(request, "ringfence/topics/tail.html", context)
 
 
@@ -59,7 +59,7 @@ def go_on(request: HttpRequest, name: str) -> HttpResponse:
             return render_part(request, "ringfence/topics/tail_next.html", {**context, "over": True})
         asked = {**given, "from": "earliest", "cursor": json.dumps(cursor), "limit": str(MOST)}
         reader = find_reader(request, name, given.get("connector", ""))
-        found = search.read_records(request, reader, RecordSearch.parse(asked))
+        page_read = search.read_records(request, reader, RecordSearch.parse(asked))
     except (ConnectError, Refused, Forbidden) as error:
         if (
             isinstance(error, Refused) and error.retry
@@ -70,9 +70,11 @@ def go_on(request: HttpRequest, name: str) -> HttpResponse:
                 {**context, "mark": request.POST["mark"], "away": error.message},
             )
         return render_problem(request, "ringfence/topics/tail_next.html", context, error)
-    found["records"].reverse()
-    mark = _sign(request, name, given, {**cursor, **json.loads(found["cursor"])}, began)
-    return render_part(request, "ringfence/topics/tail_next.html", {**context, **_describe(found, given), "mark": mark})
+    page_read["records"].reverse()
+    mark = _sign(request, name, given, {**cursor, **json.loads(page_read["cursor"])}, began)
+    return render_part(
+        request, "ringfence/topics/tail_next.html", {**context, **_describe(page_read, given), "mark": mark}
+    )
 
 
 def _describe(found: dict[str, Any], given: dict[str, str]) -> dict[str, Any]:

@@ -31,10 +31,10 @@ class HandOver(ActingCommand[commands.HandOver]):
 class DrainWorker(WritingCommand[commands.DrainWorker]):
     def plan(self) -> Plan:
         worker, drained = WorkerId(self.request.worker), self.request.drained
-        found = [member.incarnation for member in self.leader.members if member.worker == worker]
-        if not found and drained:
+        incarnations = [member.incarnation for member in self.leader.members if member.worker == worker]
+        if not incarnations and drained:
             raise Refused(404, f"No live worker has the id {worker}: look at the list of workers")
-        return plans.drain(worker, found[0] if drained else None, self.leader.now_ms())
+        return plans.drain(worker, incarnations[0] if drained else None, self.leader.now_ms())
 
     def note(self) -> str:
         return f"{self.request.worker}. {self.request.reason}"

@@ -27,6 +27,6 @@ def _check_compaction(principal: str, prober: Prober, topic: str) -> Check:
 
 
 def _check_segments(prober: Prober, topic: str) -> Iterator[Check]:
-    found = findings.segments(topic, prober.topic_setting(topic, "segment.ms"))
-    if found is not None:
-        yield found
+    check = findings.segments(topic, prober.topic_setting(topic, "segment.ms"))
+    if check is not None:
+        yield check

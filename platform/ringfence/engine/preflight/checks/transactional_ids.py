@@ -48,12 +48,12 @@ def check_fencing(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterato
 def _check_hanging(prober: Prober, asker: Asker, offsets: str, *, alone: bool) -> Check:
     topics = [offsets, *([asker.topic] if asker.topic else [])]
     principals = {"admin": hanging_rights.rights_of(prober, topics)}
-    found = hanging_rights.judge(principals)
-    if alone or found.result is Result.OK:
-        return found
+    check = hanging_rights.judge(principals)
+    if alone or check.result is Result.OK:
+        return check
     try:
         with PROBERS.lease(asker.worker.connection(f"ringfence-preflight-{asker.connector}")) as other:
             principals["worker"] = hanging_rights.rights_of(other, topics)
     except FencingError:
-        return found  # the worker's own checks report why its principal could not be checked
+        return check  # the worker's own checks report why its principal could not be checked
     return hanging_rights.judge(principals)
