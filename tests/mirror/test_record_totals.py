@@ -63,13 +63,20 @@ def test_topics_read_in_any_order_count_each_record_once() -> None:
 
 def test_late_reports_of_a_deleted_connector_do_not_count_for_another_of_its_name() -> None:
     config, events, offsets = Topic(), Topic(), Topic()
+    status = Topic()
     config.config(connector("c"), *generation("c", 1, 1))
     project("config", config)
+    status.status(connector_status("c", State.RUNNING))
+    project("status", status)
+    offsets.offset("c", {"file": "x"}, {"at": 80}, counts(1, 80))
+    project("offsets", offsets)
+    assert total() == (80, 0, 0)
     config.config(CommitRecord(C, 0), ConnectorRecord(C, None), TargetStateRecord(C, None))
     project("config", config)
     offsets.offset("c", {"file": "x"}, {"at": 90}, counts(1, 90))
     project("offsets", offsets)
     assert not RecordTotals.objects.exists()
+    assert total() == (0, 0, 0), "although the status topic still has it"
     first = len(config.records)
     config.config(connector("c"), *generation("c", 1, first + 1))
     project("config", config)

@@ -21,6 +21,7 @@ from ringfence.fencing.topics.config_records import (
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.fencing.topics.log_levels import LoggerRecord
 from ringfence.fencing.topics.sealing import open_sealed
+from ringfence.projection import record_totals
 from ringfence.projection.clean_text import clean
 from ringfence.projection.health import refresh
 from ringfence.projection.models import (
@@ -30,7 +31,6 @@ from ringfence.projection.models import (
     Event,
     GenerationRow,
     LogLevel,
-    RecordTotals,
     Task,
     pack,
 )
@@ -176,7 +176,7 @@ def _write_generations(change: ConfigChange) -> None:
 
 
 def _write_deleted(deleted: Mapping[str, DeletedConnector]) -> None:
-    RecordTotals.objects.filter(connector__in=deleted).delete()
+    record_totals.forget(deleted.keys())
     DeletedConnector.objects.bulk_create(
         deleted.values(),
         update_conflicts=True,

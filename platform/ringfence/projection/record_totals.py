@@ -181,6 +181,12 @@ def _sum_up(names: Collection[str]) -> None:
         Connector.objects.filter(name=row["connector"]).update(**counts, last_commit_ms=row["last"])
 
 
+def forget(names: Collection[str]) -> None:
+    """Delete the totals of connectors that were deleted. Inside the transaction."""
+    RecordTotals.objects.filter(connector__in=names).delete()
+    Connector.objects.filter(name__in=names).update(**dict.fromkeys(_SUMS, 0), last_commit_ms=0)
+
+
 def find_reported(connectors: Collection[str]) -> set[str]:
     """Return the connectors whose committed records are only counted in their tasks' reports, not in source offsets.
 
