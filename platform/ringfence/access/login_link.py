@@ -28,13 +28,13 @@ def redeem(path: Path | None, code: str) -> bool:
     """Return whether this is the code of an unused link, less than an hour old. The code is invalid afterwards."""
     if path is None or not code:
         return False
-    taken = path.with_suffix(f".{secrets.token_hex(8)}")
+    own_path = path.with_suffix(f".{secrets.token_hex(8)}")
     try:
         age = time.time() - path.stat().st_mtime
         if not secrets.compare_digest(path.read_text().strip(), _digest(code)):
             return False
-        path.rename(taken)  # of two at once, one finds nothing to rename
-        taken.unlink()
+        path.rename(own_path)  # of two at once, one finds nothing to rename
+        own_path.unlink()
     except FileNotFoundError:
         return False
     return 0 <= age <= VALID_SECONDS

@@ -23,8 +23,8 @@ _ANSWER_SECONDS = 1.0
 
 def user_of(peer: Address, server: Address) -> int | None:
     """Return the user id of the connection from `peer` to `server`, both as the server sees them; None if unknown."""
-    uid = _by_netlink(peer, server)
-    return uid if uid is not None else _by_table(peer, server)
+    user_id = _by_netlink(peer, server)
+    return user_id if user_id is not None else _by_table(peer, server)
 
 
 def _pack(host: str, family: int) -> bytes | None:
@@ -74,11 +74,11 @@ def _by_table(peer: Address, server: Address) -> int | None:
         source, target = _pack(peer[0], family), _pack(server[0], family)
         if source is None or target is None:
             continue
-        entry = [f"{_hexadecimal(source)}:{peer[1]:04X}", f"{_hexadecimal(target)}:{server[1]:04X}"]
+        addresses = [f"{_hexadecimal(source)}:{peer[1]:04X}", f"{_hexadecimal(target)}:{server[1]:04X}"]
         with contextlib.suppress(OSError):
             for line in table.read_text().splitlines():
                 fields = line.split()
-                if fields[1:3] == entry and int(fields[9]) != _INODE_ZERO:
+                if fields[1:3] == addresses and int(fields[9]) != _INODE_ZERO:
                     return int(fields[7])
     return None
 

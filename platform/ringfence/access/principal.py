@@ -23,8 +23,8 @@ class Right:
 
     def covers_topic(self, topic: str) -> bool:
         """Return whether the topic may be read by its own name, whoever writes it: the pattern also covers topics."""
-        named = any(matches(each, topic) for each in self.topics)
-        return named and all(self.allows(verb, topic) for verb in (Verb.READ_TOPICS, Verb.VIEW_DATA))
+        is_named = any(matches(each, topic) for each in self.topics)
+        return is_named and all(self.allows(verb, topic) for verb in (Verb.READ_TOPICS, Verb.VIEW_DATA))
 
 
 ALL_RIGHTS = Right(frozenset(Verb))

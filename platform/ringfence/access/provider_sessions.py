@@ -35,10 +35,10 @@ def end(issuer: str, token: LogoutToken) -> list[str]:
     with transaction.atomic():
         _use(issuer, token.id)
         keys = list(rows.values_list("key_hash", flat=True))
-        known = LoginSession.objects.filter(key_hash__in=keys)
-        accounts = list(known.order_by("account").values_list("account", flat=True))
+        logins = LoginSession.objects.filter(key_hash__in=keys)
+        accounts = list(logins.order_by("account").values_list("account", flat=True))
         Session.objects.filter(session_key__in=keys).delete()
-        known.delete()
+        logins.delete()
         rows.delete()
     return accounts
 

@@ -69,8 +69,8 @@ def requires(**needs: Need) -> Callable[[View], View]:
 def declarations(view: Callable[..., Any]) -> Mapping[str, Need]:
     """Return what a view declares, {} for nothing."""
     owner = getattr(view, "view_class", None) or getattr(view, "cls", None)
-    access = getattr(view, "access", None) or getattr(owner, "access", None)
-    return access if isinstance(access, Mapping) else {}
+    needs = getattr(view, "access", None) or getattr(owner, "access", None)
+    return needs if isinstance(needs, Mapping) else {}
 
 
 def methods_of(view: Callable[..., Any]) -> frozenset[str] | None:

@@ -32,8 +32,8 @@ def create(
     """Create a token. Returns its row and its text, which is stored nowhere. seconds: until it expires, 0 for never.
     Raises `ValueError` for an invalid `what`.
     """
-    verbs = list(what)
-    if not verbs_of(verbs):
+    rights = list(what)
+    if not verbs_of(rights):
         raise ValueError("A token without a verb would be of no use: name a role or a verb")
     text, now = PREFIX + secrets.token_urlsafe(32), int(time.time() * 1000)
     row = Token.objects.create(
@@ -41,7 +41,7 @@ def create(
         name=name,
         digest=digest(text),
         hint=text[: len(PREFIX) + 4],
-        what=" ".join(verbs),
+        what=" ".join(rights),
         pattern=pattern,
         topics=topics_of(topics),
         created_ms=now,

@@ -64,6 +64,6 @@ def verbs_of(names: Iterable[str]) -> frozenset[Verb]:
         elif name in frozenset(Verb):
             verbs.add(Verb(name))
         else:
-            known = ", ".join([*ROLES, *(verb.value for verb in Verb if verb.value not in ROLES)])
-            raise ValueError(f"{name!r} is neither a role nor a verb: use some of {known}")
+            choices = ", ".join([*ROLES, *(verb.value for verb in Verb if verb.value not in ROLES)])
+            raise ValueError(f"{name!r} is neither a role nor a verb: use some of {choices}")
     return frozenset(verbs)

@@ -83,9 +83,9 @@ class Changes:
 
 def changes(are_open: Iterable[tuple[int, str]], found: Mapping[tuple[int, str], Finding]) -> Changes:
     """Compare open incidents with findings, both by (rule, subject). A lasting cause stays one incident."""
-    known = frozenset(are_open)
-    new = {key: one for key, one in found.items() if key not in known}
-    return Changes(new, known - found.keys())
+    open_keys = frozenset(are_open)
+    new = {key: one for key, one in found.items() if key not in open_keys}
+    return Changes(new, open_keys - found.keys())
 
 
 def look(rules: Iterable[Asked], seen: ClusterSnapshot) -> dict[tuple[int, str], Finding]:
@@ -118,8 +118,8 @@ def _find_stalled(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
     if rule.seconds == 0:
         for one in seen.connectors:
             if one.stalled and matches(rule.pattern, one.name):
-                said = f"Connector {one.name} runs, but has moved nothing for longer than usual"
-                yield Finding(f"connector {one.name}", one.name, said)
+                message = f"Connector {one.name} runs, but has moved nothing for longer than usual"
+                yield Finding(f"connector {one.name}", one.name, message)
         return
     resting = {one.name for one in seen.connectors if one.target != "RUNNING"}
     for task in seen.tasks:
@@ -128,8 +128,8 @@ def _find_stalled(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
         # If it has read nothing yet, since its start: reads of earlier attempts do not count.
         if _lasts(rule, seen, max(task.polled_ms, task.since_ms)):
             subject = f"task {task.connector}-{task.number}"
-            said = f"Task {task.number} of {task.connector} runs, and has read nothing for {rule.seconds} s"
-            yield Finding(subject, task.connector, f"{said}. If its source has news, look at its log")
+            message = f"Task {task.number} of {task.connector} runs, and has read nothing for {rule.seconds} s"
+            yield Finding(subject, task.connector, f"{message}. If its source has news, look at its log")
 
 
 def _find_bad_records(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
@@ -146,8 +146,10 @@ def _open(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
     for task in seen.tasks:
         if _lasts(rule, seen, task.open_since_ms) and matches(rule.pattern, task.connector):
             subject = f"task {task.connector}-{task.number}"
-            said = f"Task {task.number} of {task.connector} has had a transaction open for more than {rule.seconds} s"
-            yield Finding(subject, task.connector, f"{said}: read_committed readers of its topics wait")
+            message = (
+                f"Task {task.number} of {task.connector} has had a transaction open for more than {rule.seconds} s"
+            )
+            yield Finding(subject, task.connector, f"{message}: read_committed readers of its topics wait")
 
 
 def _find_over_limits(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:

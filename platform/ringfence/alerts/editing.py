@@ -60,12 +60,12 @@ def save_rule(values: Mapping[str, Any], row: Rule | None = None) -> Rule:
     names = values.get("destinations", [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ValueError("destinations must be a list of their names")
-    chosen = list(Destination.objects.filter(name__in=names))
-    if missing := sorted(set(names) - {one.name for one in chosen}):
+    destinations = list(Destination.objects.filter(name__in=names))
+    if missing := sorted(set(names) - {one.name for one in destinations}):
         raise ValueError(f"There is no destination {', '.join(missing)}: create it first")
     with transaction.atomic():
         row.save()
-        row.destinations.set(chosen)
+        row.destinations.set(destinations)
     return row
 
 
@@ -73,7 +73,7 @@ def save_destination(values: Mapping[str, Any], row: Destination | None = None) 
     """Save a new destination, or replace all fields of an existing one. A masked address or secret keeps
     the stored value.
     """
-    row, secret = row or Destination(), ""
+    row, new_secret = row or Destination(), ""
     row.name = _name(values, Destination, row.pk)
     row.kind = _one_of(values.get("kind"), KINDS, "kind")
     row.enabled = _flag(values.get("enabled", True))
@@ -83,9 +83,9 @@ def save_destination(values: Mapping[str, Any], row: Destination | None = None) 
     else:
         row.recipients = ""
         row.url = _url(values.get("url"), row.url, row.shown_url)
-        row.secret, secret = _secret(values.get("secret"), row.secret) if row.kind == WEBHOOK else ("", "")
+        row.secret, new_secret = _secret(values.get("secret"), row.secret) if row.kind == WEBHOOK else ("", "")
     row.save()
-    return Made(row, secret)
+    return Made(row, new_secret)
 
 
 def delete(row: Rule | Destination) -> None:
@@ -113,8 +113,8 @@ def _text(value: object, what: str, longest: int) -> str:
 
 def _name(values: Mapping[str, Any], model: type[Rule] | type[Destination], own: int | None) -> str:
     name = _text(values.get("name"), "name", 100)
-    taken: Any = model._default_manager.filter(name=name)
-    if taken.exclude(pk=own).exists():
+    rows: Any = model._default_manager.filter(name=name)
+    if rows.exclude(pk=own).exists():
         raise ValueError(f"The name {name} is taken: choose another")
     return name
 
@@ -164,8 +164,8 @@ def _secret(value: object, stored: str) -> tuple[str, str]:
     if value in (None, "", HIDDEN):
         if stored:
             return stored, ""
-        secret = secrets.token_urlsafe(32)
-        return secret, secret
+        new_secret = secrets.token_urlsafe(32)
+        return new_secret, new_secret
     if not isinstance(value, str) or not _SHORTEST_SECRET <= len(value) <= 500:
         raise ValueError(f"secret must have {_SHORTEST_SECRET} to 500 characters, or be empty to generate one")
     return value, ""
@@ -176,12 +176,12 @@ def _recipients(text: str) -> list[str]:
 
 
 def _check_recipients(value: object) -> list[str]:
-    given = _recipients(value) if isinstance(value, str) else value
-    if not isinstance(given, list) or not 0 < len(given) <= _MOST_RECIPIENTS:
+    addresses = _recipients(value) if isinstance(value, str) else value
+    if not isinstance(addresses, list) or not 0 < len(addresses) <= _MOST_RECIPIENTS:
         raise ValueError(f"recipients must be 1 to {_MOST_RECIPIENTS} mail addresses")
-    for each in given:
+    for each in addresses:
         try:
             validate_email(each)
         except ValidationError:
             raise ValueError(f"{each!r} is not a mail address") from None
-    return [str(each) for each in given]
+    return [str(each) for each in addresses]

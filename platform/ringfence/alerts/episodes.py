@@ -57,13 +57,13 @@ def _is_over(before: Episode, subject: _Subject, now_ms: int) -> bool:
 
 def _subjects(seen: ClusterSnapshot) -> Iterator[_Subject]:
     """Yield the connectors and tasks that should run."""
-    asked = {one.name for one in seen.connectors if one.target == "RUNNING"}
-    tasks = [task for task in seen.tasks if task.connector in asked]
+    names = {one.name for one in seen.connectors if one.target == "RUNNING"}
+    tasks = [task for task in seen.tasks if task.connector in names]
     flowing: dict[str, int] = {}
     for task in tasks:
         flowing[task.connector] = max(flowing.get(task.connector, 0), _recovered_ms(task))
     for connector in seen.connectors:
-        if connector.name in asked:
+        if connector.name in names:
             yield _of_connector(connector, flowing.get(connector.name, 0))
     yield from map(_of_task, tasks)
 

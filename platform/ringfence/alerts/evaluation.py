@@ -53,12 +53,12 @@ def idle() -> bool:
 
 def see(kinds: Iterable[Kind], now: int, leaderless_ms: int) -> ClusterSnapshot:
     """Read the snapshot for the rules: four queries for any number of connectors. Secrets are masked."""
-    kinds_ = frozenset(kinds)
+    kind_set = frozenset(kinds)
     of_cluster = {Kind.NO_LEADER, Kind.TOPIC_LOST, Kind.FOREIGN_RECORD}
-    rows = list(Connector.objects.filter(known=True)) if kinds_ - of_cluster else []
+    rows = list(Connector.objects.filter(known=True)) if kind_set - of_cluster else []
     masker = Masker({row.class_name for row in rows if row.trace or row.fencing})
     failing: dict[str, GenerationRow] = {}
-    if Kind.FENCING_FAILED in kinds_:
+    if Kind.FENCING_FAILED in kind_set:
         fencing = [row.name for row in rows if row.fencing]
         newest = {
             one.connector: one for one in GenerationRow.objects.filter(connector__in=fencing).order_by("generation")
@@ -67,18 +67,18 @@ def see(kinds: Iterable[Kind], now: int, leaderless_ms: int) -> ClusterSnapshot:
     connectors = []
     for row in rows:
         failed = failing.get(row.name)
-        said = failed.message if failed is not None else row.trace or row.unreadable
-        reason = masker.scrub(said, row.settings) if said else ""
+        text = failed.message if failed is not None else row.trace or row.unreadable
+        message = masker.scrub(text, row.settings) if text else ""
         since = (failed.started_ms or failed.committed_ms) if failed is not None else 0
         state = "FAILED" if row.unreadable else row.state
         bad = row.recent_skipped, row.recent_dead_letters, row.bad_since_ms
         connectors.append(
-            ConnectorSnapshot(row.name, state, row.target, row.since_ms, since, reason, row.stalled, *bad)
+            ConnectorSnapshot(row.name, state, row.target, row.since_ms, since, message, row.stalled, *bad)
         )
     settings: dict[str, dict[str, str]] = {}
     by_name = {row.name: row for row in rows}
     tasks = []
-    if kinds_ & {Kind.FAILED, Kind.STALLED, Kind.OPEN_TRANSACTION}:
+    if kind_set & {Kind.FAILED, Kind.STALLED, Kind.OPEN_TRANSACTION}:
         for task in Task.objects.filter(known=True, connector__in=by_name).order_by("connector", "number"):
             trace = ""
             if task.trace:
@@ -94,10 +94,10 @@ def see(kinds: Iterable[Kind], now: int, leaderless_ms: int) -> ClusterSnapshot:
                     task.connector, task.number, task.state, task.since_ms, polled_ms, open_ms, trace, committed_ms
                 )
             )
-    lost = topic_memory.find_lost() if Kind.TOPIC_LOST in kinds_ else None
+    lost = topic_memory.find_lost() if Kind.TOPIC_LOST in kind_set else None
     why, since = (lost.reason, lost.since_ms) if lost is not None else ("", 0)
-    over = tuple(_find_over_limits(by_name, now)) if Kind.SOURCE_METRIC in kinds_ else ()
-    foreign = tuple(foreign_records.list_recent(now)) if Kind.FOREIGN_RECORD in kinds_ else ()
+    over = tuple(_find_over_limits(by_name, now)) if Kind.SOURCE_METRIC in kind_set else ()
+    foreign = tuple(foreign_records.list_recent(now)) if Kind.FOREIGN_RECORD in kind_set else ()
     return ClusterSnapshot(
         now, tuple(connectors), tuple(tasks), leaderless_ms, why, since, over_limits=over, foreign_records=foreign
     )
@@ -109,30 +109,31 @@ def _find_over_limits(names: Iterable[str], now: int) -> Iterator[OverLimit]:
     """
     rows = Task.objects.filter(known=True, connector__in=names, measures__contains='"over_since_ms"')
     for task in rows.only("connector", "number", "measures").order_by("connector", "number"):
-        for one in metrics_of([task], now, fresh=False):
-            if one.over:
-                named = ", ".join((one.name, *one.labels.values()))
-                message = f"{task.connector}: {one.description}: {one.shown}, more than {one.shown_limit}. {one.remedy}"
-                subject = f"metric {named} of {task.connector}-{task.number}"
-                yield OverLimit(task.connector, subject, message.strip(), one.over_since_ms)
+        for metric in metrics_of([task], now, fresh=False):
+            if metric.over:
+                metric_name = ", ".join((metric.name, *metric.labels.values()))
+                excess = f"{metric.description}: {metric.shown}, more than {metric.shown_limit}"
+                message = f"{task.connector}: {excess}. {metric.remedy}"
+                subject = f"metric {metric_name} of {task.connector}-{task.number}"
+                yield OverLimit(task.connector, subject, message.strip(), metric.over_since_ms)
 
 
 def step(now: int, leaderless_ms: int = 0) -> Changes:
     """Evaluate once: open and close incidents, and create their messages, all in one transaction."""
     rules = {rule.pk: rule for rule in Rule.objects.filter(enabled=True)}
-    asked = [Asked(rule.pk, Kind(rule.kind), rule.pattern, rule.seconds) for rule in rules.values()]
-    seen = see((rule.kind for rule in asked), now, leaderless_ms)
+    conditions = [Asked(rule.pk, Kind(rule.kind), rule.pattern, rule.seconds) for rule in rules.values()]
+    snapshot = see((rule.kind for rule in conditions), now, leaderless_ms)
     with transaction.atomic():
-        seen = replace(seen, episodes=tuple(_follow(seen).values()))
-        findings = look(asked, seen)
-        held = {(one.rule_id or -one.pk, one.subject): one for one in Incident.objects.filter(resolved_ms=0)}
-        due = changes(held, findings)
+        snapshot = replace(snapshot, episodes=tuple(_follow(snapshot).values()))
+        findings = look(conditions, snapshot)
+        incidents = {(one.rule_id or -one.pk, one.subject): one for one in Incident.objects.filter(resolved_ms=0)}
+        due = changes(incidents, findings)
         quiet = silences.list_silenced(now)
         for (rule_id, _), one in due.opened.items():
             _open(rules[rule_id], one, now, silences.covers(quiet, one.connector))
         for key in due.resolved:
-            _resolve(held.pop(key), now)
-        for key, incident in held.items():
+            _resolve(incidents.pop(key), now)
+        for key, incident in incidents.items():
             _keep(incident, findings[key], now, silences.covers(quiet, incident.connector))
     return due
 
@@ -140,11 +141,11 @@ def step(now: int, leaderless_ms: int = 0) -> Changes:
 def _follow(seen: ClusterSnapshot) -> dict[str, Episode]:
     """Update the episodes of failures in the database, and return them."""
     fields = ("subject", "connector", "began_ms", "failed_ms", "failures", "summary")
-    held = {values[0]: Episode(*values) for values in EpisodeRow.objects.values_list(*fields)}
-    now = follow(held, seen)
-    EpisodeRow.objects.filter(subject__in=held.keys() - now.keys()).delete()
+    episodes = {values[0]: Episode(*values) for values in EpisodeRow.objects.values_list(*fields)}
+    now = follow(episodes, seen)
+    EpisodeRow.objects.filter(subject__in=episodes.keys() - now.keys()).delete()
     EpisodeRow.objects.bulk_create(
-        [EpisodeRow(**asdict(one)) for one in now.values() if one != held.get(one.subject)],
+        [EpisodeRow(**asdict(one)) for one in now.values() if one != episodes.get(one.subject)],
         update_conflicts=True,
         update_fields=fields[1:],
         unique_fields=["subject"],
@@ -188,8 +189,8 @@ def _open(rule: Rule, found: Finding, now: int, quiet: bool) -> None:
 def _resolve(incident: Incident, now: int) -> None:
     incident.resolved_ms = now
     incident.save(update_fields=["resolved_ms"])
-    firing = Delivery.objects.filter(incident=incident, what=What.FIRING, destination__enabled=True)
-    for delivery in firing.select_related("destination"):
+    firings = Delivery.objects.filter(incident=incident, what=What.FIRING, destination__enabled=True)
+    for delivery in firings.select_related("destination"):
         if delivery.destination is not None:
             deliveries.begin(delivery.destination, deliveries.message_of(incident, What.RESOLVED), incident, now)
 

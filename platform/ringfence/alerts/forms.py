@@ -31,9 +31,9 @@ class RuleForm(forms.Form):
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
         names = Destination.objects.order_by("name").values_list("name", flat=True)
-        chosen = self.fields["destinations"]
-        assert isinstance(chosen, forms.MultipleChoiceField)
-        chosen.choices = [(name, name) for name in names]
+        field = self.fields["destinations"]
+        assert isinstance(field, forms.MultipleChoiceField)
+        field.choices = [(name, name) for name in names]
 
 
 def _of(*kinds: str, **attributes: str) -> dict[str, str]:

@@ -86,7 +86,7 @@ def _post(url: str, body: bytes, headers: Mapping[str, str]) -> int:
         target = guard.target(url, allowed_addresses())
     except guard.Refused as refused:
         raise NotSent(str(refused)) from None
-    given = {
+    all_headers = {
         "Host": target.host_header,
         "Content-Type": "application/json",
         "User-Agent": "ringfence-alerts",
@@ -95,7 +95,7 @@ def _post(url: str, body: bytes, headers: Mapping[str, str]) -> int:
     try:
         # No proxy from the environment: it would resolve the name itself, to an unchecked address.
         with httpx.Client(follow_redirects=False, timeout=_SECONDS, trust_env=False) as client:
-            request = client.build_request("POST", target.url, content=body, headers=given)
+            request = client.build_request("POST", target.url, content=body, headers=all_headers)
             request.extensions["sni_hostname"] = target.host
             response = client.send(request, stream=True)  # the answer's body is not read
             status = response.status_code
@@ -124,9 +124,9 @@ def _mail(recipients: tuple[str, ...], message: Mapping[str, Any]) -> int:
     subject = " ".join(text_of(message).split())[:200]
     mail = EmailMessage(subject, "\n".join(lines), settings.DEFAULT_FROM_EMAIL, list(recipients))
     try:
-        sent = mail.send()
+        count = mail.send()
     except (OSError, ValueError) as error:  # smtplib's errors are OSErrors, and their texts contain no password
         raise NotSent(f"The mail server did not accept it ({type(error).__name__})") from None
-    if not sent:
+    if not count:
         raise NotSent("The mail server did not accept it")
     return 250

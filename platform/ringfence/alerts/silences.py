@@ -26,6 +26,6 @@ def covers(names: Collection[str], connector: str) -> bool:
 
 def loud(incidents: QuerySet[Incident], now: int) -> QuerySet[Incident]:
     """Return the open incidents that are neither acknowledged nor silenced, which the badge counts."""
-    open_incidents = incidents.filter(resolved_ms=0, acknowledged_ms=0)
+    rows = incidents.filter(resolved_ms=0, acknowledged_ms=0)
     names = list_silenced(now)
-    return open_incidents.none() if "" in names else open_incidents.exclude(Q(connector__in=names))
+    return rows.none() if "" in names else rows.exclude(Q(connector__in=names))

@@ -48,8 +48,8 @@ def describe_group(who: Principal, name: str) -> dict[str, Any] | None:
             members.append({**each, "assigned": assigned})
     sums = {key: _total(each[key] for each in partitions) for key in ("lag", "lag_to_end")}
     more = len(partitions) < len(group["partitions"])
-    description = {key: group[key] for key in ("group", "state", "protocol", "left_out", "problem")}
-    return {**description, "members": members, "partitions": partitions, "more_topics": more, **sums}
+    fields = {key: group[key] for key in ("group", "state", "protocol", "left_out", "problem")}
+    return {**fields, "members": members, "partitions": partitions, "more_topics": more, **sums}
 
 
 def _name_task(who: Principal, holder: Mapping[str, Any] | None, worker_group: str) -> Mapping[str, Any] | None:
@@ -80,5 +80,5 @@ def _may_read(who: Principal, topic: str, internal: bool) -> bool:
 
 
 def _total(values: Iterable[int | None]) -> int | None:
-    known = [each for each in values if each is not None]
-    return sum(known) if known else None
+    numbers = [each for each in values if each is not None]
+    return sum(numbers) if numbers else None

@@ -70,20 +70,20 @@ def replay(
 
     Raises `ConnectError`, `Refused`.
     """
-    chosen: dict[str, Any] = {}
+    selection: dict[str, Any] = {}
     if places is None:
-        chosen["stage"], chosen["class"] = _filters(stage, by)
+        selection["stage"], selection["class"] = _filters(stage, by)
     elif not 1 <= len(places) <= MOST_PLACES:
         raise bad_request(f"From 1 to {MOST_PLACES} dead letters can be replayed at a time: nothing was replayed.")
     else:
-        chosen["places"] = [list(place) for place in places]
+        selection["places"] = [list(place) for place in places]
     if len(reason) > LONGEST_REASON:
         raise bad_request(f"reason may have up to {LONGEST_REASON} characters: nothing was replayed.")
     config = _config(row)
     masker = Masker([row.class_name])
     secret = sorted(key for key in config if masker.secret(row.class_name, key))
-    origin = {"by": user, "at_ms": str(int(time.time() * 1000)), **({"reason": reason} if reason else {})}
-    answer = dispatch.ask(ReplayDeadLetters(config, chosen, origin, secret), REPLAY_SECONDS)
+    details = {"by": user, "at_ms": str(int(time.time() * 1000)), **({"reason": reason} if reason else {})}
+    answer = dispatch.ask(ReplayDeadLetters(config, selection, details, secret), REPLAY_SECONDS)
     for result in answer["results"]:
         result["why"] = masker.scrub(result["why"], config)
     return answer

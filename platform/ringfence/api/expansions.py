@@ -10,19 +10,19 @@ from ringfence.projection.models import Connector, Task
 
 def expand(expansions: Iterable[str], who: Principal) -> Json:
     """Return the requested parts of every connector for `GET /connectors?expand=…`, with three queries in total."""
-    expansions_asked = set(expansions)
+    part_names = set(expansions)
     rows = list(Connector.objects.filter(who.query(), known=True).order_by("name"))
     masker = Masker({row.class_name for row in rows})
     of: dict[str, list[TaskRow]] = {}
-    task_rows = Task.objects.filter(who.query(field="connector"), known=True).order_by("connector", "number")
-    for task in map(TaskRow._make, task_rows.values_list(*TaskRow._fields)):
+    tasks = Task.objects.filter(who.query(field="connector"), known=True).order_by("connector", "number")
+    for task in map(TaskRow._make, tasks.values_list(*TaskRow._fields)):
         of.setdefault(task.connector, []).append(task)
     body: Json = {}
     for row in rows:
         parts: Json = {}
-        if "status" in expansions_asked:
+        if "status" in part_names:
             parts["status"] = status(row, of.get(row.name, []), masker)
-        if "info" in expansions_asked:
+        if "info" in part_names:
             parts["info"] = info(row, [task.number for task in of.get(row.name, [])], masker, who)
         body[row.name] = parts
     return body

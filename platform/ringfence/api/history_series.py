@@ -60,12 +60,12 @@ def put_together(rows: Iterable[Mapping[str, Any]], present: Mapping[int, int], 
 
     rows: the connector's; present: by minute, for how many minutes a recorder was running.
     """
-    rows_by_step: dict[int, list[Mapping[str, Any]]] = {}
+    buckets: dict[int, list[Mapping[str, Any]]] = {}
     for row in rows:
-        rows_by_step.setdefault((row["minute"] - span.first) // span.step, []).append(row)
+        buckets.setdefault((row["minute"] - span.first) // span.step, []).append(row)
     there = {(minute - span.first) // span.step for minute, count in present.items() if count}
     return [
-        _point(span.first + at * span.step, rows_by_step.get(at, []), at in there or at in rows_by_step)
+        _point(span.first + at * span.step, buckets.get(at, []), at in there or at in buckets)
         for at in range((span.end - span.first) // span.step)
     ]
 

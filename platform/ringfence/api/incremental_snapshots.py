@@ -99,12 +99,8 @@ def _require_snapshots(row: Connector) -> None:
 def _read_state(row: Connector) -> tuple[IncrementalState, int]:
     """Return the committed state, and when it was read. Raises `ConnectorError` if it cannot be read."""
     partition = pack(incremental_partition(row.settings.get("topic.prefix", "")))
-    row_of_offset = SourceOffset.objects.filter(connector=row.name, partition=partition).first()
-    return (
-        (IncrementalState(), 0)
-        if row_of_offset is None
-        else (state_of(json.loads(row_of_offset.offset)), row_of_offset.updated_ms)
-    )
+    offset = SourceOffset.objects.filter(connector=row.name, partition=partition).first()
+    return (IncrementalState(), 0) if offset is None else (state_of(json.loads(offset.offset)), offset.updated_ms)
 
 
 def _find_refusal(row: Connector) -> str:

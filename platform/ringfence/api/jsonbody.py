@@ -68,8 +68,8 @@ def config_of(value: object) -> dict[str, str]:
 
 def config_with_nulls(value: object) -> dict[str, str | None]:
     """Return the same, but with nulls, which the validation refuses."""
-    given = object_of(value, "The connector configuration")
-    config = {key: None if item is None else text_of(item, key) for key, item in given.items()}
+    settings = object_of(value, "The connector configuration")
+    config = {key: None if item is None else text_of(item, key) for key, item in settings.items()}
     check_size({key: item or "" for key, item in config.items()})
     return config
 

@@ -43,11 +43,11 @@ class Logger(ConnectView):
         return Response(_body(level))
 
     def put(self, request: Request, name: str) -> Response:
-        given = object_of(self.json_body(), "The request body").get("level")
-        if given is None:
+        value = object_of(self.json_body(), "The request body").get("level")
+        if value is None:
             raise bad_request("Desired 'level' parameter was not specified in request.")
         try:
-            level = log_levels.parse_level(text_of(given, "level"))
+            level = log_levels.parse_level(text_of(value, "level"))
         except Invalid as error:
             raise not_found(str(error)) from error
         try:

@@ -45,16 +45,16 @@ def movable(row: Connector) -> bool:
 
 def alter(name: str, entries: Entries, user: str, why: str = "before the offsets were changed") -> Moved:
     """Set and delete offsets; those without an entry stay. Raises `Refused`."""
-    taken = offset_snapshots.before_a_change(name, user, why)
+    snapshot = offset_snapshots.before_a_change(name, user, why)
     result = dispatch.command(AlterOffsets(name, list(entries)), user=user)
-    return Moved(result.value, taken.number if taken else None)
+    return Moved(result.value, snapshot.number if snapshot else None)
 
 
 def reset(name: str, user: str) -> Moved:
     """Delete every offset. Raises `Refused`."""
-    taken = offset_snapshots.before_a_change(name, user, "before the offsets were reset")
+    snapshot = offset_snapshots.before_a_change(name, user, "before the offsets were reset")
     result = dispatch.command(ResetOffsets(name), user=user)
-    return Moved(result.value, taken.number if taken else None)
+    return Moved(result.value, snapshot.number if snapshot else None)
 
 
 def restore(name: str, wanted: OffsetSnapshot, user: str) -> tuple[Moved, list[dict[str, Any]]]:

@@ -32,20 +32,20 @@ def take(connector: str, user: str, why: str) -> OffsetSnapshot:
     raise AssertionError
 
 
-def _add(connector: str, user: str, why: str, found: list[dict[str, Any]]) -> OffsetSnapshot:
+def _add(connector: str, user: str, why: str, offsets: list[dict[str, Any]]) -> OffsetSnapshot:
     with transaction.atomic():
         rows = OffsetSnapshot.objects.filter(connector=connector)
         number = (rows.aggregate(Max("number"))["number__max"] or 0) + 1
-        row = OffsetSnapshot.objects.create(
+        snapshot = OffsetSnapshot.objects.create(
             connector=connector,
             number=number,
             time_ms=int(time.time() * 1000),
             user=user,
             why=why,
-            offsets=json.dumps(found),
+            offsets=json.dumps(offsets),
         )
         rows.filter(number__lte=number - KEPT).delete()
-    return row
+    return snapshot
 
 
 def before_a_change(connector: str, user: str, why: str) -> OffsetSnapshot | None:

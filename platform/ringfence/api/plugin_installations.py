@@ -104,17 +104,18 @@ def takers() -> list[str]:
 
 def serialize(rows: Iterable[PluginInstallation]) -> list[dict[str, Any]]:
     """Return the installations with their state on each worker. Workers that have not started it are waiting."""
-    known = takers()
-    listed = list(rows)
+    installers = takers()
+    installations = list(rows)
     shares: dict[int, list[WorkerInstallation]] = {}
-    for share in WorkerInstallation.objects.filter(installation__in=[row.pk for row in listed]).order_by("worker"):
+    ids = [row.pk for row in installations]
+    for share in WorkerInstallation.objects.filter(installation__in=ids).order_by("worker"):
         shares.setdefault(share.installation_id, []).append(share)
-    return [_serialize(row, shares.get(row.pk, []), known) for row in listed]
+    return [_serialize(row, shares.get(row.pk, []), installers) for row in installations]
 
 
-def _serialize(row: PluginInstallation, shares: list[WorkerInstallation], known: list[str]) -> dict[str, Any]:
-    begun = {share.worker for share in shares}
-    waiting = [_on_worker(name, "waiting") for name in known if name not in begun] if row.ready else []
+def _serialize(row: PluginInstallation, shares: list[WorkerInstallation], installers: list[str]) -> dict[str, Any]:
+    started_workers = {share.worker for share in shares}
+    waiting = [_on_worker(name, "waiting") for name in installers if name not in started_workers] if row.ready else []
     workers = [_of_share(share) for share in shares] + waiting
     states = [each["state"] for each in workers]
     if not row.ready:
@@ -151,5 +152,5 @@ def _on_worker(worker: str, state: str) -> dict[str, Any]:
 
 def _of_share(share: WorkerInstallation) -> dict[str, Any]:
     report = json.loads(share.report) if share.report else {}
-    outcome = {"error": share.error, "ended_ms": share.ended_ms or None}
-    return {**_on_worker(share.worker, share.state), **outcome, **report}
+    fields = {"error": share.error, "ended_ms": share.ended_ms or None}
+    return {**_on_worker(share.worker, share.state), **fields, **report}

@@ -74,18 +74,18 @@ class PluginValidate(ConnectView):
     access = {"PUT": somewhere(Verb.EDIT)}
 
     def put(self, request: Request, name: str) -> Response:
-        given = config_with_nulls(self.json_body())
-        config = {key: value for key, value in given.items() if value is not None}
+        settings = config_with_nulls(self.json_body())
+        config = {key: value for key, value in settings.items() if value is not None}
         self.authorise_masks(config)
         config = unmask(config, writing.read_stored_settings(config.get("name", "")))
         java = self.principal.may(Verb.JAVA_PLUGINS, config.get("name", ""))
-        answer = dispatch.ask(Validate(name, {**given, **config}, java))
+        validation = dispatch.ask(Validate(name, {**settings, **config}, java))
         class_name = config.get("connector.class", name)
-        writing.remember_secrets(class_name, answer)
-        answer = topic_grants.add_to(answer, config, self.principal)
+        writing.remember_secrets(class_name, validation)
+        validation = topic_grants.add_to(validation, config, self.principal)
         for ours in (CHOICE_NOTES, GUARANTEE):  # for forms: Kafka Connect's answer has no field for them
-            answer.pop(ours, None)
-        return Response(writing.mask_validation(answer, class_name, config), headers=_warn_of_slots(config))
+            validation.pop(ours, None)
+        return Response(writing.mask_validation(validation, class_name, config), headers=_warn_of_slots(config))
 
 
 def _warn_of_slots(config: Mapping[str, str]) -> dict[str, str]:

@@ -38,8 +38,8 @@ def to_text(run: ProofRun) -> str:
     lines += [f"  {name.replace('_', ' '):<14} {_number(count)}" for name, count in report["counts"].items()]
     lines += ["", "Topics (first offset, end)"]
     for topic in report["topics"]:
-        held = [each for each in topic["partitions"] if each["end"] > each["first"]]
-        parts = ", ".join(f"{each['partition']}: {each['first']} to {each['end']}" for each in held)
+        partitions = [each for each in topic["partitions"] if each["end"] > each["first"]]
+        parts = ", ".join(f"{each['partition']}: {each['first']} to {each['end']}" for each in partitions)
         lines.append(f"  {topic['topic']}  {parts or 'empty'}, of {topic['partition_count']} partitions")
     lines += ["", f"Committed source offsets ({report['source_partitions']})"]
     lines += [f"  {json.dumps(each['partition'])}  {json.dumps(each['offset'])}" for each in report["offsets"]]

@@ -138,6 +138,6 @@ def offsets(name: str) -> Json:
     if may_keep_own_offsets(row.settings):
         return {"offsets": dispatch.ask(ReadOffsets(name, row.settings))}
     rows = SourceOffset.objects.filter(connector=name).order_by("partition").values_list("partition", "offset")
-    committed = [CommittedOffset(json.loads(part), json.loads(offset), b"") for part, offset in rows]
-    offsets_here = merge(ConnectorName(name), committed)
-    return {"offsets": [{"partition": one.partition, "offset": one.offset} for one in offsets_here]}
+    committed_offsets = [CommittedOffset(json.loads(part), json.loads(offset), b"") for part, offset in rows]
+    merged_offsets = merge(ConnectorName(name), committed_offsets)
+    return {"offsets": [{"partition": one.partition, "offset": one.offset} for one in merged_offsets]}

@@ -146,12 +146,12 @@ class Ready(ConnectView):
     def get(self, request: Request) -> Response:
         if time.monotonic() >= _ready_cache.until:
             _ready_cache.found, _ready_cache.until = dependencies(), time.monotonic() + _CACHED_SECONDS
-        dependencies_now = list(_ready_cache.found)
-        ready = all(one["ok"] for one in dependencies_now if one["required"])
+        checks = list(_ready_cache.found)
+        ready = all(one["ok"] for one in checks if one["required"])
         if self.flag("verbose"):
-            dependencies_now.append({"name": "cluster", "ok": health()[0] == 200, "required": False})
-        report = {"status": "ready" if ready else "not ready", "dependencies": dependencies_now}
-        return Response(report, status=200 if ready else 503)
+            checks.append({"name": "cluster", "ok": health()[0] == 200, "required": False})
+        body = {"status": "ready" if ready else "not ready", "dependencies": checks}
+        return Response(body, status=200 if ready else 503)
 
 
 class Health(ConnectView):

@@ -34,9 +34,11 @@ def with_name(name: str, config: Mapping[str, str]) -> dict[str, str]:
     """Return the configuration including the connector's name. Raises a 400 if it contains another name or the name is
     invalid.
     """
-    given = config.get("name", name)
-    if name not in (given, given.strip()):
-        raise bad_request(f"Connector name configuration ({given}) doesn't match connector name in the URL ({name})")
+    config_name = config.get("name", name)
+    if name not in (config_name, config_name.strip()):
+        raise bad_request(
+            f"Connector name configuration ({config_name}) doesn't match connector name in the URL ({name})"
+        )
     try:
         is_connector_name("name", name.strip())
     except ConfigException as error:
@@ -53,8 +55,8 @@ def validate(config: dict[str, str], by: Principal) -> None:
         raise ConnectError(403, text)
     class_name = config.get("connector.class", "").strip()
     if not class_name:
-        settings = ", ".join(f"{key}={value}" for key, value in Masker().mask(config, "").items())
-        raise bad_request(f"Connector config {{{settings}}} contains no connector type")
+        config_text = ", ".join(f"{key}={value}" for key, value in Masker().mask(config, "").items())
+        raise bad_request(f"Connector config {{{config_text}}} contains no connector type")
     try:
         validation = dispatch.ask(Validate(class_name, config, java=by.may(Verb.JAVA_PLUGINS, config["name"])))
     except Refused as refused:

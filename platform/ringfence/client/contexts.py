@@ -33,15 +33,15 @@ def path() -> Path:
 def load() -> dict[str, Any]:
     """{"current": name, "contexts": {name: {"url", "token"}}}."""
     try:
-        document = json.loads(path().read_text())
-        if not isinstance(document, dict) or not isinstance(document.get("contexts"), dict):
+        content = json.loads(path().read_text())
+        if not isinstance(content, dict) or not isinstance(content.get("contexts"), dict):
             raise TypeError
     except FileNotFoundError:
         return {"current": "", "contexts": {}}
     except (OSError, ValueError, TypeError) as error:
         message = f"{path()} cannot be read ({type(error).__name__}): correct or delete it"
         raise ClientError(Exit.LOCAL, message) from error
-    return document
+    return content
 
 
 def save(contexts: dict[str, Any]) -> None:
@@ -72,12 +72,12 @@ def server(url: str | None, context: str | None) -> Server:
     token = os.environ.get("RINGFENCE_TOKEN", "")
     if url or (not context and os.environ.get("RINGFENCE_URL")):
         return _local((url or os.environ["RINGFENCE_URL"]).rstrip("/"), token)
-    stored = load()
-    name = context or stored.get("current", "")
+    content = load()
+    name = context or content.get("current", "")
     if not name:
         return _local(DEFAULT_URL, token)
-    if name not in stored["contexts"]:
-        known = ", ".join(sorted(stored["contexts"])) or "none yet"
-        raise ClientError(Exit.USAGE, f"There is no context {name!r} (known: {known}): see `ringfence contexts set`")
-    entry = stored["contexts"][name]
+    if name not in content["contexts"]:
+        names = ", ".join(sorted(content["contexts"])) or "none yet"
+        raise ClientError(Exit.USAGE, f"There is no context {name!r} (known: {names}): see `ringfence contexts set`")
+    entry = content["contexts"][name]
     return Server(str(entry.get("url", "")).rstrip("/"), token or str(entry.get("token", "")))

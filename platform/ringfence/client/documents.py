@@ -63,16 +63,16 @@ def json_values(text: str) -> list[object]:
 def _document(value: object, path: str, name: str | None) -> Document:
     if not isinstance(value, dict):
         raise ClientError(Exit.INVALID, f"{path}: a connector must be a map of settings, or have name and config")
-    given = value.get("name")
+    outer_name = value.get("name")
     settings = value.get("config") if isinstance(value.get("config"), dict) else value
     assert isinstance(settings, dict)
     config = {str(key): _text(item, str(key), path) for key, item in settings.items()}
-    chosen_name = name or str(given or config.get("name") or "")
-    if not chosen_name:
+    connector = name or str(outer_name or config.get("name") or "")
+    if not connector:
         raise ClientError(Exit.INVALID, f"{path} does not name its connector: add name, or give it on the command line")
-    if config.get("name", chosen_name) != chosen_name:
-        raise ClientError(Exit.INVALID, f"{path} names {config['name']}, not {chosen_name}")
-    return Document(chosen_name, {**config, "name": chosen_name})
+    if config.get("name", connector) != connector:
+        raise ClientError(Exit.INVALID, f"{path} names {config['name']}, not {connector}")
+    return Document(connector, {**config, "name": connector})
 
 
 def _text(value: object, key: str, path: str) -> str:

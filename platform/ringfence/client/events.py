@@ -44,10 +44,10 @@ def add(actions: Actions) -> None:
 
 def _log_level(rest: Rest, args: argparse.Namespace) -> int:
     path = f"/api/v1/connectors/{segment(args.name)}/log-level"
-    change = None if args.level is None else {"level": args.level.upper(), "minutes": args.minutes}
-    level = rest.call("GET", path) if change is None else rest.call("PUT", path, change)
-    until = f" until {output.time_of(level['until_ms'])}" if level["until_ms"] else ""
-    print(f"{args.name}: {level['level']}{until}")
+    body = None if args.level is None else {"level": args.level.upper(), "minutes": args.minutes}
+    answer = rest.call("GET", path) if body is None else rest.call("PUT", path, body)
+    until = f" until {output.time_of(answer['until_ms'])}" if answer["until_ms"] else ""
+    print(f"{args.name}: {answer['level']}{until}")
     return 0
 
 
@@ -56,8 +56,8 @@ def _logs(rest: Rest, args: argparse.Namespace) -> int:
         where = f"task {row['task']}" if row["task"] >= 0 else f"worker {row['worker']}"
         return f"{output.time_of(row['time_ms'])}  {row['level']:<5}  {where}: {row['logger']}: {row['message']}"
 
-    asked = {"level": args.level, "task": args.task, "search": args.search, "since": args.since}
-    if not _show(rest, args, "logs", asked, line):
+    query = {"level": args.level, "task": args.task, "search": args.search, "since": args.since}
+    if not _show(rest, args, "logs", query, line):
         print(f"{args.name}: no such lines are kept", file=sys.stderr)
     return 0
 

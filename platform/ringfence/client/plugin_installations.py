@@ -22,10 +22,10 @@ def install(rest: Rest, plugin: str, seconds: float) -> dict[str, Any]:
     `seconds`; then the workers continue in the background.
     """
     file = Path(plugin)
-    begun = _send(rest, file) if file.is_file() else rest.call("POST", _ROUTE, {"plugin": plugin})
+    receipt = _send(rest, file) if file.is_file() else rest.call("POST", _ROUTE, {"plugin": plugin})
     end = time.monotonic() + seconds
     while True:
-        installation: dict[str, Any] = rest.call("GET", f"{_ROUTE}/{begun['id']}")
+        installation: dict[str, Any] = rest.call("GET", f"{_ROUTE}/{receipt['id']}")
         if installation["state"] not in ("receiving", "running"):
             return installation
         if time.monotonic() > end:

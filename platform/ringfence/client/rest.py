@@ -66,9 +66,9 @@ class Rest:
 
         headers = {"If-Match": match} if match else None
         # An empty `params` would remove the path's own query.
-        asked = self._http.build_request(method, path, params=query or None, json=body, headers=headers)
+        request = self._http.build_request(method, path, params=query or None, json=body, headers=headers)
         try:
-            response = self._http.send(asked)
+            response = self._http.send(request)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol) as error:
             message = f"{self._url} cannot be reached ({error}): is it running, and is the URL right?"
             raise ClientError(Exit.NOT_REACHED, message) from error
@@ -119,5 +119,5 @@ def _words(response: Any) -> str:
         body = response.json()
     except ValueError:
         body = None
-    said = body.get("message") or body.get("detail") if isinstance(body, dict) else ""
-    return str(said or f"HTTP {response.status_code} {response.reason_phrase}")
+    text = body.get("message") or body.get("detail") if isinstance(body, dict) else ""
+    return str(text or f"HTTP {response.status_code} {response.reason_phrase}")

@@ -75,36 +75,36 @@ _COLUMNS: dict[str, output.Cell] = {
 
 
 def _preview(rest: Rest, args: argparse.Namespace) -> int:
-    change = _preview_change(rest, args.name, args.snapshot)
+    preview = _preview_change(rest, args.name, args.snapshot)
     if args.output == "table":
-        output.listing(_changes(change), "table", _COLUMNS)
+        output.listing(_changes(preview), "table", _COLUMNS)
     else:
-        output.print_structured(change, args.output)
+        output.print_structured(preview, args.output)
     return 0
 
 
 def _newest_that_differs(rest: Rest, name: str) -> tuple[int, Any]:
     for row in rest.get_rows(f"{_path(name)}/offset-snapshots", _LOOKED_AT):
-        change = _preview_change(rest, name, row["number"])
-        if _changes(change):
-            return row["number"], change
+        preview = _preview_change(rest, name, row["number"])
+        if _changes(preview):
+            return row["number"], preview
     message = f"None of the newest {_LOOKED_AT} snapshots of {name} differs from its offsets: name one with --to"
     raise ClientError(Exit.NOT_FOUND, message)
 
 
 def _undo(rest: Rest, args: argparse.Namespace) -> int:
     if args.to is None:
-        number, change = _newest_that_differs(rest, args.name)
+        number, preview = _newest_that_differs(rest, args.name)
     else:
-        number, change = args.to, _preview_change(rest, args.name, args.to)
-    if not _changes(change):
+        number, preview = args.to, _preview_change(rest, args.name, args.to)
+    if not _changes(preview):
         print(f"{args.name}: unchanged, its offsets are those of snapshot {number}")
         return 0
-    output.listing(_changes(change), "table", _COLUMNS)
+    output.listing(_changes(preview), "table", _COLUMNS)
     if args.dry_run:
         print(f"{args.name}: would be as in snapshot {number}")
         return 0
-    if not change["movable"]:
+    if not preview["movable"]:
         raise ClientError(Exit.CONFLICT, f"{args.name} is not stopped: `ringfence connectors stop {args.name} --wait`")
     confirm(args.name, f"restore snapshot {number}", args.yes)
     rest.call("POST", f"{_path(args.name)}/offset-snapshots/{number}/restore", {})

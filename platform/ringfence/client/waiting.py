@@ -59,10 +59,10 @@ def attempts(rest: Rest, name: str) -> dict[int, tuple[int, int]]:
 
 def target(rest: Rest, name: str) -> str:
     """Return the state that the connector should have: a change leaves a paused or stopped connector in its state."""
-    seen = look(rest, name)
-    if seen.own is not None:
-        return str(seen.own["target"])
-    state = seen.status["connector"]["state"] if seen.status is not None else "RUNNING"
+    snapshot = look(rest, name)
+    if snapshot.own is not None:
+        return str(snapshot.own["target"])
+    state = snapshot.status["connector"]["state"] if snapshot.status is not None else "RUNNING"
     return state if state in ("PAUSED", "STOPPED") else "RUNNING"
 
 
@@ -74,17 +74,17 @@ def until(rest: Rest, name: str, wanted: str, seconds: float, newer: Attempts | 
     before = newer or {}
     deadline, last_line = monotonic() + seconds, ""
     while True:
-        seen = look(rest, name)
-        line = describe(seen.status) + (f"; {seen.moving}" if seen.moving else "")
+        snapshot = look(rest, name)
+        line = describe(snapshot.status) + (f"; {snapshot.moving}" if snapshot.moving else "")
         if line != last_line:
             print(f"{name}: {line}", file=sys.stderr)
             last_line = line
-        is_old = any(seen.attempts.get(task) == attempt for task, attempt in before.items())
-        is_before = seen.own is not None and seen.own["generation"] < since
-        if not is_old and not is_before and has_reached(seen, wanted):
+        is_old = any(snapshot.attempts.get(task) == attempt for task, attempt in before.items())
+        is_before = snapshot.own is not None and snapshot.own["generation"] < since
+        if not is_old and not is_before and has_reached(snapshot, wanted):
             return
         if monotonic() > deadline:
-            why = "".join(f"\n  {cause}" for cause in causes(seen.status))
+            why = "".join(f"\n  {cause}" for cause in causes(snapshot.status))
             message = (
                 f"{name} is not {wanted} after {seconds:g} s: {line}. It continues in the background: look again with "
                 f"`ringfence connectors get`, or wait longer with --wait-seconds{why}"
@@ -127,8 +127,8 @@ def causes(status: Any) -> Iterable[str]:
     """Yield a line for the connector and each task that has failed: the error from its trace."""
     if status is None:
         return
-    named = [("connector", status["connector"]), *((f"task {task['id']}", task) for task in status["tasks"])]
-    yield from (f"{name}: {cause(state)}" for name, state in named if state["state"] == "FAILED")
+    states = [("connector", status["connector"]), *((f"task {task['id']}", task) for task in status["tasks"])]
+    yield from (f"{name}: {cause(state)}" for name, state in states if state["state"] == "FAILED")
 
 
 def cause(state: Any) -> str:

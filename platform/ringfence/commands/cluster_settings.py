@@ -30,8 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def worker_config(args: argparse.Namespace) -> "WorkerConfig":
     """Return the workers' settings, and the keys of an `ringfence up`. Raises `LocalError` if they are unknown here."""
-    given = environment.read_environment(args.config)
-    if "CONNECT_BOOTSTRAP_SERVERS" not in given and not given.get("RINGFENCE_WORKER_CONFIG"):
+    settings = environment.read_environment(args.config)
+    if "CONNECT_BOOTSTRAP_SERVERS" not in settings and not settings.get("RINGFENCE_WORKER_CONFIG"):
         instance = Instance(args.data or default_root())
         port = instance.recall("kafka") if instance.root.exists() else None
         if port is None:
@@ -41,14 +41,14 @@ def worker_config(args: argparse.Namespace) -> "WorkerConfig":
             )
         if not os.environ.get(KEY_FILE) and not os.environ.get(KEYS):
             os.environ[KEY_FILE] = str(instance.encryption_key_file)
-        given = environment.complete(
-            given, instance, bootstrap=f"127.0.0.1:{port}", embedded_kafka=True, redis_url="", http=""
+        settings = environment.complete(
+            settings, instance, bootstrap=f"127.0.0.1:{port}", embedded_kafka=True, redis_url="", http=""
         )
     from ringfence.fencing.errors import Invalid
     from ringfence.worker_config import WorkerConfig
 
     try:
-        return WorkerConfig.from_environment(given)
+        return WorkerConfig.from_environment(settings)
     except Invalid as error:
         raise LocalError(str(error)) from error
 

@@ -55,19 +55,19 @@ def following(words: Sequence[str]) -> list[str]:
     """Return the completions of the last word, which may be empty or incomplete."""
     from ringfence import cli  # imported here, because it imports this module
 
-    *before, begun = words or [""]
+    *before, prefix = words or [""]
     parser = cli.parser_for(before)
     for word in before:
         choices = _choices(parser)
         if word in choices:
             parser = choices[word]
     choices = _choices(parser)
-    choices_or_names = list(choices) or _names(parser)
-    if begun.startswith("-") or not choices_or_names:
-        choices_or_names = [
+    candidates = list(choices) or _names(parser)
+    if prefix.startswith("-") or not candidates:
+        candidates = [
             option for action in parser._actions for option in action.option_strings if option.startswith("--")
         ]
-    return [word for word in choices_or_names if word.startswith(begun)]
+    return [word for word in candidates if word.startswith(prefix)]
 
 
 def _choices(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:

@@ -114,8 +114,8 @@ def _config(rest: Rest, args: argparse.Namespace) -> int:
 
 
 def _create(rest: Rest, args: argparse.Namespace) -> int:
-    documents_read = documents.read(args.file, args.name)
-    for document in documents_read:
+    new_documents = documents.read(args.file, args.name)
+    for document in new_documents:
         if args.dry_run:
             if rest.find(_path(document.name)) is not None:
                 raise ClientError(Exit.CONFLICT, f"Connector {document.name} already exists: use apply to change it")
@@ -125,7 +125,7 @@ def _create(rest: Rest, args: argparse.Namespace) -> int:
         body = {"name": document.name, "config": document.config, "initial_state": args.state.upper()}
         rest.call("POST", "/connectors", body)
         print(f"{document.name}: created")
-    for document in documents_read if not args.dry_run else ():
+    for document in new_documents if not args.dry_run else ():
         _wait(rest, args, document.name, args.state.upper())
     return 0
 
@@ -183,10 +183,10 @@ def _change(rest: Rest, args: argparse.Namespace) -> int:
 def _restart(rest: Rest, args: argparse.Namespace) -> int:
     flags = {"includeTasks": str(args.tasks).lower(), "onlyFailed": str(args.only_failed).lower()}
     before = waiting.attempts(rest, args.name) if args.wait else {}
-    answer = rest.call("POST", f"{_path(args.name)}/restart", **flags)
+    status = rest.call("POST", f"{_path(args.name)}/restart", **flags)
     print(f"{args.name}: restart requested")
     if args.wait:
-        again = {task["id"] for task in answer["tasks"] if task["state"] == "RESTARTING"} if answer else set()
+        again = {task["id"] for task in status["tasks"] if task["state"] == "RESTARTING"} if status else set()
         newer = {task: attempt for task, attempt in before.items() if task in again}
         waiting.until(rest, args.name, waiting.target(rest, args.name), args.wait_seconds, newer=newer)
     return 0

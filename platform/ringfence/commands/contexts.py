@@ -24,12 +24,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command. A token is never an argument: all users of the machine could read that."""
-    stored = contexts.load()
-    known = stored["contexts"]
+    content = contexts.load()
+    entries = content["contexts"]
     if args.action == "list":
         rows = [
-            ("*" if name == stored.get("current") else "", name, entry["url"], "yes" if entry.get("token") else "no")
-            for name, entry in sorted(known.items())
+            ("*" if name == content.get("current") else "", name, entry["url"], "yes" if entry.get("token") else "no")
+            for name, entry in sorted(entries.items())
         ]
         output.table(("", "NAME", "URL", "TOKEN"), rows)
         return 0
@@ -37,14 +37,14 @@ def run(args: argparse.Namespace) -> int:
         token = sys.stdin.readline().strip() if args.token_stdin else ""
         if args.ask_token:
             token = getpass.getpass("Token: ").strip()
-        known[args.name] = {"url": args.url, "token": token}
-        stored["current"] = args.name
-    elif args.name not in known:
+        entries[args.name] = {"url": args.url, "token": token}
+        content["current"] = args.name
+    elif args.name not in entries:
         raise ClientError(Exit.USAGE, f"There is no context {args.name!r}: see `ringfence contexts list`")
     elif args.action == "use":
-        stored["current"] = args.name
+        content["current"] = args.name
     else:
-        del known[args.name]
-        stored["current"] = "" if stored.get("current") == args.name else stored.get("current", "")
-    contexts.save(stored)
+        del entries[args.name]
+        content["current"] = "" if content.get("current") == args.name else content.get("current", "")
+    contexts.save(content)
     return 0

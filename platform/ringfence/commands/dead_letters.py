@@ -42,8 +42,8 @@ def _path(name: str) -> str:
 
 
 def _filters(args: argparse.Namespace) -> dict[str, str]:
-    given = {"stage": args.stage, "class": args.by}
-    return {key: value for key, value in given.items() if value}
+    filters = {"stage": args.stage, "class": args.by}
+    return {key: value for key, value in filters.items() if value}
 
 
 def _list(rest: Rest, args: argparse.Namespace) -> int:

@@ -13,9 +13,11 @@ _PATH = "/api/v1/consumer-groups"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = Actions(parser)
-    listed = actions.add("list", _list, "list the groups that read topics that you may read", output="table json yaml")
-    listed.add_argument("--search", default="", metavar="TEXT", help="only groups whose names contain this")
-    listed.add_argument("--topic", default="", metavar="TOPIC", help="only groups that read this topic")
+    list_parser = actions.add(
+        "list", _list, "list the groups that read topics that you may read", output="table json yaml"
+    )
+    list_parser.add_argument("--search", default="", metavar="TEXT", help="only groups whose names contain this")
+    list_parser.add_argument("--topic", default="", metavar="TOPIC", help="only groups that read this topic")
     about = "show a group's members, offsets, lag, and the transactions that it waits for"
     actions.add("describe", _describe, about, output="table json yaml").add_argument(
         "group", metavar="GROUP", help="the group's id"
@@ -31,8 +33,8 @@ def _list(rest: Rest, args: argparse.Namespace) -> int:
         "LAG-TO-END": lambda row: _number(row["lag_to_end"]),
         "TOPICS": lambda row: " ".join(each["topic"] for each in row["topics"]),
     }
-    groups = rest.call("GET", _PATH, search=args.search, topic=args.topic)
-    output.listing(groups["results"], args.output, columns)
+    page = rest.call("GET", _PATH, search=args.search, topic=args.topic)
+    output.listing(page["results"], args.output, columns)
     return 0
 
 

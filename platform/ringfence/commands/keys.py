@@ -73,14 +73,14 @@ def _find_keys(data: Path | None) -> None:
 def _check(args: argparse.Namespace) -> int:
     from ringfence.encrypted_rows import survey
 
-    newest, known = keyring().keys[0].id, {key.id for key in keyring().keys}
-    counts = [(key, count, "the database") for key, count in survey().items()]
+    newest, key_ids = keyring().keys[0].id, {key.id for key in keyring().keys}
+    rows = [(key, count, "the database") for key, count in survey().items()]
     try:
-        counts += [(key, count, "the config topic") for key, count in topic_counts(args).items()]
+        rows += [(key, count, "the config topic") for key, count in topic_counts(args).items()]
     except _NotLookedAt as error:
         print(f"The config topic was not read: {error}")
-    for key, count, where in sorted(counts):
-        state = "in clear" if not key else "newest" if key == newest else "older" if key in known else "MISSING"
+    for key, count, where in sorted(rows):
+        state = "in clear" if not key else "newest" if key == newest else "older" if key in key_ids else "MISSING"
         print(f"{key or '-':8}  {count:6}  {state:8}  in {where}")
     print(f"The newest key is {newest}.")
     return 0
@@ -89,14 +89,14 @@ def _check(args: argparse.Namespace) -> int:
 def _rotate(args: argparse.Namespace) -> int:
     from ringfence.encrypted_rows import renew, survey
 
-    named = os.environ.get(KEY_FILE)
-    if not named:
+    path = os.environ.get(KEY_FILE)
+    if not path:
         raise LocalError(
             f"The keys are in {KEYS}: put a new one (`ringfence keys new`) before the others, restart web and then "
             "the workers, which encrypts everything again, and remove the older ones when "
             "`ringfence keys check` shows nothing under them"
         )
-    file = Path(named)
+    file = Path(path)
     lines = [line for line in file.read_text().splitlines() if line.strip() and not line.startswith("#")]
     _write(file, [new_key(), *lines])
     newest = keyring().keys[0].id

@@ -40,11 +40,11 @@ def _object(text: str) -> Any:
 
 
 def _get(rest: Rest, args: argparse.Namespace) -> int:
-    offsets = rest.call("GET", f"/connectors/{segment(args.name)}/offsets")
+    answer = rest.call("GET", f"/connectors/{segment(args.name)}/offsets")
     if args.output != "table":
-        output.print_structured(offsets, args.output)
+        output.print_structured(answer, args.output)
     else:
-        rows = [(json.dumps(row["partition"]), json.dumps(row["offset"])) for row in offsets["offsets"]]
+        rows = [(json.dumps(row["partition"]), json.dumps(row["offset"])) for row in answer["offsets"]]
         output.table(("PARTITION", "OFFSET"), rows)
     return 0
 

@@ -116,11 +116,11 @@ def _load(module: str) -> Any:
 
 
 def _get(rest: Rest, args: argparse.Namespace) -> int:
-    keys_there = rest.call("GET", f"/connector-plugins/{segment(args.plugin)}/config")
+    settings = rest.call("GET", f"/connector-plugins/{segment(args.plugin)}/config")
     if args.output != "table":
-        output.print_structured(keys_there, args.output)
+        output.print_structured(settings, args.output)
     else:
         keys = ("name", "type", "required", "default_value")
-        rows = [["" if key.get(part) is None else key[part] for part in keys] for key in keys_there]
+        rows = [["" if key.get(part) is None else key[part] for part in keys] for key in settings]
         output.table(("SETTING", "TYPE", "REQUIRED", "DEFAULT"), rows)
     return 0

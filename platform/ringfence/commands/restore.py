@@ -41,9 +41,9 @@ def run(args: argparse.Namespace) -> int:
     remembered = read_known_topics(args)
     try:
         copy = _copy(args, config.group_id)
-        time_text = dt.datetime.fromtimestamp(copy.made_ms / 1000, dt.UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+        time = dt.datetime.fromtimestamp(copy.made_ms / 1000, dt.UTC).strftime("%Y-%m-%d %H:%M:%SZ")
         connectors, offsets = write_count(len(copy.connectors), "connector"), write_count(len(copy.offsets), "offset")
-        print(f"{connectors}, {offsets} of sources, from {copy.source}, {time_text}")
+        print(f"{connectors}, {offsets} of sources, from {copy.source}, {time}")
         if not args.yes and not ask_agreement(f"Restore group {config.group_id} from it? [y/N] "):
             raise LocalError("Nothing was changed")
         done = Restore(config, remembered, print).run(copy, resume=args.resume)

@@ -126,13 +126,13 @@ def _print_settings(settings: Any, form: str) -> None:
 
 
 def _set(rest: Rest, args: argparse.Namespace) -> int:
-    given: dict[str, str | None] = {}
+    settings: dict[str, str | None] = {}
     for text in args.settings:
         name, equals, value = text.partition("=")
         if not name or not equals:
             raise ClientError(Exit.USAGE, f"{text} is not NAME=VALUE")
-        given[name] = value or None
-    body = {"settings": given, "reason": args.reason}
+        settings[name] = value or None
+    body = {"settings": settings, "reason": args.reason}
     _print_settings(rest.call("PATCH", _path(args.group, "/settings"), body)["settings"], args.output)
     return 0
 
@@ -181,11 +181,11 @@ def _delete(rest: Rest, args: argparse.Namespace) -> int:
 
 def _process(rest: Rest, args: argparse.Namespace) -> int:
     body = {"reason": args.reason, **({"topic": args.topic} if args.topic else {})}
-    archived = rest.call("POST", _path(args.group, "/archived"), {**body, "dry_run": True})
+    preview = rest.call("POST", _path(args.group, "/archived"), {**body, "dry_run": True})
     if args.dry_run or not args.yes:
-        _print_waiting(archived, args.output)
-    if archived["refusal"]:
-        raise ClientError(Exit.CONFLICT, archived["refusal"])
+        _print_waiting(preview, args.output)
+    if preview["refusal"]:
+        raise ClientError(Exit.CONFLICT, preview["refusal"])
     if args.dry_run:
         return 0
     confirm(args.group, "have them processed now", args.yes)

@@ -13,11 +13,11 @@ _SEARCH = ("offset", "time", "partition", "key", "contains", "where", "limit", "
 
 
 def add_actions(actions: Actions) -> None:
-    listed = actions.add(
+    list_parser = actions.add(
         "list", _list, "list the topics that you may see and who writes to them", output="table json yaml"
     )
-    listed.add_argument("--search", default="", metavar="TEXT", help="only topics whose names contain this")
-    listed.add_argument("--internal", action="store_true", help="include internal topics (administrators only)")
+    list_parser.add_argument("--search", default="", metavar="TEXT", help="only topics whose names contain this")
+    list_parser.add_argument("--internal", action="store_true", help="include internal topics (administrators only)")
     records = actions.add(
         "records", _records, "show records of a topic, page by page; this is audited", output="table json yaml"
     )
@@ -50,9 +50,9 @@ def _list(rest: Rest, args: argparse.Namespace) -> int:
     rows: list[Any] = []
     page = 1
     while True:
-        page_of_topics = rest.call("GET", "/api/v1/topics", **query, page=str(page))
-        rows += page_of_topics["results"]
-        if page >= page_of_topics["pages"]:
+        answer = rest.call("GET", "/api/v1/topics", **query, page=str(page))
+        rows += answer["results"]
+        if page >= answer["pages"]:
             break
         page += 1
     columns: dict[str, output.Cell] = {

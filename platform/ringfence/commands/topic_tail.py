@@ -37,12 +37,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _lines(connection: Connection, topic: str, last: int, *, follow: bool) -> Iterator[str]:
     limits = Limits(records=last, size=_LARGEST)
-    records_read = tail(connection, topic, Deadline.after(_SECONDS), limits, committed_only=True)
-    for record in reversed(records_read.records):
+    newest = tail(connection, topic, Deadline.after(_SECONDS), limits, committed_only=True)
+    for record in reversed(newest.records):
         yield _line(record.partition, record.offset, record.key, record.value)
     if not follow:
         return
-    reader = PartitionReader(connection, topic, {each.partition: each.stable for each in records_read.stretches})
+    reader = PartitionReader(connection, topic, {each.partition: each.stable for each in newest.stretches})
     try:
         while True:
             for new in reader.poll(1.0, _AT_ONCE):

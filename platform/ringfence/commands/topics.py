@@ -62,15 +62,15 @@ def run(args: argparse.Namespace) -> int:
             Restore(config, remembered, print).accept()
             print("The topics as they are now are the cluster's topics")
             return 0
-        topics_there = present(connection, config, limit)
+        topics = present(connection, config, limit)
         ids = recall(connection, config, limit, remembered)
     except FencingError as error:
         raise LocalError(str(error)) from error
-    lost = {one.role: one for one in losses(ids, topics_there)} if ids is not None else {}
+    lost = {one.role: one for one in losses(ids, topics)} if ids is not None else {}
     names, was = names_of(config), ids.topics if ids is not None else {}
     rows = []
     for role in ROLES:
-        now, before = topics_there[role], was.get(role)
+        now, before = topics[role], was.get(role)
         state = "lost" if role in lost else "there" if now else "not created yet"
         rows.append((role, names[role], now.id if now else "-", before.id if before else "-", state))
     print(f"Kafka is at {config.bootstrap}. `ringfence topics tail TOPIC` reads a topic.\n")

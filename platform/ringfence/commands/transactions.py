@@ -55,7 +55,7 @@ def _names(rest: Rest, args: argparse.Namespace) -> list[str]:
 
 def _list(rest: Rest, args: argparse.Namespace) -> int:
     query = {"open": "true"} if args.open else {"open": "false"} if args.closed else {}
-    transactions = [
+    rows = [
         {"connector": name, **row}
         for name in _names(rest, args)
         for row in rest.call("GET", f"{_path(name)}/transactions", **query)["transactions"]
@@ -71,7 +71,7 @@ def _list(rest: Rest, args: argparse.Namespace) -> int:
         "PRODUCER": lambda row: f"{row['producer_id']}/{row['epoch']}" if row["producer_id"] >= 0 else "-",
         "PARTITIONS": lambda row: " ".join(f"{each['topic']}-{each['partition']}" for each in row["partitions"]),
     }
-    output.listing(transactions, args.output, columns)
+    output.listing(rows, args.output, columns)
     return 0
 
 
@@ -87,8 +87,8 @@ def _end(rest: Rest, args: argparse.Namespace) -> int:
     rows = rest.call("GET", f"{_path(args.name)}/transactions")["transactions"]
     row = next((row for row in rows if row["id"] == args.transactional_id), None)
     if row is None:
-        known = ", ".join(row["id"] for row in rows) or "none"
-        raise ClientError(Exit.NOT_FOUND, f"{args.name} has no id {args.transactional_id}; it has {known}")
+        ids = ", ".join(row["id"] for row in rows) or "none"
+        raise ClientError(Exit.NOT_FOUND, f"{args.name} has no id {args.transactional_id}; it has {ids}")
     if not row["open"]:
         print(f"{row['id']}: no transaction is open ({row['state'] or 'unknown to Kafka'}); nothing was changed")
         return 0
@@ -104,7 +104,7 @@ def _end(rest: Rest, args: argparse.Namespace) -> int:
 
 
 def _hanging(rest: Rest, args: argparse.Namespace) -> int:
-    hanging = [
+    rows = [
         {"connector": name, **row}
         for name in _names(rest, args)
         for row in rest.call("GET", f"{_path(name)}/transactions/hanging")["hanging"]
@@ -119,7 +119,7 @@ def _hanging(rest: Rest, args: argparse.Namespace) -> int:
         "ID": lambda row: row["transactional_id"] or "(unknown)",
         "MAY BE ENDED": lambda row: "not yet" if row["why_not"] else "yes",
     }
-    output.listing(hanging, args.output, columns)
+    output.listing(rows, args.output, columns)
     return 0
 
 

@@ -151,14 +151,14 @@ class _Signals:
 
 def _start(args: argparse.Namespace, instance: Instance, supervisor: Supervisor) -> Running:
     """Start all processes and wait until the pages answer. Raises LocalError."""
-    given = environment.read_environment(args.config)
-    http = _http(args.http or given.get("RINGFENCE_HTTP"), instance)
-    door = Door.of(given, text(http), instance, no_login=args.no_login, login=args.login)
+    settings = environment.read_environment(args.config)
+    http = _http(args.http or settings.get("RINGFENCE_HTTP"), instance)
+    door = Door.of(settings, text(http), instance, no_login=args.no_login, login=args.login)
     say(f"data, logs and process ids: {instance.root}")
     if os.geteuid() == 0:
         say("Running as root: connectors and their plugins can read all that root can. Use a separate user.")
 
-    bootstrap = given.get("CONNECT_BOOTSTRAP_SERVERS")
+    bootstrap = settings.get("CONNECT_BOOTSTRAP_SERVERS")
     if bootstrap and args.kafka:
         raise LocalError(
             f"--kafka is for the embedded Kafka, but bootstrap.servers is {bootstrap}: give only one of them"
@@ -170,9 +170,9 @@ def _start(args: argparse.Namespace, instance: Instance, supervisor: Supervisor)
     began = time.monotonic()
     if kafka is not None:
         supervisor.launch(KafkaRole(kafka))  # takes seconds, during which the rest is prepared
-    redis_url = given.get("RINGFENCE_REDIS_URL") or _launch_valkey(instance, supervisor)
+    redis_url = settings.get("RINGFENCE_REDIS_URL") or _launch_valkey(instance, supervisor)
     env = environment.complete(
-        given,
+        settings,
         instance,
         bootstrap=bootstrap or (kafka.bootstrap if kafka else ""),
         embedded_kafka=kafka is not None,

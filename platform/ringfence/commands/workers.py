@@ -29,11 +29,11 @@ def _list(rest: Rest, args: argparse.Namespace) -> int:
 
 
 def _leader(rest: Rest, args: argparse.Namespace) -> int:
-    leader = rest.call("GET", "/api/v1/leader")
+    answer = rest.call("GET", "/api/v1/leader")
     if args.output != "table":
-        output.print_structured(leader, args.output)
+        output.print_structured(answer, args.output)
         return 0
-    since = output.time_of(leader["since_ms"])
-    rows = [(leader["leader"], leader["group_generation"], since, leader["kafka_cluster_id"])]
+    since = output.time_of(answer["since_ms"])
+    rows = [(answer["leader"], answer["group_generation"], since, answer["kafka_cluster_id"])]
     output.table(("LEADER", "GROUP GENERATION", "SINCE", "KAFKA CLUSTER"), rows)
     return 0

@@ -83,10 +83,10 @@ class PasswordForm(ReasonForm):
     field_order = ("password", "again", "reason")
 
     def clean(self) -> dict[str, Any]:
-        given = self.cleaned_data
-        if given.get("password") != given.get("again"):
+        data = self.cleaned_data
+        if data.get("password") != data.get("again"):
             raise forms.ValidationError("The two passwords differ: nothing was changed.")
-        return given
+        return data
 
 
 class AccountForm(WhatForm):

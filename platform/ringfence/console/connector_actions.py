@@ -51,11 +51,15 @@ def _line(fenced: Mapping[str, Any]) -> str:
     return f"{fenced['id']}: producer {fenced['producer_id']} has epoch {fenced['epoch']} now"
 
 
-def _open_effects(found: OpenNow) -> list[Impact]:
-    how = "queried from Kafka now" if found.asked else "as last reported by its tasks: Kafka could not be queried"
+def _open_effects(transactions: OpenNow) -> list[Impact]:
+    how = (
+        "queried from Kafka now" if transactions.asked else "as last reported by its tasks: Kafka could not be queried"
+    )
     return [
-        Impact(str(len(found.ids)), "open transactions aborted; what is in them is read again from the source", how),
-        Impact(str(len(found.partitions)), "partitions whose read_committed readers wait for them now", how),
+        Impact(
+            str(len(transactions.ids)), "open transactions aborted; what is in them is read again from the source", how
+        ),
+        Impact(str(len(transactions.partitions)), "partitions whose read_committed readers wait for them now", how),
     ]
 
 
@@ -87,8 +91,8 @@ def fence(request: HttpRequest, name: str) -> HttpResponse:
         result = dispatch.command(commands.FenceNow(name, values["reason"]), user=_user(request))
         generation = result.value["generation"]
         fenced = [_line(each) for each in old_generations.fenced_ids(name, result.value)]
-        listed = "Fenced:" if fenced else "Its tab Generations lists what was fenced."
-        return ActionResult(f"The round is over, and generation {generation} starts. {listed}", fenced)
+        hint = "Fenced:" if fenced else "Its tab Generations lists what was fenced."
+        return ActionResult(f"The round is over, and generation {generation} starts. {hint}", fenced)
 
     return run(request, sheet, act)
 
@@ -174,8 +178,8 @@ def restart(request: HttpRequest, name: str) -> HttpResponse:
 
     def act(values: dict[str, Any]) -> ActionResult:
         what = values["what"]
-        chosen = commands.Restart(name, what != "instance", what == "failed", values["reason"])
-        dispatch.command(chosen, user=_user(request))
+        command = commands.Restart(name, what != "instance", what == "failed", values["reason"])
+        dispatch.command(command, user=_user(request))
         return ActionResult("The restart is requested: the tasks report when they run again.")
 
     return run(request, sheet, act)

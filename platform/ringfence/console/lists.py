@@ -44,11 +44,11 @@ def _search(request: HttpRequest, rows: QuerySet[Any], *fields: str) -> QuerySet
 def accounts(request: HttpRequest) -> HttpResponse:
     """List accounts with their permissions: `?q=&page=`."""
     rows = _search(request, User.objects.order_by("username"), "username").prefetch_related("grants", "identities")
-    page = page_of(request, rows)
+    page_rows = page_of(request, rows)
     headers = ("Account", "State", "Roles and permissions", "Last login", "Change")
-    table = Table(headers, [_account(row) for row in page], [row.username for row in page])
+    table = Table(headers, [_account(row) for row in page_rows], [row.username for row in page_rows])
     more: dict[str, Any] = {"new": ("/console/accounts/new/", "New account"), "empty": "There are no accounts yet."}
-    return render_live(request, "table", "Accounts", AUDIT, table=table, **more, **list_context(request, page))
+    return render_live(request, "table", "Accounts", AUDIT, table=table, **more, **list_context(request, page_rows))
 
 
 def _account(row: User) -> tuple[str | SafeString, ...]:
@@ -82,15 +82,15 @@ def _link(row: User, at: str) -> list[tuple[str, str]]:
 def grants(request: HttpRequest) -> HttpResponse:
     """List roles and permissions, each on a pattern of connector names: `?q=&page=`."""
     rows = Grant.objects.select_related("user").order_by("user__username", "pattern")
-    page = page_of(request, _search(request, rows, "user__username", "what", "pattern", "topics"))
+    page_rows = page_of(request, _search(request, rows, "user__username", "what", "pattern", "topics"))
     table = Table(
         ("Account", "Roles and permissions", "On connectors", "Topics", "Change"),
         [
             (row.user.get_username(), row.what, row.pattern, row.topics,
              "by groups" if row.by_groups else links((f"/console/grants/{row.pk}/take/", "Revoke")))
-            for row in page
+            for row in page_rows
         ],
-        [row.pk for row in page],
+        [row.pk for row in page_rows],
     )  # fmt: skip
     says = (
         "A grant gives roles or permissions on the connectors whose names match a pattern. Grants from groups of the "
@@ -101,7 +101,9 @@ def grants(request: HttpRequest) -> HttpResponse:
         "new": ("/console/auth/user/", "Grant to an account"),
         "empty": "There are no grants yet.",
     }
-    return render_live(request, "table", "Roles", AUDIT, table=table, says=says, **more, **list_context(request, page))
+    return render_live(
+        request, "table", "Roles", AUDIT, table=table, says=says, **more, **list_context(request, page_rows)
+    )
 
 
 @_ADMINISTERS
@@ -109,7 +111,7 @@ def grants(request: HttpRequest) -> HttpResponse:
 def tokens(request: HttpRequest) -> HttpResponse:
     """List tokens with their permissions, never their text. `?q=&page=`."""
     rows = Token.objects.select_related("user").order_by("-created_ms", "-id")
-    page = page_of(request, _search(request, rows, "name", "user__username", "pattern", "topics"))
+    page_rows = page_of(request, _search(request, rows, "name", "user__username", "pattern", "topics"))
     table = Table(
         ("Token", "Account", "Begins with", "At most", "On connectors", "Topics", "State", "Last used", "Expires",
          "Change"),
@@ -117,16 +119,18 @@ def tokens(request: HttpRequest) -> HttpResponse:
             (row.name, row.user.get_username(), f"{row.hint}…", row.what, row.pattern, row.topics, row.state,
              moment(row.last_used_ms), moment(row.expires_ms) if row.expires_ms else "never",
              links((f"/console/tokens/{row.pk}/revoke/", "Revoke")) if row.state == "valid" else NOTHING)
-            for row in page
+            for row in page_rows
         ],
-        [row.pk for row in page],
+        [row.pk for row in page_rows],
     )  # fmt: skip
     says = "A token can do at most what its account may, within its own roles and pattern."
     more: dict[str, Any] = {
         "new": ("/console/auth/user/", "New token of an account"),
         "empty": "There are no tokens yet.",
     }
-    return render_live(request, "table", "Tokens", AUDIT, table=table, says=says, **more, **list_context(request, page))
+    return render_live(
+        request, "table", "Tokens", AUDIT, table=table, says=says, **more, **list_context(request, page_rows)
+    )
 
 
 @_READS
@@ -147,23 +151,23 @@ def audit(request: HttpRequest) -> HttpResponse:
             rows = rows.filter(time_ms__gte=int(time.time() * 1000) - _SINCE_MS[each.chosen])
         elif each.chosen:
             rows = rows.filter(**{each.name: each.chosen})
-    page = page_of(request, _search(request, rows, "user", "connector", "action", "request", "message", "address"))
+    page_rows = page_of(request, _search(request, rows, "user", "connector", "action", "request", "message", "address"))
     table = Table(
         ("Time", "Who", "Action", "Connector", "Request", "Outcome", "Message"),
         [
             (links((f"/console/audit/auditentry/{row.pk}/change/", moment(row.time_ms))), _who(row), row.action,
              row.connector or NOTHING, row.request, row.outcome, row.message[:200])
-            for row in page
+            for row in page_rows
         ],
-        [row.pk for row in page],
+        [row.pk for row in page_rows],
     )  # fmt: skip
-    more = {"empty": "No entries.", **list_context(request, page, filters)}
+    more = {"empty": "No entries.", **list_context(request, page_rows, filters)}
     return render_live(request, "table", "Audit trail", AUDIT, table=table, **more)
 
 
 def _filter(request: HttpRequest, name: str, word: str, options: list[tuple[str, str]]) -> Filter:
-    given = request.GET.get(name, "")
-    return Filter(name, word, options, given if given in {value for value, _ in options} else "")
+    choice = request.GET.get(name, "")
+    return Filter(name, word, options, choice if choice in {value for value, _ in options} else "")
 
 
 def _who(row: AuditEntry) -> str:

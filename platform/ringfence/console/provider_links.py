@@ -66,10 +66,10 @@ def unlink(request: HttpRequest, name: str) -> HttpResponse:
     row = OidcIdentity.objects.filter(issuer=issuer, user=user).first()
     if row is None:
         raise Http404(f"{name} is linked to no subject of {issuer}")
-    given = [str(each) for each in user.grants.filter(by_groups=True)]
+    grants = [str(each) for each in user.grants.filter(by_groups=True)]
     effects = [
         Impact(row.subject, f"of {issuer} does not log in as {name} any more"),
-        Impact(", ".join(given) or "nothing", "from its groups, revoked"),
+        Impact(", ".join(grants) or "nothing", "from its groups, revoked"),
     ]
     says = ["Its sessions from single sign-on end. A password, and grants by administrators, stay."]
     sheet = ConfirmPage(f"Unlink {name} from the identity provider", "Unlink", _ACCOUNTS, says, effects, name)

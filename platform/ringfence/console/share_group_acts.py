@@ -140,7 +140,7 @@ def process(request: HttpRequest, name: str) -> HttpResponse:
     """Have the connector's tasks process the records now that the group no longer delivers."""
     readers = _readers(request, name, offsets=False)
     try:
-        archived_offsets = archived.find(readers, name)
+        backlog = archived.find(readers, name)
     except Refused as refused:
         raise Http404(refused.message) from refused
     connector = _connector(readers, name)
@@ -149,8 +149,8 @@ def process(request: HttpRequest, name: str) -> HttpResponse:
         "sweep reads them when share.sweep.after.ms has passed; this starts it at once. A record that ends its process "
         "is handled as share.exhausted specifies."
     ]
-    effects = [Impact(f"{archived_offsets.waiting:,}", "offsets that are not done", "transaction markers among them")]
-    for one in [one for one in archived_offsets.partitions if one.offsets][:_LISTED]:
+    effects = [Impact(f"{backlog.waiting:,}", "offsets that are not done", "transaction markers among them")]
+    for one in [one for one in backlog.partitions if one.offsets][:_LISTED]:
         count = f"{one.archived:,} archived"
         effects.append(Impact(f"{one.offsets.size:,}", f"{one.topic}-{one.place.partition}", count))
     sheet = ConfirmPage(
@@ -160,12 +160,12 @@ def process(request: HttpRequest, name: str) -> HttpResponse:
         says,
         effects,
         connector=connector,
-        warnings=[archived_offsets.refusal] if archived_offsets.refusal else [],
+        warnings=[backlog.refusal] if backlog.refusal else [],
     )
 
     def carry_out(values: dict[str, Any]) -> ActionResult:
-        asked = archived.process_now(request, readers, name, values["reason"])
-        return ActionResult(f"Requested: {asked.waiting:,} offsets. The group's page shows what is left.")
+        selection = archived.process_now(request, readers, name, values["reason"])
+        return ActionResult(f"Requested: {selection.waiting:,} offsets. The group's page shows what is left.")
 
     return run(request, sheet, carry_out)
 

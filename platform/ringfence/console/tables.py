@@ -60,8 +60,8 @@ def links(*pairs: tuple[str, str]) -> SafeString:
 
 
 def indent_json(text: str) -> SafeString:
-    indented = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
-    return format_html('<pre class="code" tabindex="0">{}</pre>', indented)
+    json_text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    return format_html('<pre class="code" tabindex="0">{}</pre>', json_text)
 
 
 def page_of(request: HttpRequest, rows: Any) -> Page[Any]:
@@ -72,5 +72,5 @@ def list_context(request: HttpRequest, shown: Page[Any], filters: Iterable[Filte
     """Return the template's context for a page of rows: the search, the filters, and links that keep both."""
     filters = list(filters)
     search = request.GET.get("q", "").strip()
-    kept = {each.name: each.chosen for each in filters if each.chosen} | ({"q": search} if search else {})
-    return {"pages": shown, "search": search, "searches": True, "filters": filters, "query": urlencode(kept)}
+    parameters = {each.name: each.chosen for each in filters if each.chosen} | ({"q": search} if search else {})
+    return {"pages": shown, "search": search, "searches": True, "filters": filters, "query": urlencode(parameters)}

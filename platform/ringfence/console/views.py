@@ -68,7 +68,7 @@ def bare(request: HttpRequest) -> HttpResponse:
 def overview(request: HttpRequest) -> HttpResponse:
     """Show numbers, each linked to the list behind it, and the newest entries of the audit trail."""
     who, now = principal_of(request), time.time() * 1000
-    visible = Connector.objects.filter(who.query(), known=True)
+    connector_rows = Connector.objects.filter(who.query(), known=True)
     cluster = ClusterInfo.objects.exclude(leader="").first()
     operations, trouble = stuck(who)
     open_tasks = Task.objects.filter(who.query(field="connector"), known=True, open_since_ms__gt=0)
@@ -76,9 +76,9 @@ def overview(request: HttpRequest) -> HttpResponse:
     waits = f"the oldest for {age(now - oldest)}" if oldest else "none"
     leader = leader_of(look.vitals(), cluster.leader if cluster else "")
     leads = f"{leader} leads" if leader else "no leader"
-    in_trouble = visible.filter(severity__gte=80).count()
     tiles = [
-        ("Connectors", visible.count(), f"{in_trouble} in trouble", "/console/connectors/"),
+        ("Connectors", connector_rows.count(), f"{connector_rows.filter(severity__gte=80).count()} in trouble",
+         "/console/connectors/"),
         ("Open transactions", open_tasks.count(), waits, "/console/transactions/"),
         ("Workers", Worker.objects.count(), leads, "/console/workers/"),
         ("Stuck operations", len(operations), "wait too long" if operations else "nothing waits", "/console/stuck/"),
@@ -100,7 +100,7 @@ def overview(request: HttpRequest) -> HttpResponse:
 @require_safe
 def connectors(request: HttpRequest) -> HttpResponse:
     """`?q=&page=`: list the connectors, worst first, with the possible actions."""
-    who, search, known = principal_of(request), request.GET.get("q", "").strip(), known_health()
+    who, search, health = principal_of(request), request.GET.get("q", "").strip(), known_health()
     rows = Connector.objects.filter(who.query(), known=True).order_by("-severity", "name")
     if search:
         rows = rows.filter(name__icontains=search)
@@ -109,7 +109,7 @@ def connectors(request: HttpRequest) -> HttpResponse:
         ("Connector", "Health", "Tasks", "Generation", "Acts"),
         [
             (
-                _ui(row.name), look_of(row, known).word, f"{row.tasks_running}/{row.task_count}", str(row.generation),
+                _ui(row.name), look_of(row, health).word, f"{row.tasks_running}/{row.task_count}", str(row.generation),
                 _ways(who, row.name, (
                     (Verb.OPERATE, _at(row.name, "restart"), "Restart"),
                     (Verb.FENCE, _at(row.name, "fence"), "Force a fence"),
@@ -171,9 +171,9 @@ def of_connector(request: HttpRequest, name: str) -> HttpResponse:
         raise Http404(f"There is no connector {name}")
     who = principal_of(request)
     counts = GenerationRow.objects.filter(connector=name).values_list("tasks", flat=True)
-    trouble, transactions = "", []
+    trouble, ids = "", []
     try:
-        transactions = dispatch.ask(
+        ids = dispatch.ask(
             DescribeTransactions(name, max([row.task_count, *counts]), row.settings, old_generations.earlier(row))
         )
     except Refused as refused:
@@ -187,9 +187,9 @@ def of_connector(request: HttpRequest, name: str) -> HttpResponse:
                 _waiting_partitions(one),
                 _ways(who, name, ((Verb.FENCE, _at(name, f"transactions/{one['task']}/fence"), "Fence this id"),)),
             )
-            for one in transactions
+            for one in ids
         ],
-        [one["id"] for one in transactions],
+        [one["id"] for one in ids],
     )  # fmt: skip
     says = "Queried from Kafka's transaction coordinators every ten seconds (KIP-664); ids of older generations, too."
     return render_live(request, "table", f"Transactions of {name}", CLOCK, table=table, says=says, trouble=trouble)
@@ -204,8 +204,8 @@ def workers(request: HttpRequest) -> HttpResponse:
     drained = dict(DrainedWorker.objects.values_list("worker", "incarnation"))
     placed = dict(Task.objects.filter(known=True).order_by().values_list("worker").annotate(Count("pk")))
     rows = []
-    workers_listed = list(Worker.objects.order_by("worker"))
-    for row in workers_listed:
+    worker_rows = list(Worker.objects.order_by("worker"))
+    for row in worker_rows:
         leads = cluster is not None and (cluster.leader, cluster.incarnation) == (row.worker, row.incarnation)
         is_drained = drained.get(row.worker) == row.incarnation
         at = f"/console/workers/{quote(row.worker, safe='')}"
@@ -219,7 +219,7 @@ def workers(request: HttpRequest) -> HttpResponse:
     table = Table(
         ("Worker", "Role", "Tasks/slots", "Exactly once", "Version", "Since", "Acts"),
         rows,
-        [row.worker for row in workers_listed],
+        [row.worker for row in worker_rows],
     )
     says = "As each described itself; one that died is listed until its id is used again."
     empty = "No workers have reported yet."

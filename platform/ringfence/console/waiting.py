@@ -36,8 +36,8 @@ def waiting() -> list[Waiting]:
     except redis.RedisError as error:
         raise Refused(503, _AWAY.format(error=type(error).__name__)) from error
     assert isinstance(raw, list)
-    messages = [_read(entry, now) for entry in reversed(raw)]  # the newest is at the left end of Redis' list
-    return [one for one in messages if one is not None]
+    commands = [_read(entry, now) for entry in reversed(raw)]  # the newest is at the left end of Redis' list
+    return [one for one in commands if one is not None]
 
 
 def take_back(number: str, by: str) -> bool:
@@ -46,8 +46,8 @@ def take_back(number: str, by: str) -> bool:
         entries = transport.results.lrange(_QUEUE, 0, -1)
         assert isinstance(entries, list)
         for entry in entries:
-            message = _read(entry, 0)
-            if message is not None and message.id == number:
+            command = _read(entry, 0)
+            if command is not None and command.id == number:
                 taken = transport.results.lrem(_QUEUE, 1, entry) == 1  # type: ignore[arg-type]
                 if taken:
                     _answer(number, by)

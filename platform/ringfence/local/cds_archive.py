@@ -46,12 +46,12 @@ def _path(jars: Path) -> Path:
 
 def _make(archive: Path, train: Callable[[Path, tuple[str, ...]], None]) -> None:
     with tempfile.TemporaryDirectory(prefix=".train-", dir=archive.parent) as scratch:
-        file = Path(scratch) / "classes.jsa"
+        new_archive = Path(scratch) / "classes.jsa"
         try:
-            train(Path(scratch), (f"-XX:ArchiveClassesAtExit={file}", *_QUIET))
+            train(Path(scratch), (f"-XX:ArchiveClassesAtExit={new_archive}", *_QUIET))
         except LocalError:
             pass  # the real start, which follows, reports the error
         else:
-            if not file.exists():
-                file.touch()
-            file.rename(archive)
+            if not new_archive.exists():
+                new_archive.touch()
+            new_archive.rename(archive)

@@ -70,11 +70,11 @@ class Instance:
 
         A folder that is open to others and has other content may be in use by them, so its mode is not changed.
         """
-        info = self.root.stat()
-        if not info.st_mode & 0o077:
+        status = self.root.stat()
+        if not status.st_mode & 0o077:
             return
         ours = (self.root / "lock").exists() or not any(self.root.iterdir())
-        if info.st_uid != os.geteuid() or not ours:
+        if status.st_uid != os.geteuid() or not ours:
             raise LocalError(
                 f"{self.root} can be entered by other users of this machine, and would contain credentials: chmod 700 "
                 f"{self.root} if it is only for Ringfence, or choose another directory with --data DIR"

@@ -79,10 +79,10 @@ def resolve(name: str, coordinates: Sequence[Coordinate], mirror: str = "") -> P
     names = ", ".join(f"{c.group}:{c.artifact}:{c.version}" for c in coordinates)
 
     def make(scratch: Path) -> Path:
-        jars = retrieve(scratch, dependencies, names, ivy_cache=cache_root() / "ivy", mirror=mirror)
+        folder = retrieve(scratch, dependencies, names, ivy_cache=cache_root() / "ivy", mirror=mirror)
         if (checksums := _CHECKED.get(tuple(coordinates))) is not None:
-            check(jars, checksums.read_text())
-        return jars
+            check(folder, checksums.read_text())
+        return folder
 
     return once(_folder_name(name, coordinates), make)
 
@@ -102,10 +102,10 @@ def check(folder: Path, checksums: str) -> None:
 
     Ivy compares with checksums from the same server as the files, which detects damage, but not a malicious server.
     """
-    expected = {name: digest for line in checksums.splitlines() for digest, name in [line.split()]}
-    digests = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.iterdir()}
-    if digests != expected:
-        wrong = sorted(name for name in digests.keys() | expected.keys() if digests.get(name) != expected.get(name))
+    wanted = {name: digest for line in checksums.splitlines() for digest, name in [line.split()]}
+    actual = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.iterdir()}
+    if actual != wanted:
+        wrong = sorted(name for name in actual.keys() | wanted.keys() if actual.get(name) != wanted.get(name))
         raise LocalError(
             f"The downloaded files are not those of this release ({', '.join(wrong[:3])}): none of them is used. "
             "Check RINGFENCE_MAVEN_URL and any proxy between this machine and Maven Central"

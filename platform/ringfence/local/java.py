@@ -39,10 +39,10 @@ def java_path() -> Path:
                 f"JAVA_HOME is {home}, which does not contain bin/java: set it to a Java {MINIMUM}, or unset it"
             )
         return java
-    program = shutil.which("java")
-    if program is None:
+    path = shutil.which("java")
+    if path is None:
         raise LocalError(f"Java {MINIMUM} or newer is needed, but none was found: {REMEDY}")
-    return Path(program)
+    return Path(path)
 
 
 def _version(java: Path) -> int:

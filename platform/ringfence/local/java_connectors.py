@@ -54,9 +54,9 @@ def build_host() -> Path:
     """Return the folder with the host's jar: always the same one, which the archive of classes is created for."""
 
     def make(scratch: Path) -> Path:
-        folder_ = scratch / "made"
-        folder_.mkdir()
-        java_host.make(folder_, cache_root())
-        return folder_
+        folder = scratch / "made"
+        folder.mkdir()
+        java_host.make(folder, cache_root())
+        return folder
 
     return once(f"java-host-{java_host.digest_of_sources()[:10]}", make)

@@ -134,8 +134,8 @@ def _class_path(cache: Path) -> Iterator[Path]:
 
 def _fetch(cache: Path, group: str, name: str, digest: str) -> Path:
     """Return the jar with this digest: a stored one, else from Maven Central or RINGFENCE_MAVEN_URL."""
-    kept = cache / "jars" / "java-host-build" / name
-    for place in (kept, *sorted((cache / "jars").glob(f"*/{name}"))):
+    jar = cache / "jars" / "java-host-build" / name
+    for place in (jar, *sorted((cache / "jars").glob(f"*/{name}"))):
         if place.is_file() and hashlib.sha256(place.read_bytes()).hexdigest() == digest:
             return place
     match = _NAME.fullmatch(name)
@@ -152,11 +152,11 @@ def _fetch(cache: Path, group: str, name: str, digest: str) -> Path:
         ) from error
     if hashlib.sha256(data).hexdigest() != digest:
         raise LocalError(f"{url} is not the file of this release: check RINGFENCE_MAVEN_URL")
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    scratch = kept.with_suffix(f".{os.getpid()}")
+    jar.parent.mkdir(parents=True, exist_ok=True)
+    scratch = jar.with_suffix(f".{os.getpid()}")
     scratch.write_bytes(data)
-    scratch.rename(kept)
-    return kept
+    scratch.rename(jar)
+    return jar
 
 
 if __name__ == "__main__":

@@ -37,10 +37,10 @@ def read_contents(folder: Path) -> Contents:
 def read_files(environment: Path) -> dict[str, str]:
     """Return the files of a Python plugin; {} for a manual installation."""
     try:
-        digests: dict[str, str] = json.loads((environment / FILES).read_text())
+        files: dict[str, str] = json.loads((environment / FILES).read_text())
     except FileNotFoundError:
         return {}
-    return digests
+    return files
 
 
 def describe(folder: Path) -> str:

@@ -88,46 +88,46 @@ def _install(name: str, requirement: str, target: Path, own: Mapping[str, str]) 
 def _show_platform(folder: Path, packages: Path) -> dict[str, str]:
     """Make pip see the platform's own packages as installed in a new environment. Returns their versions by name."""
     folder.mkdir()
-    by_name = {each.metadata["Name"]: each for each in _own_distributions()}
-    for name, each in by_name.items():
+    distributions = {each.metadata["Name"]: each for each in _own_distributions()}
+    for name, each in distributions.items():
         info = folder / f"{canonicalize_name(name).replace('-', '_')}-{each.version}.dist-info"
         info.mkdir()
         (info / "METADATA").write_text(each.read_text("METADATA") or each.read_text("PKG-INFO") or "")
     (packages / _PTH).write_text(f"{folder}\n")
-    return {name: each.version for name, each in by_name.items()}
+    return {name: each.version for name, each in distributions.items()}
 
 
 def _own_distributions() -> list[Distribution]:
     """Return the platform's distribution and its dependencies, without its extras."""
     distributions: dict[str, Distribution] = {}
-    seen: set[str] = set()
-    requirements = [_PLATFORM]
-    while requirements:
-        text = requirements.pop()
+    seen_texts: set[str] = set()
+    stack = [_PLATFORM]
+    while stack:
+        text = stack.pop()
         requirement = Requirement(text)
         try:
             own = distributions.setdefault(canonicalize_name(requirement.name), distribution(requirement.name))
         except PackageNotFoundError:  # for another operating system, or from an extra that is not installed
             continue
-        if text in seen:
+        if text in seen_texts:
             continue
-        seen.add(text)
+        seen_texts.add(text)
         for each in own.requires or ():
             marker = Requirement(each).marker
             if marker is None or any(marker.evaluate({"extra": extra}) for extra in (*requirement.extras, "")):
-                requirements.append(each)
+                stack.append(each)
     return list(distributions.values())
 
 
 def _run_pip(
-    name: str, requirement: str, environment: Path, scratch: Path, held: Mapping[str, str]
+    name: str, requirement: str, environment: Path, scratch: Path, versions: Mapping[str, str]
 ) -> Mapping[str, object]:
     """Run pip; return its installation report."""
-    constraints, report = scratch / "constraints.txt", scratch / "report.json"
-    constraints.write_text("".join(f"{package}=={version}\n" for package, version in held.items()))
+    constraints, report_file = scratch / "constraints.txt", scratch / "report.json"
+    constraints.write_text("".join(f"{package}=={version}\n" for package, version in versions.items()))
     command = [sys.executable, "-P", "-m", "pip", "--python", str(environment / "bin" / "python"), "--no-input"]
     command += ["--disable-pip-version-check", "install", "--only-binary", ":all:", "--constraint", str(constraints)]
-    command += ["--report", str(report), requirement]
+    command += ["--report", str(report_file), requirement]
     try:
         done = subprocess.run(
             command,
@@ -144,8 +144,8 @@ def _run_pip(
         ) from error
     if done.returncode != 0:
         raise LocalError(f"pip could not install {name}: {_reason(done.stderr, done.stdout)}")
-    answer: Mapping[str, object] = json.loads(report.read_text())
-    return answer
+    report: Mapping[str, object] = json.loads(report_file.read_text())
+    return report
 
 
 def _reason(text: str, output: str) -> str:
@@ -163,15 +163,14 @@ def _reason(text: str, output: str) -> str:
     if "No module named pip" in text:
         return "the worker's Python has no pip. Install it there: python -m ensurepip"
     lines = [line.removeprefix("ERROR:").strip() for line in text.splitlines() if line.strip()]
-    message = " ".join(line for line in lines if not line.startswith(("WARNING", "[notice]", "DEPRECATION")))[
-        :_MOST_TOLD
-    ]
+    errors = [line for line in lines if not line.startswith(("WARNING", "[notice]", "DEPRECATION"))]
+    reason = " ".join(errors)[:_MOST_TOLD]
     if "from versions: none" in text or "No matching distribution" in text:
         return (
-            f"{message} Only wheels are installed: if a package has none for this Python, build one (pip wheel), and "
+            f"{reason} Only wheels are installed: if a package has none for this Python, build one (pip wheel), and "
             "upload it or add it to your index (PIP_INDEX_URL)"
         )
-    return message
+    return reason
 
 
 def _files_in(report: Mapping[str, object]) -> dict[str, str]:

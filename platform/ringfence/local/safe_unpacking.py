@@ -26,8 +26,8 @@ class Limits:
 def unpack(archive: Path, into: Path, limits: Limits) -> None:
     """Unpack into an empty folder. Raises LocalError at the first refused entry; earlier ones stay there."""
     left = limits.unpacked
-    with ZipFile(archive) as archive_file:
-        entries = archive_file.infolist()
+    with ZipFile(archive) as zip_file:
+        entries = zip_file.infolist()
         if len(entries) > limits.files:
             raise LocalError(f"{archive.name} contains {len(entries):,} files; the maximum is {limits.files:,}")
         for entry in entries:
@@ -37,12 +37,12 @@ def unpack(archive: Path, into: Path, limits: Limits) -> None:
                 continue
             path.parent.mkdir(parents=True, exist_ok=True)
             # The size in a header is not trusted: the bytes are counted as they are unpacked.
-            with archive_file.open(entry) as source, open(path, "xb") as file:
+            with zip_file.open(entry) as source, open(path, "xb") as target:
                 while piece := source.read(_PIECE):
                     left -= len(piece)
                     if left < 0:
                         raise LocalError(f"{archive.name} unpacks to more than {limits.unpacked:,} bytes")
-                    file.write(piece)
+                    target.write(piece)
 
 
 def _require_safe(archive: Path, entry: ZipInfo) -> PurePosixPath:

@@ -22,14 +22,14 @@ def scratch_beside(folder: Path) -> Iterator[Path]:
     """
     with _lock(folder.parent):  # or another process would take a folder without a lock for an abandoned one
         _remove_abandoned(folder.parent)
-        folder_ = tempfile.TemporaryDirectory(prefix=_PREFIX, dir=folder.parent)
-        held = os.open(folder_.name, os.O_RDONLY)
-        fcntl.flock(held, fcntl.LOCK_EX)
+        directory = tempfile.TemporaryDirectory(prefix=_PREFIX, dir=folder.parent)
+        lock = os.open(directory.name, os.O_RDONLY)
+        fcntl.flock(lock, fcntl.LOCK_EX)
     try:
-        with folder_ as name:
+        with directory as name:
             yield Path(name)
     finally:
-        os.close(held)
+        os.close(lock)
 
 
 @contextmanager
@@ -55,14 +55,14 @@ def _remove_abandoned(parent: Path) -> None:
     """Remove folders whose lock has ended together with their process."""
     for left in parent.glob(f"{_PREFIX}*"):
         try:
-            held = os.open(left, os.O_RDONLY)
+            lock = os.open(left, os.O_RDONLY)
         except FileNotFoundError:  # its owner has just removed it
             continue
         try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             continue
         else:
             shutil.rmtree(left, ignore_errors=True)
         finally:
-            os.close(held)
+            os.close(lock)

@@ -92,9 +92,9 @@ def find_server() -> Path:
     if bundled is not None:
         return bundled
     for name in ("valkey-server", "redis-server"):
-        program = shutil.which(name)
-        if program is not None:
-            return Path(program)
+        path = shutil.which(name)
+        if path is not None:
+            return Path(path)
     raise LocalError(f"No Redis-protocol server was found: {_REMEDY}")
 
 

@@ -20,13 +20,13 @@ def look(now_ms: int, names: Collection[str] = ()) -> set[str]:
         return set()
     first = minute_of(now_ms) - SHOWN + 1
     sums = Minute.objects.filter(connector__in=[row.name for row in rows], minute__gte=first).values("connector")
-    counted = sums.order_by().annotate(skips=Sum("skipped"), letters=Sum("dead_letters"))
-    bad_counts = {row["connector"]: (row["skips"], row["letters"]) for row in counted}
+    totals = sums.order_by().annotate(skips=Sum("skipped"), letters=Sum("dead_letters"))
+    counts = {row["connector"]: (row["skips"], row["letters"]) for row in totals}
     changed = set()
     with transaction.atomic():
         for row in rows:
             before = row.recent_skipped, row.recent_dead_letters
-            now = bad_counts.get(row.name, (0, 0))
+            now = counts.get(row.name, (0, 0))
             if now == before:
                 continue
             since_ms = 0 if not any(now) else row.bad_since_ms or now_ms

@@ -80,8 +80,8 @@ def _write_round(report: Report, history: Minutes) -> None:
         Connector.objects.filter(name=row.connector).update(
             rounds_total=F("rounds_total") + 1, fenced_total=F("fenced_total") + ids
         )
-        known = Connector.objects.filter(name=row.connector).values_list("state", "since_ms").first()
-        history.record_fence(row.connector, time_ms, *(known or ("", 0)))
+        status = Connector.objects.filter(name=row.connector).values_list("state", "since_ms").first()
+        history.record_fence(row.connector, time_ms, *(status or ("", 0)))
     row.save()
 
 
@@ -141,8 +141,8 @@ def _generation_of(report: Report) -> str:
     """Return the generation's number for users, if it is known already."""
     offset = number(report, "generation", -1)
     rows = GenerationRow.objects.filter(connector=text(report, "connector"), generation=offset, number__gt=0)
-    counted = rows.values_list("number", flat=True).first()
-    return f"Generation {counted}" if counted else f"Generation at offset {offset}"
+    user_number = rows.values_list("number", flat=True).first()
+    return f"Generation {user_number}" if user_number else f"Generation at offset {offset}"
 
 
 def prune(now_ms: int) -> None:

@@ -84,13 +84,13 @@ def refresh(names: set[str]) -> None:
     Three queries for any number of names. Inside the transaction that changed them.
     """
     Task.objects.filter(connector__in=names, known=False, state="", reported_ms=0).delete()
-    known: dict[str, list[Task]] = {}
+    known_tasks: dict[str, list[Task]] = {}
     rows = Task.objects.filter(connector__in=names, known=True).order_by("connector", "number")
     for task in rows.only("connector", "state", "generation"):
-        known.setdefault(task.connector, []).append(task)
+        known_tasks.setdefault(task.connector, []).append(task)
     connectors = list(Connector.objects.filter(name__in=names))
     for connector in connectors:
-        tasks = ["" if is_past(connector, task) else task.state for task in known.get(connector.name, [])]
+        tasks = ["" if is_past(connector, task) else task.state for task in known_tasks.get(connector.name, [])]
         health = health_of(connector, tasks)
         connector.health, connector.severity = health, SEVERITY[health]
         connector.stalled = health is Health.STALLED
@@ -103,9 +103,9 @@ def refresh(names: set[str]) -> None:
         unique_fields=["name"],
         batch_size=80,
     )
-    gone = [connector.name for connector in connectors if not connector.known and not connector.state]
-    if gone:
-        Connector.objects.filter(name__in=gone).delete()
-        Task.objects.filter(connector__in=gone).delete()
-        Minute.objects.filter(connector__in=gone).delete()
-        RecordTotals.objects.filter(connector__in=gone).delete()
+    gone_names = [connector.name for connector in connectors if not connector.known and not connector.state]
+    if gone_names:
+        Connector.objects.filter(name__in=gone_names).delete()
+        Task.objects.filter(connector__in=gone_names).delete()
+        Minute.objects.filter(connector__in=gone_names).delete()
+        RecordTotals.objects.filter(connector__in=gone_names).delete()

@@ -41,8 +41,8 @@ _PRUNE_MINUTES: Final = 10
 
 def kept_days(name: str) -> int:
     """Return a setting in days, at least one; the default if the value is invalid."""
-    given = os.environ.get(name, "").strip()
-    return max(1, int(given)) if given.isascii() and given.isdigit() and len(given) < 5 else DEFAULTS[name]
+    days = os.environ.get(name, "").strip()
+    return max(1, int(days)) if days.isascii() and days.isdigit() and len(days) < 5 else DEFAULTS[name]
 
 
 @dataclass(slots=True)
@@ -100,8 +100,8 @@ class HistoryRecorder:
         for name, sample in _look_at_tasks(now_ms).items():
             samples = self._samples.setdefault(minute, {})
             samples[name] = sample.most(samples[name]) if name in samples else sample
-        known = Connector.objects.filter(known=True).values_list("name", "state")
-        self._states[minute] = dict(known)
+        rows = Connector.objects.filter(known=True).values_list("name", "state")
+        self._states[minute] = dict(rows)
         due = minute - _LATE_MINUTES
         if due <= self._written:
             return
@@ -204,8 +204,8 @@ def prune(now_ms: int) -> None:
 
 def newest_minute() -> int | None:
     """Return the last minute that has been summed."""
-    newest: int | None = HistoryPoint.objects.filter(step=MINUTE, connector=NOBODY).aggregate(m=Max("minute"))["m"]
-    return newest
+    minute: int | None = HistoryPoint.objects.filter(step=MINUTE, connector=NOBODY).aggregate(m=Max("minute"))["m"]
+    return minute
 
 
 def oldest_minute() -> int | None:

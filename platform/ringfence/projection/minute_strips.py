@@ -44,9 +44,9 @@ def strips(names: Iterable[str], now_ms: int, count: int = SHOWN, now: States | 
     names = list(names)
     last = minute_of(now_ms)
     rows: dict[Key, dict[int, tuple[str, Cell]]] = {}
-    minute_rows = Minute.objects.filter(connector__in=names, minute__gt=last - count, minute__lte=last)
+    query = Minute.objects.filter(connector__in=names, minute__gt=last - count, minute__lte=last)
     # Tuples, not objects: an open page reads some hundred of them repeatedly.
-    for name, task, began, *cell in minute_rows.values_list("connector", "task", "began", "minute", "state", *COUNTS):
+    for name, task, began, *cell in query.values_list("connector", "task", "began", "minute", "state", *COUNTS):
         rows.setdefault((name, task), {})[cell[0]] = began, Cell._make(cell)
     now, minutes = _now(names) if now is None else now, range(last - count + 1, last + 1)
     return {key: _fill(rows.get(key, {}), minutes, now.get(key)) for key in sorted(rows.keys() | now.keys())}

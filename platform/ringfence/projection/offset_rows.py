@@ -39,9 +39,9 @@ def write(records: Sequence[Record]) -> set[str]:
         key = parse_key(record.key)
         if key is None:
             continue
-        if (attempt := decode(record.headers)) is not None:
+        if (report := decode(record.headers)) is not None:
             at_ms = record.timestamp_ms
-            all_told.append(Told(key[0], *attempt.key, attempt.counts._asdict(), at_ms, at_ms, in_offsets=True))
+            all_told.append(Told(key[0], *report.key, report.counts._asdict(), at_ms, at_ms, in_offsets=True))
         try:
             value = json.loads(record.value or b"null")
         except ValueError:
@@ -56,8 +56,8 @@ def write(records: Sequence[Record]) -> set[str]:
         unique_fields=["connector", "partition"],
         batch_size=200,
     )
-    for (connector, partition), written in newest.items():
-        if written is None:
+    for (connector, partition), offset in newest.items():
+        if offset is None:
             SourceOffset.objects.filter(connector=connector, partition=partition).delete()
     history = Minutes()
     record_totals.add(all_told, history)

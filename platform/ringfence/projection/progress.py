@@ -44,20 +44,23 @@ def write(reports: Sequence[Report], history: Minutes) -> set[str]:
     tasks = {(task.connector, task.number): task for task in Task.objects.filter(connector__in=names)}
     changed: dict[tuple[str, int], Task] = {}
     moved: set[str] = set()
-    counted: list[Report] = []
+    counted_reports: list[Report] = []
     for report in reports:
         key = (text(report, "connector"), number(report, "task"))
         task = tasks.setdefault(key, Task(connector=key[0], number=key[1]))
         gained = advance(task, report)
         if gained is not None or "committed" in report:
-            counted.append(report)  # what a replaced attempt has committed counts, too, but not what it has only sent
+            # What a replaced attempt has committed counts, too, but not what it has only sent.
+            counted_reports.append(report)
         if gained is None:
             continue
         changed[key] = task
         if gained["records"]:
             moved.add(task.connector)
         history.record_report(task, task.reported_ms, gained)
-    record_totals.add([counts for counts in map(record_totals.read_report, counted) if counts is not None], history)
+    record_totals.add(
+        [counts for counts in map(record_totals.read_report, counted_reports) if counts is not None], history
+    )
     Task.objects.bulk_create(
         changed.values(),
         update_conflicts=True,
@@ -92,8 +95,8 @@ def advance(task: Task, report: Report) -> dict[str, int] | None:
     for name in (*_COUNTERS, "bytes", "open_records", "open_since_ms", "last_poll_ms", "last_commit_ms"):
         setattr(task, name, number(report, name))
     task.producer_id, task.epoch = number(report, "producer_id", -1), number(report, "epoch", -1)
-    recent = [*json.loads(task.recent), *between, [time_ms // 1000, gained["records"], *ended]]
-    task.recent = pack(recent[-RECENT:])
+    entries = [*json.loads(task.recent), *between, [time_ms // 1000, gained["records"], *ended]]
+    task.recent = pack(entries[-RECENT:])
     return gained
 
 

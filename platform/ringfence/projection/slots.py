@@ -46,12 +46,12 @@ def find_shortage(config: Mapping[str, str]) -> str:
     """Return why not all tasks of this configuration would get a slot now; "" if they would. It is only a hint: the
     others wait, and start by themselves."""
     slots, text = count_slots(), config.get("tasks.max", "1").strip()
-    needed = int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 1
-    needed -= count_placed(config.get("name", ""))
-    free, taken = max(0, slots.total - slots.used), f"{slots.used} of {slots.total} in use"
-    if free >= needed:
+    count = int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 1
+    count -= count_placed(config.get("name", ""))
+    free, usage = max(0, slots.total - slots.used), f"{slots.used} of {slots.total} in use"
+    if free >= count:
         return ""
-    missing = f"Only {free} free for up to {needed} more tasks: {taken}." if free else f"No free slot: {taken}."
+    missing = f"Only {free} free for up to {count} more tasks: {usage}." if free else f"No free slot: {usage}."
     return f"{missing} The other tasks wait."
 
 

@@ -54,7 +54,7 @@ class Stalls:
         """Mark stalled connectors, and remove the mark from others. Return those that changed."""
         moved = _last_moves()
         silent = {name: at for name, at in moved.items() if now_ms - at > LEAST_MS}
-        self._usual = {name: known for name, known in self._usual.items() if silent.get(name) == known[0]}
+        self._usual = {name: entry for name, entry in self._usual.items() if silent.get(name) == entry[0]}
         unknown = sorted(silent.keys() - self._usual.keys())
         for start in range(0, len(unknown), _TOGETHER):
             some = unknown[start : start + _TOGETHER]

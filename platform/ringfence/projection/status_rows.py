@@ -96,21 +96,21 @@ def _newest(
     decoded: Sequence[tuple[StatusRecord, Record]], startups: Starting, history: Minutes
 ) -> dict[bytes, tuple[StatusRecord, int]]:
     """Return the last record of each key; for a task, the last one that is not a late report of an older attempt."""
-    held = _read_held({entry.task.connector for entry, _ in decoded if isinstance(entry, TaskStatus)})
+    statuses = _read_held({entry.task.connector for entry, _ in decoded if isinstance(entry, TaskStatus)})
     newest: dict[bytes, tuple[StatusRecord, int]] = {}
     for entry, record in decoded:
         key = record.key or b""
         if isinstance(entry, TaskStatus):
-            before = held.get(key)
+            before = statuses.get(key)
             if not replaces(entry, before):
                 continue
             if entry.version is None and before is not None:
                 entry = replace(entry, version=before.version)  # only the task knows its version
             startups.task(before, entry)
             _tell(history, before, entry, record.timestamp_ms)
-            held[key] = entry
+            statuses[key] = entry
         elif isinstance(entry, Removed):
-            held.pop(key, None)
+            statuses.pop(key, None)
         newest[key] = (entry, record.timestamp_ms)
     return newest
 
@@ -125,13 +125,13 @@ def _tell(history: Minutes, before: TaskStatus | None, now: TaskStatus, time_ms:
 def _read_held(connectors: Iterable[str]) -> dict[bytes, TaskStatus]:
     """Return the stored statuses of these connectors' tasks by key, with what new reports are compared with."""
     rows = Task.objects.filter(connector__in=connectors).exclude(state="")
-    known = rows.values_list("connector", "number", "state", "worker", "generation", "attempt", "since_ms", "version")
-    held = {}
-    for name, number, state, worker, generation, attempt, since_ms, version in known:
+    values = rows.values_list("connector", "number", "state", "worker", "generation", "attempt", "since_ms", "version")
+    statuses = {}
+    for name, number, state, worker, generation, attempt, since_ms, version in values:
         task = TaskId(ConnectorName(name), number)
-        task_status = TaskStatus(task, State(state), WorkerId(worker), Generation(generation), attempt, NOBODY)
-        held[f"status-task-{task}".encode()] = replace(task_status, since_ms=since_ms, version=version or None)
-    return held
+        status = TaskStatus(task, State(state), WorkerId(worker), Generation(generation), attempt, NOBODY)
+        statuses[f"status-task-{task}".encode()] = replace(status, since_ms=since_ms, version=version or None)
+    return statuses
 
 
 def _connector_row(status: ConnectorStatus, time_ms: int) -> Connector:

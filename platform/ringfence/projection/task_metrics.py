@@ -28,8 +28,8 @@ def _number(value: object) -> float:
 
 
 def _spread(value: object) -> dict[str, float]:
-    numbers: Mapping[str, object] = value if isinstance(value, dict) else {}
-    return {name: _number(numbers.get(name)) for name in ("min", "max", "sum", "count")}
+    spread: Mapping[str, object] = value if isinstance(value, dict) else {}
+    return {name: _number(spread.get(name)) for name in ("min", "max", "sum", "count")}
 
 
 def _read_held(value: object) -> list[list[object]]:
@@ -45,8 +45,8 @@ def _is_range(value: object) -> bool:
 
 def advance(task: Task, report: Report, gained: Mapping[str, int], seconds: float, *, same: bool) -> None:
     """Set both from a report. gained: the increase of other counters; same: the last report was of the same attempt."""
-    held: dict[str, Any] = json.loads(task.measures)
-    before = held if same else {}
+    measures: dict[str, Any] = json.loads(task.measures)
+    before = measures if same else {}
     totals: dict[str, int] = json.loads(task.totals)
     now: dict[str, Any] = {name: int(_number(report.get(name))) for name in (*_CUMULATIVE, *_LATEST)}
     more = {name: max(0, now[name] - int(before.get(name, 0))) for name in _CUMULATIVE}
@@ -54,7 +54,7 @@ def advance(task: Task, report: Report, gained: Mapping[str, int], seconds: floa
         totals[name] = totals.get(name, 0) + count
     now["poll_rate"] = more["polled"] / seconds if seconds > 0.05 else before.get("poll_rate", 0)
     now |= {name: _spread(report.get(name)) for name in SPREADS}
-    now |= source_metrics.keep(held, report.get("gauges"), int(_number(report.get("time_ms"))))
+    now |= source_metrics.keep(measures, report.get("gauges"), int(_number(report.get("time_ms"))))
     now |= {"held": _read_held(report.get("held")), "held_ms": int(_number(report.get("time_ms")))}
     now["transactional_id"] = str(report.get("transactional_id") or "")
     task.measures, task.totals = pack(now), pack(totals)

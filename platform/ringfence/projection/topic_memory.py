@@ -39,8 +39,8 @@ def recall_or_derive() -> TopicIds | None:
 
 def remember(ids: TopicIds) -> None:
     """Store the topics that the rows come from, and that none of them is lost."""
-    fields = {"topic_ids": topic_ids.dumps(ids).decode(), "topics_lost": "", "topics_lost_ms": 0}
-    ClusterInfo.objects.update_or_create(id=1, defaults=fields)
+    defaults = {"topic_ids": topic_ids.dumps(ids).decode(), "topics_lost": "", "topics_lost_ms": 0}
+    ClusterInfo.objects.update_or_create(id=1, defaults=defaults)
 
 
 def accepts(ids: TopicIds | None, role: str, topic: Topic) -> bool:

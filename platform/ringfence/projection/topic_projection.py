@@ -67,15 +67,15 @@ class Projection:
 
         Raises `Superseded`; then nothing is written.
         """
-        known = self._stand.offsets or {}
+        offsets = self._stand.offsets or {}
         new = [record for record in records if record.offset >= self._stand.next_offset(record.partition)]
-        reached = {p: max(offset, known.get(p, 0)) for p, offset in reached.items()}
+        reached = {p: max(offset, offsets.get(p, 0)) for p, offset in reached.items()}
         state = self._state
         if self.role == "config":
             old = [record for record in records if record.offset < self._stand.next_offset(record.partition)]
             state = config_rows.fold(state, old, self.topic).state
         with transaction.atomic():
-            positions.move(self.role, self.topic, self.topic_id, known, reached)
+            positions.move(self.role, self.topic, self.topic_id, offsets, reached)
             if self.role == "config":
                 change = config_rows.fold(state, new, self.topic)
                 touched = config_rows.write(change) if new else set()
@@ -83,7 +83,7 @@ class Projection:
             else:
                 touched = _ROWS[self.role].write(new) if new else set()
         self._state = state
-        self._stand = Stand(self.topic, self.topic_id, {**known, **reached})
+        self._stand = Stand(self.topic, self.topic_id, {**offsets, **reached})
         return touched
 
     def show(self, ahead: Sequence[Record], reached: Mapping[int, int]) -> set[str]:
@@ -93,13 +93,13 @@ class Projection:
         """
         if not ahead:
             return set()
-        positions_shown: dict[int, int] = {}
+        ends: dict[int, int] = {}
         for record in ahead:
-            positions_shown[record.partition] = max(positions_shown.get(record.partition, 0), record.offset + 1)
-        here = {p: max(reached.get(p, 0), self._stand.next_offset(p)) for p in positions_shown}
+            ends[record.partition] = max(ends.get(record.partition, 0), record.offset + 1)
+        here = {p: max(reached.get(p, 0), self._stand.next_offset(p)) for p in ends}
         with transaction.atomic():
             positions.move(self.role, self.topic, self.topic_id, self._stand.offsets or {}, here)
-            positions.show(self.role, here, positions_shown)
+            positions.show(self.role, here, ends)
             if self.role == "config":
                 touched = config_rows.write(config_rows.fold(self._state, ahead, self.topic))
             else:

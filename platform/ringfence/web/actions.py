@@ -99,18 +99,18 @@ ACTIONS = (
 )
 
 
-def view_of(chosen: Button) -> Callable[[HttpRequest, str], HttpResponse]:
+def view_of(button: Button) -> Callable[[HttpRequest, str], HttpResponse]:
     """Return the view of one action. Each action has its own route, because each needs its own permission."""
 
-    @requires(GET=on_connector(chosen.verb), POST=on_connector(chosen.verb).writing())
+    @requires(GET=on_connector(button.verb), POST=on_connector(button.verb).writing())
     @require_http_methods(["GET", "HEAD", "POST"])
     @ensure_csrf_cookie
     def act(request: HttpRequest, name: str) -> HttpResponse:
         """Carry out the action on POST. GET, which the palette uses, shows the confirmation."""
         if request.method != "POST":
             row = find_connector(name)
-            return render_gone(request, name) if row is None else ask(request, row, "act", {"action": chosen})
-        return _carry_out(request, name, chosen.command(name), chosen.told)
+            return render_gone(request, name) if row is None else ask(request, row, "act", {"action": button})
+        return _carry_out(request, name, button.command(name), button.told)
 
     return act
 
@@ -122,12 +122,12 @@ def restart_task(request: HttpRequest, name: str, task: int) -> HttpResponse:
     return _carry_out(request, name, commands.RestartTask(name, task), f"Restart of task {task} requested.")
 
 
-def _carry_out(request: HttpRequest, name: str, command: Command[None], told: str) -> HttpResponse:
+def _carry_out(request: HttpRequest, name: str, command: Command[None], message: str) -> HttpResponse:
     try:
         dispatch.command(command, user=principal_of(request).name)
     except Refused as refused:
         return _answer(request, name, "bad", refused.message, refused.status)
-    return _answer(request, name, "motion", told, 200)
+    return _answer(request, name, "motion", message, 200)
 
 
 def _answer(request: HttpRequest, name: str, tone: str, text: str, status: int) -> HttpResponse:

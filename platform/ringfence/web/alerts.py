@@ -34,12 +34,12 @@ _SHOWN = 50
 def alerts(request: HttpRequest) -> HttpResponse:
     """Show the page; for htmx, the part that refreshes."""
     who = principal_of(request)
-    rows = incidents(who).order_by("-opened_ms", "-pk")
+    visible_incidents = incidents(who).order_by("-opened_ms", "-pk")
     sees_all = who.may_everywhere(Verb.VIEW)
     context: dict[str, Any] = {
         "section": "alerts",
-        "open": rows.filter(resolved_ms=0)[:200],
-        "past": rows.exclude(resolved_ms=0)[:_SHOWN],
+        "open": visible_incidents.filter(resolved_ms=0)[:200],
+        "past": visible_incidents.exclude(resolved_ms=0)[:_SHOWN],
         "deliveries": Delivery.objects.select_related("incident").order_by("-created_ms", "-pk")[:_SHOWN]
         if sees_all
         else (),
@@ -128,10 +128,10 @@ def _new_destination(request: HttpRequest) -> HttpResponse:
         return _form(request, "New destination", DestinationForm())
 
     def save(values: dict[str, Any]) -> HttpResponse:
-        saved = editing.save_destination(values)
-        after = editing.describe_destination(saved.row)
+        result = editing.save_destination(values)
+        after = editing.describe_destination(result.row)
         tell(request, before=None, after=after, action="create alert destination")
-        return _secret_once(request, saved)
+        return _secret_once(request, result)
 
     return _save_form(request, "New destination", DestinationForm(request.POST), save)
 
@@ -148,10 +148,10 @@ def _edit_destination(request: HttpRequest, number: int) -> HttpResponse:
         return _form(request, f"Destination {row.name}", DestinationForm(initial=initial), row=row)
 
     def save(values: dict[str, Any]) -> HttpResponse:
-        saved = editing.save_destination(values, row)
-        after = editing.describe_destination(saved.row)
+        result = editing.save_destination(values, row)
+        after = editing.describe_destination(result.row)
         tell(request, before=before, after=after, action="change alert destination")
-        return _secret_once(request, saved)
+        return _secret_once(request, result)
 
     return _save_form(request, f"Destination {before['name']}", DestinationForm(request.POST), save, row)
 
@@ -159,11 +159,11 @@ def _edit_destination(request: HttpRequest, number: int) -> HttpResponse:
 edit_destination = _ADMINISTERS(_both(_edit_destination))
 
 
-def _secret_once(request: HttpRequest, made: editing.Made) -> HttpResponse:
+def _secret_once(request: HttpRequest, result: editing.Made) -> HttpResponse:
     """Show the generated secret, once, on a page of its own. It is stored only with the destination."""
-    if not made.secret:
-        return _to_list(made.row)
-    context = {"section": "alerts", "row": made.row, "secret": made.secret}
+    if not result.secret:
+        return _to_list(result.row)
+    context = {"section": "alerts", "row": result.row, "secret": result.secret}
     response = render(request, "ringfence/alert_secret.html", context)
     response["Cache-Control"] = "no-store"
     return response
@@ -185,13 +185,13 @@ def delete_destination(request: HttpRequest, number: int) -> HttpResponse:
     return _delete(request, row, editing.describe_destination(row), "delete alert destination")
 
 
-def _delete(request: HttpRequest, row: Rule | Destination, shown: dict[str, Any], action: str) -> HttpResponse:
+def _delete(request: HttpRequest, row: Rule | Destination, before: dict[str, Any], action: str) -> HttpResponse:
     if request.POST.get("confirm") != row.name:
         text = "The name does not match: nothing was deleted."
         note(request, text)
         context = {"code": 400, "title": "The action failed", "text": text}
         return render(request, "ringfence/error.html", context, status=400)
-    tell(request, before=shown, after=None, action=action)
+    tell(request, before=before, after=None, action=action)
     editing.delete(row)
     return _to_list()
 

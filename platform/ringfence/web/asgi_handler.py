@@ -87,15 +87,15 @@ class PooledHandler(ASGIHandler):
     async def _stream(self, response: HttpResponseBase, receive: Any, send: Any) -> None:
         """Send until the end, or until the client disconnects."""
         sending = asyncio.create_task(self.send_response(response, send))
-        gone = asyncio.create_task(receive())
+        disconnect = asyncio.create_task(receive())
         try:
-            await asyncio.wait((sending, gone), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((sending, disconnect), return_when=asyncio.FIRST_COMPLETED)
             if sending.done():
                 sending.result()
         finally:
-            for task in (sending, gone):
+            for task in (sending, disconnect):
                 task.cancel()
-            await asyncio.gather(sending, gone, return_exceptions=True)
+            await asyncio.gather(sending, disconnect, return_exceptions=True)
             response.close()
 
 

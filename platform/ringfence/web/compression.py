@@ -54,17 +54,17 @@ class CompressionMiddleware(MiddlewareMixin):
 
     def _file(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         assert isinstance(response, StreamingHttpResponse)
-        known = vars(self).setdefault("_files", {})
+        files = vars(self).setdefault("_files", {})
         key = (request.path_info, response.get("Last-Modified", ""))
-        if key not in known:
-            known[key] = gzip.compress(b"".join(response), _FILE_LEVEL, mtime=0)
+        if key not in files:
+            files[key] = gzip.compress(b"".join(response), _FILE_LEVEL, mtime=0)
         response.close()
-        packed = HttpResponse(b"" if request.method == "HEAD" else known[key])
+        packed = HttpResponse(b"" if request.method == "HEAD" else files[key])
         for name, value in response.headers.items():
             if name not in ("Content-Length", "ETag"):
                 packed[name] = value
         packed["Content-Encoding"] = "gzip"
-        packed["Content-Length"] = str(len(known[key]))
+        packed["Content-Length"] = str(len(files[key]))
         return packed
 
 

@@ -49,15 +49,15 @@ def group(request: HttpRequest, name: str) -> HttpResponse:
     """Show one group."""
     context: dict[str, Any] = {"name": name, "path": quote(name, safe=""), "section": "consumer-groups"}
     try:
-        description = consumer_groups.describe_group(principal_of(request), name)
-        if description is None:
+        details = consumer_groups.describe_group(principal_of(request), name)
+        if details is None:
             raise Http404(f"There is no consumer group {name}, or it reads no topic that you may read")
-        members = {each["member"]: each for each in description["members"]}
-        partitions = [{**each, "reader": members.get(each["member"])} for each in description["partitions"]]
+        members = {each["member"]: each for each in details["members"]}
+        partitions = [{**each, "reader": members.get(each["member"])} for each in details["partitions"]]
         waiting = [each for each in partitions if each["lag_to_end"] and each["lag_to_end"] > each["lag"]]
         context |= {
-            "found": {**description, "partitions": partitions, "behind": _behind(description)},
-            "look": _look(description["state"]),
+            "found": {**details, "partitions": partitions, "behind": _behind(details)},
+            "look": _look(details["state"]),
             "waiting": waiting,
         }
     except Refused as refused:

@@ -74,10 +74,10 @@ def silence(request: HttpRequest, number: int) -> HttpResponse:
     if not handling.may_operate(who, one.connector):
         return _refuse(request, 403, "You need the operate permission on what the incident concerns.")
     try:
-        silence_ = handling.silence(one.connector, hours, why, who)
+        new_silence = handling.silence(one.connector, hours, why, who)
     except ValueError as error:
         return _refuse(request, 400, str(error))
-    tell(request, before=None, after=handling.facts(silence_), action="silence alerts")
+    tell(request, before=None, after=handling.facts(new_silence), action="silence alerts")
     return HttpResponseRedirect(f"/ui/alerts/incidents/{one.pk}")
 
 
@@ -85,11 +85,11 @@ def silence(request: HttpRequest, number: int) -> HttpResponse:
 @require_POST
 def end_silence(request: HttpRequest, number: int) -> HttpResponse:
     """End a silence: messages are sent again, including the first ones of incidents that are still open."""
-    silence = Silence.objects.filter(pk=number).first()
-    if silence is None:
+    row = Silence.objects.filter(pk=number).first()
+    if row is None:
         raise Http404("It is gone")
-    if not handling.may_operate(principal_of(request), silence.connector):
+    if not handling.may_operate(principal_of(request), row.connector):
         return _refuse(request, 403, "You need the operate permission on the silenced connectors.")
-    tell(request, before=handling.facts(silence), after=None, action="end silence of alerts")
-    handling.end(silence)
+    tell(request, before=handling.facts(row), after=None, action="end silence of alerts")
+    handling.end(row)
     return HttpResponseRedirect("/ui/alerts#silences")

@@ -100,8 +100,8 @@ class Shown:
 
 def navigation(who: Principal, path: str) -> list[tuple[str, list[Shown]]]:
     """Return titles and links that the user may see. At most one link is current."""
-    seen = [(group.title, [link for link in group.links if link.allowed(who)]) for group in GROUPS]
-    matches = {link.address: link.match_length(path) for _, links in seen for link in links}
+    visible_groups = [(group.title, [link for link in group.links if link.allowed(who)]) for group in GROUPS]
+    matches = {link.address: link.match_length(path) for _, links in visible_groups for link in links}
     best = max(matches.values(), default=-1)
     here = next((address for address, length in matches.items() if length == best >= 0), None)
-    return [(title, [Shown(link, link.address == here) for link in links]) for title, links in seen if links]
+    return [(title, [Shown(link, link.address == here) for link in links]) for title, links in visible_groups if links]

@@ -37,11 +37,11 @@ def plugins(request: HttpRequest) -> HttpResponse:
     """
     if request.method != "POST":
         return _page(request)
-    package = request.POST.get("plugin", "").strip()
+    name = request.POST.get("plugin", "").strip()
     try:
-        row = installations.begin(package, principal_of(request).name)
+        row = installations.begin(name, principal_of(request).name)
     except ConnectError as error:
-        return _page(request, {"problem": error.message, "wanted": package}, status=error.status_code)
+        return _page(request, {"problem": error.message, "wanted": name}, status=error.status_code)
     tell(request, before=None, after={"plugin": row.plugin, "sha256": ""}, action="install plugin")
     return HttpResponseRedirect("/ui/plugins")
 

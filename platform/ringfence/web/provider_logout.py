@@ -30,11 +30,11 @@ log = logging.getLogger(__name__)
 def end_sessions(request: HttpRequest) -> HttpResponse:
     """OpenID Connect Back-Channel Logout 1.0. The token in the form authenticates the provider. Answers 200, or 400."""
     there = find_provider()
-    given = request.POST.get("logout_token", "")
-    if not given or len(given) > _LONGEST:
+    logout_token = request.POST.get("logout_token", "")
+    if not logout_token or len(logout_token) > _LONGEST:
         return _refuse("logout_token is missing")
     try:
-        token = there.judge_logout(given)
+        token = there.judge_logout(logout_token)
         accounts = provider_sessions.end(there.settings.issuer, token)
     except (NotProven, Unavailable, provider_sessions.Replayed) as error:
         log.warning("Back-channel logout by %s was refused: %s", there.settings.host, error)

@@ -133,8 +133,8 @@ def _come_back(request: HttpRequest, there: Provider) -> HttpResponse:
 
 def _sid_of(claims: Claims) -> str:
     """Return the provider's session id, "" if it sends none."""
-    sid = claims.get("sid")
-    return sid if isinstance(sid, str) and len(sid) <= _LONGEST_SID else ""
+    session_id = claims.get("sid")
+    return session_id if isinstance(session_id, str) and len(session_id) <= _LONGEST_SID else ""
 
 
 def _read_note(request: HttpRequest) -> dict[str, str] | None:
@@ -159,10 +159,10 @@ def _explain(error: str) -> str:
     )
 
 
-def _own_page(request: HttpRequest, given: str | None) -> str:
+def _own_page(request: HttpRequest, address: str | None) -> str:
     """Return the address if it is a page of this server, otherwise ""."""
-    allowed = url_has_allowed_host_and_scheme(given, {request.get_host()}, require_https=request.is_secure())
-    return given if given and allowed and given.startswith("/") and len(given) <= _LONGEST_NEXT else ""
+    allowed = url_has_allowed_host_and_scheme(address, {request.get_host()}, require_https=request.is_secure())
+    return address if address and allowed and address.startswith("/") and len(address) <= _LONGEST_NEXT else ""
 
 
 def _refuse(request: HttpRequest, message: str, status: int, wait: int = 0) -> HttpResponse:

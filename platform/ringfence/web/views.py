@@ -52,11 +52,11 @@ def render_gone(request: HttpRequest, name: str) -> HttpResponse:
     """Show the page or fragment for a connector that does not exist (any more)."""
     template = "ringfence/parts/gone.html" if is_fragment(request) else "ringfence/gone.html"
     who = principal_of(request)
-    kept: list[ConfigVersion] = []
+    versions: list[ConfigVersion] = []
     there = Connector.objects.filter(name=name, known=True).exists()
     if not there and who.may(Verb.EDIT, name) and who.may(Verb.VIEW_CONFIG, name):
-        kept = list(ConfigVersion.objects.filter(connector=name).order_by("-number")[:KEPT_SHOWN])
-    context: dict[str, Any] = {"name": name, "path": quote(name, safe=""), "kept": kept}
+        versions = list(ConfigVersion.objects.filter(connector=name).order_by("-number")[:KEPT_SHOWN])
+    context: dict[str, Any] = {"name": name, "path": quote(name, safe=""), "kept": versions}
     return render(request, template, context, status=200 if is_fragment(request) else 404)
 
 
@@ -64,13 +64,13 @@ def render_gone(request: HttpRequest, name: str) -> HttpResponse:
 @require_safe
 def workers(request: HttpRequest) -> HttpResponse:
     """Show the members of the group."""
-    placed: dict[str, int] = {}
+    task_counts: dict[str, int] = {}
     for worker in Task.objects.filter(known=True, state="RUNNING").values_list("worker", flat=True):
-        placed[worker] = placed.get(worker, 0) + 1
+        task_counts[worker] = task_counts.get(worker, 0) + 1
     cluster = ClusterInfo.objects.first()
     vitals = look.vitals()
     silent = {incarnation for _, incarnation in vitals.silent}
-    rows = [(worker, placed.get(worker.worker, 0)) for worker in Worker.objects.order_by("worker")]
+    rows = [(worker, task_counts.get(worker.worker, 0)) for worker in Worker.objects.order_by("worker")]
     mixed = lagging((worker.worker, worker.mode) for worker, _ in rows)
     drained = dict(DrainedWorker.objects.values_list("worker", "incarnation"))
     resting = [row.worker for row, _ in rows if drained.get(row.worker) == row.incarnation]

@@ -57,8 +57,8 @@ class Connection:
 
     def post(self, url: str, *, data: Mapping[str, str], headers: Mapping[str, str], auth: Any) -> _Answer:
         """Send a form. auth: Authlib's client authentication. Raises Unavailable."""
-        _, sent, body = auth.prepare("POST", url, dict(headers), urlencode(data))
-        return self._send("POST", url, sent, body.encode())
+        _, all_headers, body = auth.prepare("POST", url, dict(headers), urlencode(data))
+        return self._send("POST", url, all_headers, body.encode())
 
     def _send(self, method: str, url: str, headers: dict[str, str], body: bytes) -> _Answer:
         deadline, content = time.monotonic() + SECONDS, b""

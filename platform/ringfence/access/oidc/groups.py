@@ -54,13 +54,13 @@ def parse_groups(text: str) -> GroupGrants:
     Raises WrongGroups.
     """
     try:
-        given = yaml.safe_load(text)
+        mapping = yaml.safe_load(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         raise WrongGroups(f"this is not YAML{f' (line {mark.line + 1})' if mark else ''}") from None
-    if not isinstance(given, dict) or not given:
+    if not isinstance(mapping, dict) or not mapping:
         raise WrongGroups("a mapping from groups to what they may do is expected, see docs/access.md")
-    return {_group(name): _entries(name, value) for name, value in given.items()}
+    return {_group(name): _entries(name, value) for name, value in mapping.items()}
 
 
 def _group(name: object) -> str:
@@ -70,10 +70,10 @@ def _group(name: object) -> str:
 
 
 def _entries(group: str, value: object) -> tuple[GroupGrant, ...]:
-    listed = value if isinstance(value, list) else [value]
-    if not listed:
+    entries = value if isinstance(value, list) else [value]
+    if not entries:
         raise WrongGroups(f"the group {group} has no entry: remove it")
-    return tuple(_entry(group, each) for each in listed)
+    return tuple(_entry(group, each) for each in entries)
 
 
 def _entry(group: str, value: object) -> GroupGrant:
@@ -94,10 +94,10 @@ def _entry(group: str, value: object) -> GroupGrant:
 
 
 def _words(value: object) -> list[str]:
-    listed: list[Any] = value if isinstance(value, list) else [value]
-    if not all(isinstance(each, str) for each in listed):
+    texts: list[Any] = value if isinstance(value, list) else [value]
+    if not all(isinstance(each, str) for each in texts):
         raise ValueError(f"{value!r} is neither a string nor a list of strings")
-    return [word for each in listed for word in each.split()]
+    return [word for each in texts for word in each.split()]
 
 
 def claim_of(claims: Claims, name: str) -> Any:
@@ -123,13 +123,13 @@ def groups_of(claims: Claims, name: str) -> tuple[str, ...]:
                 "the groups that are assigned to this application"
             )
         return ()
-    listed = claim if isinstance(claim, list) else [claim]
-    if not all(isinstance(each, str) for each in listed) or len(listed) > _MOST_GROUPS:
+    groups = claim if isinstance(claim, list) else [claim]
+    if not all(isinstance(each, str) for each in groups) or len(groups) > _MOST_GROUPS:
         raise Refused(
             f"The provider's claim {name!r} is not a list of group names. An administrator can name another one in "
             "RINGFENCE_OIDC_GROUPS_CLAIM"
         )
-    return tuple(dict.fromkeys(listed))
+    return tuple(dict.fromkeys(groups))
 
 
 def name_of(claims: Claims, name: str) -> str:
@@ -154,7 +154,7 @@ def grants_for(groups: Iterable[str], mapping: GroupGrants) -> tuple[GroupGrant,
             topics.setdefault((grant.what, grant.pattern), []).append(grant.topics)
     return tuple(
         sorted(
-            GroupGrant(what, pattern, EVERYTHING if EVERYTHING in given else topics_of(sorted(given)))
-            for (what, pattern), given in topics.items()
+            GroupGrant(what, pattern, EVERYTHING if EVERYTHING in topic_patterns else topics_of(sorted(topic_patterns)))
+            for (what, pattern), topic_patterns in topics.items()
         )
     )

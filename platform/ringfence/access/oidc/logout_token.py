@@ -51,14 +51,14 @@ def check_logout_token(
 
 
 def _number(claims: Mapping[str, Any], name: str) -> float:
-    claim = claims.get(name)
-    if isinstance(claim, bool) or not isinstance(claim, int | float):
+    number = claims.get(name)
+    if isinstance(number, bool) or not isinstance(number, int | float):
         raise WrongToken(name)
-    return claim
+    return number
 
 
 def _text(claims: Mapping[str, Any], name: str, default: str | None = None) -> str:
-    claim = claims.get(name, default)
-    if not isinstance(claim, str) or len(claim) > _LONGEST or (not claim and default is None):
+    text = claims.get(name, default)
+    if not isinstance(text, str) or len(text) > _LONGEST or (not text and default is None):
         raise WrongToken(name)
-    return claim
+    return text

@@ -90,8 +90,8 @@ class Provider:
         Unavailable, NotProven, and ImproperlyConfigured if the secret cannot be read.
         """
         metadata = self._discover()
-        named = bool(issuer) or metadata.get("authorization_response_iss_parameter_supported") is True
-        if named and issuer != self.settings.issuer:
+        checks_issuer = bool(issuer) or metadata.get("authorization_response_iss_parameter_supported") is True
+        if checks_issuer and issuer != self.settings.issuer:
             raise NotProven("This answer is from another provider. Log in again")
         with self._connect() as connection:
             token = self._fetch_token(connection, metadata, code, verifier)
@@ -230,8 +230,8 @@ class Provider:
         key makes it fetch the provider's keys again.
         """
         offered = metadata.get("id_token_signing_alg_values_supported")
-        known = [name for name in SIGNED_BY if not isinstance(offered, list) or name in offered]
-        registry = JWSRegistry(algorithms=known, strict_check_header=False)
+        algorithms = [name for name in SIGNED_BY if not isinstance(offered, list) or name in offered]
+        registry = JWSRegistry(algorithms=algorithms, strict_check_header=False)
         try:
             return jwt.decode(text, self._key_set(connection, metadata), registry=registry)
         except (InvalidKeyIdError, BadSignatureError):  # the provider may have changed its keys
@@ -242,8 +242,8 @@ class Provider:
     def _key_set(self, connection: Connection, metadata: Mapping[str, Any], *, again: bool = False) -> KeySet:
         keys = self._keys
         if again or keys is None or time.monotonic() >= self._keys_until:
-            key_set: Any = connection.get(metadata["jwks_uri"])
-            self._keys = keys = KeySet.import_key_set(key_set)
+            jwks: Any = connection.get(metadata["jwks_uri"])
+            self._keys = keys = KeySet.import_key_set(jwks)
             self._keys_until = time.monotonic() + _KEPT_SECONDS
         return keys
 
@@ -254,9 +254,9 @@ class Provider:
 
         Raises NotProven and Unavailable.
         """
-        required = (self.settings.name_claim, self.settings.groups_claim)
+        claim_names = (self.settings.name_claim, self.settings.groups_claim)
         endpoint, access = metadata.get("userinfo_endpoint"), token.get("access_token")
-        if all(claim_of(claims, name) is not None for name in required) or not may_be_called(endpoint):
+        if all(claim_of(claims, name) is not None for name in claim_names) or not may_be_called(endpoint):
             return claims
         if not isinstance(access, str):
             return claims

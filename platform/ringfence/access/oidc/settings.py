@@ -71,16 +71,16 @@ def may_be_called(url: object) -> bool:
 
 def oidc_settings(environment: Mapping[str, str]) -> OidcSettings | None:
     """Return the settings; None if RINGFENCE_OIDC_ISSUER is not set. Raises ImproperlyConfigured with the remedy."""
-    given = {
+    values = {
         name.removeprefix(_PREFIX): value.strip()
         for name, value in environment.items()
         if name.startswith(_PREFIX) and value.strip()
     }
-    issuer = given.pop("ISSUER", "")
+    issuer = values.pop("ISSUER", "")
     if not issuer:
-        if given:
+        if values:
             raise ImproperlyConfigured(
-                f"{_PREFIX}{min(given)} is set, and {_PREFIX}ISSUER is not: name the provider, or remove the setting"
+                f"{_PREFIX}{min(values)} is set, and {_PREFIX}ISSUER is not: name the provider, or remove the setting"
             )
         return None
     if not may_be_called(issuer) or urlsplit(issuer).query:
@@ -94,28 +94,28 @@ def oidc_settings(environment: Mapping[str, str]) -> OidcSettings | None:
             f"{_PREFIX}ISSUER needs RINGFENCE_PUBLIC_URL, such as https://ringfence.example.org: the provider sends "
             f"people back to {CALLBACK} there"
         )
-    client_id = given.pop("CLIENT_ID", "")
+    client_id = values.pop("CLIENT_ID", "")
     if not client_id:
         raise ImproperlyConfigured(f"{_PREFIX}ISSUER needs {_PREFIX}CLIENT_ID: the client's id at the provider")
-    known = OidcSettings(issuer, client_id, f"{public}{CALLBACK}")
-    scopes = tuple(given.pop("SCOPES", " ".join(known.scopes)).replace(",", " ").split())
+    defaults = OidcSettings(issuer, client_id, f"{public}{CALLBACK}")
+    scopes = tuple(values.pop("SCOPES", " ".join(defaults.scopes)).replace(",", " ").split())
     if "openid" not in scopes:
         raise ImproperlyConfigured(f"{_PREFIX}SCOPES={' '.join(scopes)}: `openid` must be among them")
-    groups_file, secret_file = given.pop("GROUPS_FILE", ""), given.pop("CLIENT_SECRET_FILE", "")
+    groups_file, secret_file = values.pop("GROUPS_FILE", ""), values.pop("CLIENT_SECRET_FILE", "")
     settings = OidcSettings(
         issuer,
         client_id,
-        known.redirect_uri,
+        defaults.redirect_uri,
         scopes,
-        given.pop("NAME_CLAIM", known.name_claim),
-        given.pop("GROUPS_CLAIM", known.groups_claim),
-        given.pop("LABEL", known.label)[:60],
+        values.pop("NAME_CLAIM", defaults.name_claim),
+        values.pop("GROUPS_CLAIM", defaults.groups_claim),
+        values.pop("LABEL", defaults.label)[:60],
         Path(groups_file) if groups_file else None,
         Path(secret_file) if secret_file else None,
     )
-    if given:
-        hint = " (a secret comes from a file: CLIENT_SECRET_FILE)" if "CLIENT_SECRET" in given else ""
-        raise ImproperlyConfigured(f"{_PREFIX}{min(given)} is not a setting{hint}: see docs/access.md")
+    if values:
+        hint = " (a secret comes from a file: CLIENT_SECRET_FILE)" if "CLIENT_SECRET" in values else ""
+        raise ImproperlyConfigured(f"{_PREFIX}{min(values)} is not a setting{hint}: see docs/access.md")
     return settings
 
 

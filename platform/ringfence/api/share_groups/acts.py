@@ -63,11 +63,11 @@ def ledger_of(connectors: Sequence[str]) -> dict[InputPartition, State]:
 
 def foresee(readers: Readers, group: str, act: Move) -> Foreseen:
     """Return the effect of an action, without changing anything. Raises `Refused`."""
-    description = dispatch.ask(DescribeShareGroup(group, act))
+    answer = dispatch.ask(DescribeShareGroup(group, act))
     connectors = readers.of(group)
-    moves = _count([PartitionMove(**each) for each in description["moves"]], connectors)
-    refusal = _refusal(group, connectors, description["members"])
-    return Foreseen(connectors, description["members"], moves, refusal)
+    moves = _count([PartitionMove(**each) for each in answer["moves"]], connectors)
+    refusal = _refusal(group, connectors, answer["members"])
+    return Foreseen(connectors, answer["members"], moves, refusal)
 
 
 def _count(moves: Sequence[PartitionMove], connectors: Sequence[str]) -> list[Counted]:
@@ -88,12 +88,12 @@ def _refusal(group: str, connectors: Sequence[str], members: Sequence[Mapping[st
         if not offset_moves.movable(row):
             return f"Connector {row.name} must be STOPPED, and its last tasks fenced. Stop it first."
     if members:
-        named = ", ".join(f"{each['client']} ({each['host']})" for each in members[:_NAMED])
+        clients = ", ".join(f"{each['client']} ({each['host']})" for each in members[:_NAMED])
         more = f" and {len(members) - _NAMED} more" if len(members) > _NAMED else ""
         stop = "Stop the connector" if connectors else "Stop them"
         count = len(members)
         are = f"1 member is in share group {group}" if count == 1 else f"{count} members are in share group {group}"
-        return f"{are}: {named}{more}. {stop} first; a member that died counts until its session expires."
+        return f"{are}: {clients}{more}. {stop} first; a member that died counts until its session expires."
     return ""
 
 
@@ -105,16 +105,16 @@ def carry_out(request: HttpRequest, readers: Readers, group: str, act: Move, rea
         offset_snapshots.before_a_change(name, who, f"before share group {group} was moved")
     done = _command(request, readers, group, act, reason)
     unsure = {(each["topic"], each["partition"]) for each in done["unsure"]}
-    counted = []
+    moves = []
     for each in done["moves"]:
         move = PartitionMove(**each)
-        known = before.get(InputPartition(move.topic_id, move.partition), State(move.topic, move.first))
-        again, skipped = move.count(known if connectors else None)
-        counted.append(Counted(move, again, skipped, (move.topic, move.partition) not in unsure))
-    foreseen = Foreseen(connectors, (), counted)
+        state = before.get(InputPartition(move.topic_id, move.partition), State(move.topic, move.first))
+        again, skipped = move.count(state if connectors else None)
+        moves.append(Counted(move, again, skipped, (move.topic, move.partition) not in unsure))
+    foreseen = Foreseen(connectors, (), moves)
     note(request, f"{reason}. Share group {group}, {act['kind']}: {foreseen.again} again, {foreseen.skipped} skipped")
     if not connectors:
-        moved = {f"{one.move.topic}-{one.move.partition}": one.move for one in counted}
+        moved = {f"{one.move.topic}-{one.move.partition}": one.move for one in moves}
         tell(
             request,
             before={"share group": group, "starts": {name: move.start for name, move in moved.items()}},

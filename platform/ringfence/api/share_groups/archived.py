@@ -97,12 +97,12 @@ def _refusal(group: str, connectors: Sequence[str]) -> str:
 
 def process_now(request: HttpRequest, readers: Readers, group: str, reason: str, topic: str = "") -> Found:
     """Send the request to the connector's tasks, and return what was requested. topic: "" for all. Raises `Refused`."""
-    archived = find(readers, group)
-    if archived.refusal:
-        raise Refused(409, archived.refusal)
-    asked = archived.only(topic)
-    places = [[*one.place, first, last] for one in asked.partitions for first, last in one.offsets][:MOST]
+    backlog = find(readers, group)
+    if backlog.refusal:
+        raise Refused(409, backlog.refusal)
+    selection = backlog.only(topic)
+    places = [[*one.place, first, last] for one in selection.partitions for first, last in one.offsets][:MOST]
     if places:
-        dispatch.command(SweepNow(archived.connectors[0], reason, places), user=principal_of(request).name)
-    note(request, f"{reason}. Share group {group}: {asked.waiting} offsets to be processed now")
-    return asked
+        dispatch.command(SweepNow(backlog.connectors[0], reason, places), user=principal_of(request).name)
+    note(request, f"{reason}. Share group {group}: {selection.waiting} offsets to be processed now")
+    return selection

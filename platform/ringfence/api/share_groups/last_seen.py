@@ -64,8 +64,8 @@ def recall(key: str) -> Seen:
 
 def readers_now() -> Readers:
     """Return the readers. Raises `Refused` if the cluster's `group.id` is unknown, and no worker reports it."""
-    known = recall(LIST).answer
-    return find_readers(str((known or ask_for_list())["worker_group"]))
+    answer = recall(LIST).answer
+    return find_readers(str((answer or ask_for_list())["worker_group"]))
 
 
 def _look(key: str, ask: Callable[[], dict[str, Any]]) -> Seen:

@@ -65,10 +65,10 @@ class Readers:
 
 def find_readers(worker_group: str) -> Readers:
     """Return the readers by the configurations in the database."""
-    by_group: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for name, configured in _configured_groups():
-        by_group.setdefault(group_of(worker_group, name, configured), []).append(name)
-    return Readers(worker_group, by_group)
+        groups.setdefault(group_of(worker_group, name, configured), []).append(name)
+    return Readers(worker_group, groups)
 
 
 def _configured_groups() -> Iterator[tuple[str, str | None]]:

@@ -57,13 +57,13 @@ def list_topics(who: Principal, search: str = "", page: int = 1, *, internal: bo
     """page: from 1. internal: include the platform's and Kafka's own topics, for administrators."""
     active = _active(who)
     names, marked, problem = _names()
-    visible = {name for name in names if who.may_read_topic(name)} | active.keys()
+    visible_names = {name for name in names if who.may_read_topic(name)} | active.keys()
     if not (internal and is_administrator(who)):
-        visible -= marked.keys()
-    matches = sorted(name for name in visible if search.casefold() in name.casefold())
+        visible_names -= marked.keys()
+    matches = sorted(name for name in visible_names if search.casefold() in name.casefold())
     pages = max(1, -(-len(matches) // PAGE_SIZE))
-    chosen = min(max(1, page), pages)
-    part = matches[(chosen - 1) * PAGE_SIZE : chosen * PAGE_SIZE]
+    page_number = min(max(1, page), pages)
+    part = matches[(page_number - 1) * PAGE_SIZE : page_number * PAGE_SIZE]
     facts: dict[str, Mapping[str, Any]] = {}
     here = [name for name in part if name in names]
     if here and not problem:
@@ -72,7 +72,7 @@ def list_topics(who: Principal, search: str = "", page: int = 1, *, internal: bo
         except Refused as refused:
             problem = refused.message
     rows = [_row(name, who, active, marked, facts.get(name, {})) for name in part]
-    return TopicPage(rows, len(matches), chosen, pages, problem)
+    return TopicPage(rows, len(matches), page_number, pages, problem)
 
 
 def find_topic(who: Principal, name: str) -> TopicRow | None:

@@ -79,11 +79,11 @@ class RecordSearchShape(QueryShape):
 
     def to_internal_value(self, data: Any) -> Any:
         """Drop the places that `from` does not select, because a form sends all of its fields."""
-        given = {name: text.strip() if name in _TRIMMED else text for name, text in data.items()}
-        given = {name: text for name, text in given.items() if text or name not in _MAY_BE_EMPTY}
-        given.setdefault("from", next((name for name in _VALUES if name in given), PLACES[0]))
-        unused = {name for name in _VALUES if name != given["from"]}
-        return super().to_internal_value({name: text for name, text in given.items() if name not in unused})
+        parameters = {name: text.strip() if name in _TRIMMED else text for name, text in data.items()}
+        parameters = {name: text for name, text in parameters.items() if text or name not in _MAY_BE_EMPTY}
+        parameters.setdefault("from", next((name for name in _VALUES if name in parameters), PLACES[0]))
+        unused = {name for name in _VALUES if name != parameters["from"]}
+        return super().to_internal_value({name: text for name, text in parameters.items() if name not in unused})
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         place = attrs["from"]

@@ -19,21 +19,21 @@ from ringfence.requests.topic_questions import FindOrigin
 def read_records(request: HttpRequest, reader: TopicReader, search: RecordSearch, act: str = "read") -> dict[str, Any]:
     """Return the worker's answer, and write it to the audit trail. Raises `Refused`."""
     note(request, f"{act} topic {reader.topic}: {search.words}")
-    page: dict[str, Any] = dispatch.ask(search.question(reader))
-    page["cursor"] = json.dumps(page["cursor"], separators=(",", ":"))
-    return page
+    answer: dict[str, Any] = dispatch.ask(search.question(reader))
+    answer["cursor"] = json.dumps(answer["cursor"], separators=(",", ":"))
+    return answer
 
 
 def find_origin(request: HttpRequest, reader: TopicReader, partition: int, offset: int) -> dict[str, Any]:
     """Return where a record came from, as far as its connector is visible. Raises `Refused`."""
-    origin: dict[str, Any] = dispatch.ask(FindOrigin(**reader.question(), partition=partition, offset=offset))
-    source, who = origin.get("source"), principal_of(request)
+    answer: dict[str, Any] = dispatch.ask(FindOrigin(**reader.question(), partition=partition, offset=offset))
+    source, who = answer.get("source"), principal_of(request)
     if source is None:
-        return origin
+        return answer
     if not who.may(Verb.VIEW, source["connector"]):
-        return {**origin, "source": None, "why": "It comes from a connector that you may not see."}
+        return {**answer, "source": None, "why": "It comes from a connector that you may not see."}
     row = GenerationRow.objects.filter(connector=source["connector"], generation=source["generation"]).first()
-    return {**origin, "source": {**source, "generation_number": row.number if row else 0}}
+    return {**answer, "source": {**source, "generation_number": row.number if row else 0}}
 
 
 def now_ms() -> int:

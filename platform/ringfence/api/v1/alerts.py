@@ -48,9 +48,9 @@ class AlertRules(ListView):
     def post(self, request: Request) -> Response:
         self.parse_parameters()
         row = _save(editing.save_rule, self.parse_body())
-        description = editing.describe_rule(row)
-        tell(self.http_request, before=None, after=description, action="create alert rule")
-        return Response(description, status=201, headers={"Location": f"/api/v1/alerts/rules/{row.pk}"})
+        rule = editing.describe_rule(row)
+        tell(self.http_request, before=None, after=rule, action="create alert rule")
+        return Response(rule, status=201, headers={"Location": f"/api/v1/alerts/rules/{row.pk}"})
 
 
 class AlertRule(V1View):
@@ -100,11 +100,11 @@ class AlertDestinations(ListView):
 
     def post(self, request: Request) -> Response:
         self.parse_parameters()
-        saved = _save(editing.save_destination, self.parse_body())
-        description = editing.describe_destination(saved.row)
-        tell(self.http_request, before=None, after=description, action="create alert destination")
-        once: Mapping[str, Any] = {**description, "secret": saved.secret} if saved.secret else description
-        return Response(once, status=201, headers={"Location": f"/api/v1/alerts/destinations/{saved.row.pk}"})
+        result = _save(editing.save_destination, self.parse_body())
+        destination = editing.describe_destination(result.row)
+        tell(self.http_request, before=None, after=destination, action="create alert destination")
+        once: Mapping[str, Any] = {**destination, "secret": result.secret} if result.secret else destination
+        return Response(once, status=201, headers={"Location": f"/api/v1/alerts/destinations/{result.row.pk}"})
 
 
 class AlertDestination(V1View):
@@ -123,10 +123,10 @@ class AlertDestination(V1View):
         self.parse_parameters()
         row = _destination(number)
         before = editing.describe_destination(row)
-        saved = _save(editing.save_destination, self.parse_body(), row)
-        after = editing.describe_destination(saved.row)
+        result = _save(editing.save_destination, self.parse_body(), row)
+        after = editing.describe_destination(result.row)
         tell(self.http_request, before=before, after=after, action="change alert destination")
-        return Response({**after, "secret": saved.secret} if saved.secret else after)
+        return Response({**after, "secret": result.secret} if result.secret else after)
 
     def delete(self, request: Request, number: int) -> Response:
         self.parse_parameters()

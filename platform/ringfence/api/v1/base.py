@@ -52,8 +52,8 @@ class V1View(ConnectView):
             return super().dispatch(request, *args, **kwargs)
         repeat = idempotency_keys.IdempotentRequest(request, principal_of(request))
         match repeat.begin():
-            case HttpResponse() as known:
-                return known
+            case HttpResponse() as answer:
+                return answer
             case idempotency_keys.KeyRefusal(status, message):
                 return json_error(status, message)
         response = super().dispatch(request, *args, **kwargs)
@@ -72,8 +72,8 @@ class V1View(ConnectView):
         """Return the query's parameters. Raises a 400 for duplicates."""
         query = self.request.query_params
         if unknown := sorted(set(query) - set(names)):
-            known = f"use some of {', '.join(names)}" if names else "none is known here"
-            raise bad_request(f"Unknown {write_noun(len(unknown), 'query parameter')} {', '.join(unknown)}: {known}.")
+            hint = f"use some of {', '.join(names)}" if names else "none is known here"
+            raise bad_request(f"Unknown {write_noun(len(unknown), 'query parameter')} {', '.join(unknown)}: {hint}.")
         if twice := sorted(name for name in query if len(query.getlist(name)) > 1):
             raise bad_request(f"Given more than once: {', '.join(twice)}.")
         return {name: str(query[name]) for name in query}

@@ -97,5 +97,5 @@ class Config(V1View):
         expected = parse_expected_offset(request, Connector.objects.filter(name=name, known=True).first())
         created = configure(name, config, self.principal, expected)
         row = reading.connector(name)
-        masked_config = reading.info(row, (), Masker([row.class_name]), self.principal)["config"]
-        return Response(masked_config, status=201 if created else 200, headers={"ETag": etag_of(row)})
+        body = reading.info(row, (), Masker([row.class_name]), self.principal)["config"]
+        return Response(body, status=201 if created else 200, headers={"ETag": etag_of(row)})

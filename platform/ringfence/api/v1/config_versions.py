@@ -114,12 +114,12 @@ class VersionDiff(V1View):
     queries = {"GET": DiffQueryShape}
 
     def get(self, request: Request, name: str, number: int) -> Response:
-        asked = self.parse_query()
+        query = self.parse_query()
         _find_or_deleted(name)
         before = _version(name, number)
         newest = ConfigVersion.objects.filter(connector=name).order_by("number").last()
         assert newest is not None
-        after = _version(name, asked["to"]) if "to" in asked else newest
+        after = _version(name, query["to"]) if "to" in query else newest
         old, new = before.settings, after.settings
         masker = Masker({config.get("connector.class", "") for config in (old, new)})
         # Masked as a whole: which settings are secret depends on the plugin class.
@@ -159,15 +159,15 @@ class Rollback(V1View):
         if state is not None and row is not None:
             raise bad_request("initial_state is for a deleted connector: leave it out.")
         _find_or_deleted(name)
-        target = _version(name, number)
+        version = _version(name, number)
         expected = parse_expected_offset(request, row)
         if row is None:
-            writing.create(name, target.settings, state or "RUNNING", self.principal)
+            writing.create(name, version.settings, state or "RUNNING", self.principal)
         else:
-            configure(name, target.settings, self.principal, row.config_offset if expected is None else expected)
+            configure(name, version.settings, self.principal, row.config_offset if expected is None else expected)
         newest = ConfigVersion.objects.filter(connector=name).order_by("number").last()
         connector = reading.connector(name)
-        body = VersionShape(_serialize(newest or target, connector)).data
+        body = VersionShape(_serialize(newest or version, connector)).data
         if not self.principal.may(Verb.VIEW_CONFIG, name):
             body["config"] = {}
         return Response(body, headers={"ETag": etag_of(connector)})

@@ -55,13 +55,13 @@ class ConnectorShape(serializers.Serializer[Any]):
 
 def as_known(rows: Iterable[Connector]) -> list[Connector]:
     """Set the health that is certain now, and its reason."""
-    connectors, known = list(rows), known_health()
+    connectors, health = list(rows), known_health()
     waiting = find_waiting([row.name for row in connectors if row.health in MAY_WAIT])
     reported = find_reported([row.name for row in connectors])
     for row in connectors:
         row.records_reported = row.name in reported  # type: ignore[attr-defined]
-        row.now_health = known.health_of(row)  # type: ignore[attr-defined]
-        row.now_reason = reason(row, known, waiting.get(row.name, ""))  # type: ignore[attr-defined]
+        row.now_health = health.health_of(row)  # type: ignore[attr-defined]
+        row.now_reason = reason(row, health, waiting.get(row.name, ""))  # type: ignore[attr-defined]
     return connectors
 
 
@@ -89,8 +89,8 @@ class Connectors(ListView):
     }
 
     def rows(self, **path: Any) -> QuerySet[Any]:
-        seen = Connector.objects.filter(self.principal.query(), known=True)
-        return seen.annotate(now_health=known_health().column)
+        rows = Connector.objects.filter(self.principal.query(), known=True)
+        return rows.annotate(now_health=known_health().column)
 
     def serialize(self, rows: Iterable[Any]) -> list[Any]:
         return as_known(rows)

@@ -111,9 +111,9 @@ class ConsumerGroups(V1View):
     queries = {"GET": ConsumerGroupsQueryShape}
 
     def get(self, request: Request) -> Response:
-        asked = self.parse_query()
-        groups = consumer_groups.list_groups(self.principal, asked["search"], asked["topic"])
-        return Response(ConsumerGroupListShape(groups).data)
+        query = self.parse_query()
+        answer = consumer_groups.list_groups(self.principal, query["search"], query["topic"])
+        return Response(ConsumerGroupListShape(answer).data)
 
 
 class ConsumerGroup(V1View):

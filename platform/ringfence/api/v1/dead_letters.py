@@ -136,17 +136,17 @@ class DeadLetters(V1View):
     queries = {"GET": LettersQueryShape}
 
     def get(self, request: Request, name: str) -> Response:
-        asked = self.parse_query()
+        query = self.parse_query()
         row = reading.connector(name)
-        letters = dead_letters.find_dead_letters(
+        page = dead_letters.find_dead_letters(
             row,
-            stage=asked.get("stage", ""),
-            by=asked["class"],
-            before=asked["before"],
-            level=asked["level"],
+            stage=query.get("stage", ""),
+            by=query["class"],
+            before=query["before"],
+            level=query["level"],
         )
-        note(self.http_request, f"looked at dead letters in topic {letters['topic']}")
-        return Response(LettersShape({**letters, "connector": name}).data)
+        note(self.http_request, f"looked at dead letters in topic {page['topic']}")
+        return Response(LettersShape({**page, "connector": name}).data)
 
 
 class Replay(V1View):

@@ -51,14 +51,14 @@ class Events(ListView):
     newest_first = True
 
     def rows(self, **path: Any) -> QuerySet[Any]:
-        seen = self.principal.query(field="connector")
+        condition = self.principal.query(field="connector")
         # Django drops an empty condition from an "or", which would leave only the other one.
-        return Event.objects.filter(seen | Q(connector="")) if seen else Event.objects.all()
+        return Event.objects.filter(condition | Q(connector="")) if condition else Event.objects.all()
 
     def serialize(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
-        incidents_listed = list(rows)
-        named = Connector.objects.filter(name__in={row.connector for row in incidents_listed})
-        configs = {row.name: row.settings for row in named}
+        events = list(rows)
+        connectors = Connector.objects.filter(name__in={row.connector for row in events})
+        configs = {row.name: row.settings for row in connectors}
         masker = Masker({config.get("connector.class", "") for config in configs.values()})
         return [
             {
@@ -66,7 +66,7 @@ class Events(ListView):
                 "kind": row.type,
                 "summary": masker.scrub(row.summary, configs.get(row.connector, {})),
             }
-            for row in incidents_listed
+            for row in events
         ]
 
 

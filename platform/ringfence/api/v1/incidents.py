@@ -94,10 +94,10 @@ class AlertSilences(ListView, _OnIncidents):
     orders = {"until_ms": "until_ms", "created_ms": "created_ms"}
 
     def rows(self, **path: Any) -> QuerySet[Any]:
-        in_force = silences.in_force(now_ms())
+        rows = silences.in_force(now_ms())
         if self.principal.may_everywhere(Verb.VIEW):
-            return in_force
-        return in_force.filter(Q(connector="") | self.principal.query(Verb.VIEW, "connector"))
+            return rows
+        return rows.filter(Q(connector="") | self.principal.query(Verb.VIEW, "connector"))
 
     def serialize(self, rows: Iterable[Any]) -> list[Any]:
         return list(rows)

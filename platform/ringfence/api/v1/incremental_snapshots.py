@@ -101,7 +101,7 @@ class IncrementalSnapshot(V1View):
     def _serialize(self, name: str) -> Any:
         progress = incremental_snapshots.find_progress(reading.connector(name), reading.tasks(name))
         state, measured = progress.state, progress.measured
-        progress_ = {
+        body = {
             "connector": name,
             "tables": state.queue,
             "table_rows": state.rows,
@@ -114,4 +114,4 @@ class IncrementalSnapshot(V1View):
             "refusal": progress.refusal,
             "updated_ms": progress.updated_ms,
         }
-        return IncrementalSnapshotShape(progress_).data
+        return IncrementalSnapshotShape(body).data

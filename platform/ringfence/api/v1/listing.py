@@ -127,13 +127,13 @@ class ListView(V1View):
         raise NotImplementedError
 
     def get(self, request: Request, **path: Any) -> Response:
-        asked = self.parse_query()
+        query = self.parse_query()
         rows = self.rows(**path)
         for name, one in self.filters.items():
-            if name in asked:
-                rows = rows.filter(one.condition(asked[name]))
-        limit, offset, count = asked["limit"], asked["offset"], rows.count()
-        page = rows.order_by(*self._order(asked.get("order")), "pk")[offset : min(offset + limit, BIGGEST)]
+            if name in query:
+                rows = rows.filter(one.condition(query[name]))
+        limit, offset, count = query["limit"], query["offset"], rows.count()
+        page = rows.order_by(*self._order(query.get("order")), "pk")[offset : min(offset + limit, BIGGEST)]
         results = self.shape(self.serialize(list(page) if offset < count else []), many=True).data
         following = self._at(limit, offset + limit) if offset + limit < count else None
         previous = self._at(limit, max(0, offset - limit)) if offset else None

@@ -93,10 +93,10 @@ class Logs(ListView):
 
     def serialize(self, rows: Iterable[Any]) -> list[Any]:
         masker, config = Masker([self._connector.class_name]), self._connector.settings
-        entries = list(rows)
-        for row in entries:
+        lines = list(rows)
+        for row in lines:
             row.message = masker.scrub(row.message, config)
-        return entries
+        return lines
 
 
 class LevelShape(serializers.Serializer[Any]):

@@ -165,5 +165,5 @@ class Restore(V1View):
         self.parse_body(optional=True)
         row = reading.connector(name)
         _, changed = offset_moves.restore(name, _snapshot(name, number), self.user_name)
-        preview = {"connector": name, "movable": offset_moves.movable(row), "offsets": changed}
-        return Response(PreviewShape(preview).data)
+        body = {"connector": name, "movable": offset_moves.movable(row), "offsets": changed}
+        return Response(PreviewShape(body).data)

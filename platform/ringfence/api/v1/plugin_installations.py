@@ -86,14 +86,14 @@ class PluginInstallations(ListView):
 
     def post(self, request: Request) -> Response:
         self.parse_parameters()
-        asked = self.parse_body()
-        if ("size" in asked) != ("sha256" in asked):
+        fields = self.parse_body()
+        if ("size" in fields) != ("sha256" in fields):
             raise bad_request("A file needs both its size and its sha256; a name needs neither.")
         row = installations.begin(
-            asked["plugin"], self.user_name, size=asked.get("size", 0), sha256=asked.get("sha256", "")
+            fields["plugin"], self.user_name, size=fields.get("size", 0), sha256=fields.get("sha256", "")
         )
-        entry = {"plugin": row.plugin, "sha256": row.sha256}
-        tell(self.http_request, before=None, after=entry, action="install plugin")
+        facts = {"plugin": row.plugin, "sha256": row.sha256}
+        tell(self.http_request, before=None, after=facts, action="install plugin")
         return Response(_answer(row), status=201)
 
 
@@ -111,8 +111,8 @@ class InstallationOf(V1View):
     def delete(self, request: Request, number: int) -> Response:
         self.parse_parameters()
         row = installations.find(number)
-        entry = {"plugin": row.plugin, "sha256": row.sha256}
-        tell(self.http_request, before=entry, after=None, action="take plugin back")
+        facts = {"plugin": row.plugin, "sha256": row.sha256}
+        tell(self.http_request, before=facts, after=None, action="take plugin back")
         row.delete()
         return Response(status=204)
 
@@ -127,8 +127,8 @@ class RetryInstallation(V1View):
     def post(self, request: Request, number: int) -> Response:
         self.parse_parameters()
         row = installations.find(number)
-        entry = {"plugin": row.plugin, "sha256": row.sha256}
-        tell(self.http_request, before=None, after=entry, action="install plugin again")
+        facts = {"plugin": row.plugin, "sha256": row.sha256}
+        tell(self.http_request, before=None, after=facts, action="install plugin again")
         installations.retry(row)
         return Response(_answer(row), status=202)
 
@@ -145,12 +145,12 @@ class PluginBytes(V1View):
 
     def post(self, request: Request, number: int) -> Response:
         self.parse_parameters()
-        asked = self.parse_body()
+        fields = self.parse_body()
         try:
-            data = base64.b64decode(asked["content"], validate=True)
+            data = base64.b64decode(fields["content"], validate=True)
         except (binascii.Error, ValueError):
             raise bad_request("content must be Base64.") from None
-        row = installations.add_piece(installations.find(number), asked["start"], data)
+        row = installations.add_piece(installations.find(number), fields["start"], data)
         return Response(_answer(row))
 
 

@@ -146,7 +146,7 @@ class Preview(_OfSettings):
         self.parse_parameters()
         fields = self.parse_body()
         config = self.complete(fields["config"])
-        preview = previews.preview(
+        answer = previews.preview(
             config,
             records=fields["records"],
             seconds=fields["seconds"],
@@ -154,7 +154,7 @@ class Preview(_OfSettings):
             java=self.principal.may(Verb.JAVA_PLUGINS, config["name"]),
             may_see=lambda name: self.principal.may(Verb.VIEW, name),
         )
-        return Response(preview)
+        return Response(answer)
 
 
 class Trial(_OfSettings):

@@ -92,10 +92,10 @@ class Proof(V1View):
     queries = {"GET": ProofQueryShape}
 
     def get(self, request: Request, name: str) -> Response | HttpResponse:
-        asked = self.parse_query()
+        query = self.parse_query()
         reading.connector(name)
-        run = proofs.find(name, asked.get("number"))
-        if asked["format"] == "text":
+        run = proofs.find(name, query.get("number"))
+        if query["format"] == "text":
             return HttpResponse(to_text(run), content_type="text/plain; charset=utf-8")
         return Response(ProofShape(proofs.serialize(run)).data)
 

@@ -169,9 +169,9 @@ class RequestShape(serializers.Serializer[Any]):
     def to_internal_value(self, data: Any) -> Any:
         if not isinstance(data, Mapping):
             raise ValidationError("must be a JSON object")
-        known = [name for name, field in self.fields.items() if not field.read_only]
-        if unknown := sorted(set(data) - set(known)):
-            allowed = f"use some of {', '.join(known)}" if known else "none is known here"
+        names = [name for name, field in self.fields.items() if not field.read_only]
+        if unknown := sorted(set(data) - set(names)):
+            allowed = f"use some of {', '.join(names)}" if names else "none is known here"
             raise ValidationError(
                 {_GENERAL: [f"Unknown {write_noun(len(unknown), self.part)} {', '.join(unknown)}: {allowed}"]}
             )

@@ -67,11 +67,11 @@ class V1Schema(AutoSchema):
             for kind, name in re.findall(r"<(\w+):(\w+)>", getattr(self.view, "route", ""))
         ]
         query = self.view.queries.get(self.method)
-        sent = self.view.headers_of(self.method)
+        headers = self.view.headers_of(self.method)
         return [
             *in_path,
             *([query] if query else []),
-            *(OpenApiParameter(name, kind, OpenApiParameter.HEADER) for name, kind in sent.items()),
+            *(OpenApiParameter(name, kind, OpenApiParameter.HEADER) for name, kind in headers.items()),
         ]
 
     def get_request_serializer(self) -> Any:
@@ -92,11 +92,11 @@ class V1Schema(AutoSchema):
         elif self.view.several:
             shape = shape(many=True)
         code = self.view.codes.get(self.method, 200)
-        by_code: dict[Any, Any] = {(code, "application/json"): None if code == 204 else shape}
-        by_code |= {(code, kind): shape if kind.endswith("yaml") else OpenApiTypes.STR for kind in self.view.forms}
-        by_code |= {(each, "application/json"): shape for each in self.view.later_codes.get(self.method, ())}
-        by_code |= {(each, "application/json"): None for each in self.view.more_codes.get(self.method, ())}
-        return by_code | {(each, "application/problem+json"): Problem for each in ("4XX", "5XX")}
+        responses: dict[Any, Any] = {(code, "application/json"): None if code == 204 else shape}
+        responses |= {(code, kind): shape if kind.endswith("yaml") else OpenApiTypes.STR for kind in self.view.forms}
+        responses |= {(each, "application/json"): shape for each in self.view.later_codes.get(self.method, ())}
+        responses |= {(each, "application/json"): None for each in self.view.more_codes.get(self.method, ())}
+        return responses | {(each, "application/problem+json"): Problem for each in ("4XX", "5XX")}
 
 
 @lru_cache(maxsize=1)
@@ -104,8 +104,8 @@ def document() -> dict[str, Any]:
     """Return the OpenAPI document, which is the same for every user."""
     generator: Any = SchemaGenerator
     with GENERATOR_STATS.silence():
-        description: dict[str, Any] = generator(urlconf="ringfence.api.v1.urls").get_schema(public=True)
-    return description
+        schema: dict[str, Any] = generator(urlconf="ringfence.api.v1.urls").get_schema(public=True)
+    return schema
 
 
 class Schema(ConnectView):

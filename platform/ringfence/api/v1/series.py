@@ -69,8 +69,8 @@ class History(V1View):
     queries = {"GET": HistoryQueryShape}
 
     def get(self, request: Request, name: str) -> Response:
-        asked = self.parse_query()
-        to_ms = asked.get("to", int(time.time() * 1000))
-        from_ms = asked.get("from", max(0, to_ms - _DAY_MS))
+        query = self.parse_query()
+        to_ms = query.get("to", int(time.time() * 1000))
+        from_ms = query.get("from", max(0, to_ms - _DAY_MS))
         reading.connector(name)
         return Response(SeriesShape({**history_series.find_series(name, from_ms, to_ms), "connector": name}).data)

@@ -92,10 +92,8 @@ class ShareGroup(ShareGroupView):
     def get(self, request: Request, name: str) -> Response:
         self.parse_parameters()
         readers = self.find_readers(name)
-        description = last_seen.ask_for_one(name)
-        return Response(
-            ShareGroupShape({**description, "connectors": self.principal.filter_names(readers.of(name))}).data
-        )
+        group = last_seen.ask_for_one(name)
+        return Response(ShareGroupShape({**group, "connectors": self.principal.filter_names(readers.of(name))}).data)
 
     def delete(self, request: Request, name: str) -> Response:
         return self.move(name, {"kind": "delete"}, self.parse_query())
@@ -119,13 +117,13 @@ class ShareGroupOffsets(ShareGroupView):
     def get(self, request: Request, name: str) -> Response:
         self.parse_parameters()
         readers = self.find_readers(name)
-        description = last_seen.ask_for_one(name)
+        group = last_seen.ask_for_one(name)
         ledger = [
             {**place._asdict(), "topic": state.topic, "low": state.low, "done": state.done.pairs()}
             for place, state in acts.ledger_of(self.principal.filter_names(readers.of(name))).items()
         ]
-        offsets = {"group": name, "ledger": ledger, "partitions": description["partitions"]}
-        return Response(ShareGroupOffsetsShape(offsets).data)
+        body = {"group": name, "ledger": ledger, "partitions": group["partitions"]}
+        return Response(ShareGroupOffsetsShape(body).data)
 
     def patch(self, request: Request, name: str) -> Response:
         self.parse_parameters()
@@ -139,8 +137,8 @@ class ShareGroupOffsets(ShareGroupView):
         return self.move(name, act, fields)
 
     def delete(self, request: Request, name: str) -> Response:
-        asked = self.parse_query()
-        return self.move(name, {"kind": "delete_offsets", "topics": [asked["topic"]]}, asked)
+        query = self.parse_query()
+        return self.move(name, {"kind": "delete_offsets", "topics": [query["topic"]]}, query)
 
 
 class ShareGroupArchived(ShareGroupView):
@@ -156,8 +154,8 @@ class ShareGroupArchived(ShareGroupView):
 
     def get(self, request: Request, name: str) -> Response:
         self.parse_parameters()
-        archived_offsets = archived.find(self._only_visible(name, self.find_readers(name)), name)
-        return Response(ShareArchivedShape(_serialize_archived(name, archived_offsets, True)).data)
+        backlog = archived.find(self._only_visible(name, self.find_readers(name)), name)
+        return Response(ShareArchivedShape(_serialize_archived(name, backlog, True)).data)
 
     def _only_visible(self, name: str, readers: Readers) -> Readers:
         """Leave out connectors that the caller may not see."""
@@ -171,12 +169,10 @@ class ShareGroupArchived(ShareGroupView):
         readers = self.find_readers_to_act(name, offsets=False)
         self.tell_reason(f"{reason} (dry run)" if dry_run else reason)
         if dry_run:
-            archived_offsets = archived.find(readers, name).only(topic)
+            backlog = archived.find(readers, name).only(topic)
         else:
-            archived_offsets = archived.process_now(self.http_request, readers, name, reason, topic)
-        return Response(
-            ShareArchivedShape(_serialize_archived(name, archived_offsets, dry_run)).data, 200 if dry_run else 202
-        )
+            backlog = archived.process_now(self.http_request, readers, name, reason, topic)
+        return Response(ShareArchivedShape(_serialize_archived(name, backlog, dry_run)).data, 200 if dry_run else 202)
 
 
 class ShareGroupSettings(ShareGroupView):
@@ -194,10 +190,10 @@ class ShareGroupSettings(ShareGroupView):
     def patch(self, request: Request, name: str) -> Response:
         self.parse_parameters()
         fields = self.parse_body()
-        reason, given = fields["reason"], fields["settings"]
+        reason, settings = fields["reason"], fields["settings"]
         readers = self.find_readers_to_act(name, offsets=False)
         self.tell_reason(reason)
-        after = acts.configure(self.http_request, readers, name, given, reason)
+        after = acts.configure(self.http_request, readers, name, settings, reason)
         return Response(ShareSettingsShape({"group": name, "settings": after}).data)
 
 
@@ -214,14 +210,14 @@ def _serialize_moves(name: str, foreseen: Foreseen, dry_run: bool) -> dict[str, 
     }
 
 
-def _serialize_archived(name: str, found: Found, dry_run: bool) -> dict[str, Any]:
+def _serialize_archived(name: str, backlog: Found, dry_run: bool) -> dict[str, Any]:
     return {
         "group": name,
-        "connectors": found.connectors,
+        "connectors": backlog.connectors,
         "dry_run": dry_run,
-        "refusal": found.refusal,
-        "waiting": found.waiting,
-        "left_out": found.left_out,
+        "refusal": backlog.refusal,
+        "waiting": backlog.waiting,
+        "left_out": backlog.left_out,
         "partitions": [
             {
                 "topic": one.topic,
@@ -229,7 +225,7 @@ def _serialize_archived(name: str, found: Found, dry_run: bool) -> dict[str, Any
                 "archived": one.archived,
                 "waiting": one.offsets.pairs(),
             }
-            for one in found.partitions
+            for one in backlog.partitions
         ],
     }
 

@@ -33,10 +33,10 @@ class Topics(V1View):
     queries = {"GET": TopicsQueryShape}
 
     def get(self, request: Request) -> Response:
-        asked = self.parse_query()
-        topics = listing.list_topics(self.principal, asked["search"], asked["page"], internal=asked["internal"])
-        fields = {"count": topics.count, "page": topics.page, "pages": topics.pages, "problem": topics.problem}
-        return Response(TopicListShape({**fields, "results": [_row(each) for each in topics.rows]}).data)
+        query = self.parse_query()
+        page = listing.list_topics(self.principal, query["search"], query["page"], internal=query["internal"])
+        body = {"count": page.count, "page": page.page, "pages": page.pages, "problem": page.problem}
+        return Response(TopicListShape({**body, "results": [_row(each) for each in page.rows]}).data)
 
 
 class Topic(V1View):
@@ -61,11 +61,11 @@ class TopicRecords(V1View):
     queries = {"GET": RecordSearchShape}
 
     def get(self, request: Request, name: str) -> Response:
-        asked = self.parse_query()
-        record_search = RecordSearch.of(asked)
-        reader = find_reader(self.http_request, name, asked["connector"])
-        records = search.read_records(self.http_request, reader, record_search)
-        return Response(TopicRecordsShape({**records, "topic": name}).data)
+        query = self.parse_query()
+        record_search = RecordSearch.of(query)
+        reader = find_reader(self.http_request, name, query["connector"])
+        answer = search.read_records(self.http_request, reader, record_search)
+        return Response(TopicRecordsShape({**answer, "topic": name}).data)
 
 
 class OriginQueryShape(QueryShape):
@@ -80,13 +80,13 @@ class RecordOrigin(V1View):
     queries = {"GET": OriginQueryShape}
 
     def get(self, request: Request, name: str, partition: int, offset: int) -> Response:
-        asked = self.parse_query()
+        query = self.parse_query()
         place = (whole(str(partition), "partition", 0, 2**31 - 1), whole(str(offset), "offset"))
-        reader = find_reader(self.http_request, name, asked["connector"])
+        reader = find_reader(self.http_request, name, query["connector"])
         note(self.http_request, f"looked at where {name}-{partition} offset {offset} comes from")
         origin = search.find_origin(self.http_request, reader, *place)
-        fields = {"transaction": None, "source": None, "why": "", **origin}
-        return Response(RecordOriginShape({**fields, "topic": name, "partition": partition, "offset": offset}).data)
+        body = {"transaction": None, "source": None, "why": "", **origin}
+        return Response(RecordOriginShape({**body, "topic": name, "partition": partition, "offset": offset}).data)
 
 
 def _row(row: TopicRow) -> dict[str, Any]:

@@ -97,13 +97,13 @@ class Transactions(V1View):
     queries = {"GET": TransactionsQueryShape}
 
     def get(self, request: Request, name: str) -> Response:
-        asked = self.parse_query()
+        query = self.parse_query()
         row = reading.connector(name)
         transactions = dispatch.ask(
             DescribeTransactions(name, old_generations.ids(row), row.settings, old_generations.earlier(row))
         )
-        if "open" in asked:
-            transactions = [each for each in transactions if each["open"] is asked["open"]]
+        if "open" in query:
+            transactions = [each for each in transactions if each["open"] is query["open"]]
         return Response(TransactionsShape({"connector": name, "transactions": transactions}).data)
 
 
@@ -150,8 +150,8 @@ class Hanging(V1View):
         row = reading.connector(name)
         configs = [row.settings, *old_generations.earlier(row)]
         question = FindHanging(name, old_generations.ids(row), configs, sorted(old_generations.topics(row)))
-        hanging = dispatch.ask(question)
-        return Response(HangingShape({"connector": name, "hanging": hanging}).data)
+        transactions = dispatch.ask(question)
+        return Response(HangingShape({"connector": name, "hanging": transactions}).data)
 
     def post(self, request: Request, name: str) -> Response:
         self.parse_parameters()
@@ -160,7 +160,7 @@ class Hanging(V1View):
         row = reading.connector(name)
         self.tell_reason(reason)
         tasks, topics = old_generations.ids(row), old_generations.topics(row)
-        request_ = commands.EndHanging(
+        command = commands.EndHanging(
             name,
             reason,
             fields["topic"],
@@ -170,7 +170,7 @@ class Hanging(V1View):
             topics,
             old_generations.earlier(row),
         )
-        ended = dispatch.command(request_, user=self.user_name).value["ended"]
+        ended = dispatch.command(command, user=self.user_name).value["ended"]
         return Response(HangingShape({"connector": name, "hanging": ended}).data)
 
 
@@ -192,9 +192,9 @@ class Fence(V1View):
             one = dispatch.command(
                 commands.FenceId(name, fields["transactional_id"], reason), user=self.user_name
             ).value
-            generation, fenced = None, old_generations.fenced_ids(name, one)
+            generation, ids = None, old_generations.fenced_ids(name, one)
         else:
-            fence_answer = dispatch.command(commands.FenceNow(name, reason, wait), user=self.user_name).value
-            generation, fenced = fence_answer["generation"], old_generations.fenced_ids(name, fence_answer)
-        answer = FenceAnswerShape({"connector": name, "generation": generation, "fenced": fenced}).data
+            result = dispatch.command(commands.FenceNow(name, reason, wait), user=self.user_name).value
+            generation, ids = result["generation"], old_generations.fenced_ids(name, result)
+        answer = FenceAnswerShape({"connector": name, "generation": generation, "fenced": ids}).data
         return Response(answer, status=200 if wait else 202)

@@ -37,8 +37,8 @@ def write(configs: list[dict[str, str]], form: str) -> str:
     if form == "json":
         return json.dumps([{"name": config["name"], "config": config} for config in configs], indent=2) + "\n"
     if form == "yaml":
-        listed = [{"name": config["name"], "config": config} for config in configs]
-        return str(yaml.safe_dump(listed, sort_keys=False, allow_unicode=True))
+        entries = [{"name": config["name"], "config": config} for config in configs]
+        return str(yaml.safe_dump(entries, sort_keys=False, allow_unicode=True))
     return "\n".join(_properties(config) for config in configs)
 
 
@@ -63,10 +63,10 @@ def parse(text: str, form: str) -> list[dict[str, str]]:
             raise bad_request(f"This is not YAML: {error}") from error
     else:
         values = read(text.encode())
-    listed = values if isinstance(values, list) else [values]
-    if not 0 < len(listed) <= MOST:
+    entries = values if isinstance(values, list) else [values]
+    if not 0 < len(entries) <= MOST:
         raise bad_request(f"1 to {MOST} connectors are expected.")
-    configs = [_name_of(object_of(value, "Each connector")) for value in listed]
+    configs = [_name_of(object_of(value, "Each connector")) for value in entries]
     names = [config["name"] for config in configs]
     if len(set(names)) < len(names):
         raise bad_request("A connector is listed twice.")
@@ -102,15 +102,15 @@ class Export(V1View):
     queries = {"GET": ExportQueryShape}
 
     def get(self, request: Request) -> HttpResponseBase:
-        asked = self.parse_query()
+        query = self.parse_query()
         rows = Connector.objects.filter(self.principal.query(Verb.VIEW_CONFIG), known=True).order_by("name")
-        if "connector" in asked:
-            self.authorise(Verb.VIEW_CONFIG, asked["connector"])
-            rows = rows.filter(name=asked["connector"].replace("\x00", ""))
+        if "connector" in query:
+            self.authorise(Verb.VIEW_CONFIG, query["connector"])
+            rows = rows.filter(name=query["connector"].replace("\x00", ""))
         connectors = list(rows)
         masker = Masker({row.class_name for row in connectors})
         configs = [{**masker.mask(row.settings), "name": row.name} for row in connectors]
-        return HttpResponse(write(configs, asked["format"]), content_type=FORMATS[asked["format"]])
+        return HttpResponse(write(configs, query["format"]), content_type=FORMATS[query["format"]])
 
 
 class ImportShape(RequestShape):

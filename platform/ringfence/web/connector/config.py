@@ -43,30 +43,30 @@ class ListedVersion:
 def config(request: HttpRequest, row: Connector) -> dict[str, Any]:
     """`?page=` of the versions. `?from=3&to=5` compares two; without `to`, with the current configuration."""
     settings = row.settings
-    kept = ConfigVersion.objects.filter(connector=row.name).order_by("-number")
-    page: Page[ConfigVersion] = Paginator(kept, PAGE_SIZE).get_page(request.GET.get("page", ""))
+    versions = ConfigVersion.objects.filter(connector=row.name).order_by("-number")
+    page: Page[ConfigVersion] = Paginator(versions, PAGE_SIZE).get_page(request.GET.get("page", ""))
     masked = Masker([row.class_name]).mask(settings)
     first = ("name", "connector.class")
     return {
         "config": sorted(masked.items(), key=lambda item: (item[0] not in first, item[0])),
         "config_json": json.dumps(masked, indent=2, ensure_ascii=False, sort_keys=True),
         "page": page,
-        "versions": _list_versions(list(page), kept, settings),
-        "numbers": list(kept.values_list("number", flat=True)[:CHOICES]),
+        "versions": _list_versions(list(page), versions, settings),
+        "numbers": list(versions.values_list("number", flat=True)[:CHOICES]),
         **_compare(row, request.GET.get("from", ""), request.GET.get("to", "")),
     }
 
 
-def _list_versions(listed: Sequence[ConfigVersion], kept: Any, settings: dict[str, str]) -> list[ListedVersion]:
-    older = kept.filter(number__lt=listed[-1].number).first() if listed else None
-    newest = kept.values_list("number", flat=True).first()
-    versions_listed = []
-    for row, before in zip(listed, [*listed[1:], older], strict=True):
+def _list_versions(rows: Sequence[ConfigVersion], versions: Any, settings: dict[str, str]) -> list[ListedVersion]:
+    older = versions.filter(number__lt=rows[-1].number).first() if rows else None
+    newest = versions.values_list("number", flat=True).first()
+    lines = []
+    for row, before in zip(rows, [*rows[1:], older], strict=True):
         mine, old = row.settings, before.settings if before else None
         changed = None if old is None else sum(mine.get(key) != old.get(key) for key in mine.keys() | old.keys())
         same = mine == settings
-        versions_listed.append(ListedVersion(row, same and row.number == newest, same, changed))
-    return versions_listed
+        lines.append(ListedVersion(row, same and row.number == newest, same, changed))
+    return lines
 
 
 def _version(row: Connector, text: str) -> ConfigVersion | None:
@@ -93,9 +93,9 @@ def effect(row: Connector) -> dict[str, int]:
     return {"tasks": 0 if row.target == "STOPPED" else len(tasks), "open": sum(open_now(task) for task in tasks)}
 
 
-def differences(row: Connector, wanted: ConfigVersion) -> list[Change]:
+def differences(row: Connector, version: ConfigVersion) -> list[Change]:
     """Return what a rollback to that version would change now."""
-    now, then = row.settings, wanted.settings
+    now, then = row.settings, version.settings
     return changes(now, then, Masker({now.get("connector.class", ""), then.get("connector.class", "")}))
 
 
@@ -129,23 +129,23 @@ def rollback(request: HttpRequest, name: str, number: int) -> HttpResponse:
     return render_done(request, row, text, "config", hint=hint)
 
 
-def _create_again(request: HttpRequest, name: str, wanted: ConfigVersion) -> HttpResponse:
+def _create_again(request: HttpRequest, name: str, version: ConfigVersion) -> HttpResponse:
     """Confirm creating a deleted connector again; then create it, with the offsets that were kept."""
     deleted = Connector(name=name)
-    context: dict[str, Any] = {"wanted": wanted, "diff": differences(deleted, wanted)}
+    context: dict[str, Any] = {"wanted": version, "diff": differences(deleted, version)}
     context["offsets"] = SourceOffset.objects.filter(connector=name).count()
     if request.method != "POST":
         return ask(request, deleted, "again", context)
     state = "STOPPED" if request.POST.get("stopped") else "RUNNING"
     try:
-        writing.create(name, wanted.settings, state, principal_of(request))
+        writing.create(name, version.settings, state, principal_of(request))
     except (ConnectError, Refused) as error:
         return ask(request, deleted, "again", {**context, "problem": error.message}, record_failure(request, error))
-    return render_done(request, find(name), f"It was created again, as in version {wanted.number}.", "config")
+    return render_done(request, find(name), f"It was created again, as in version {version.number}.", "config")
 
 
-def _ask(request: HttpRequest, row: Connector, wanted: ConfigVersion, status: int = 200, **more: Any) -> HttpResponse:
-    context = {"wanted": wanted, "loaded": row.config_offset, "diff": differences(row, wanted), **effect(row), **more}
+def _ask(request: HttpRequest, row: Connector, version: ConfigVersion, status: int = 200, **more: Any) -> HttpResponse:
+    context = {"wanted": version, "loaded": row.config_offset, "diff": differences(row, version), **effect(row), **more}
     return ask(request, row, "rollback", context, status)
 
 

@@ -33,15 +33,15 @@ def three_way(base: Config, now: Config, mine: Config, masker: Masker) -> list[T
     """Return others' changes (base to now) beside the form's changes (base to mine). Masks must be
     filled in already.
     """
-    masked = [masker.mask(config) for config in (base, now, mine)]
+    masked_configs = [masker.mask(config) for config in (base, now, mine)]
     rows = []
     for key in sorted(base.keys() | now.keys() | mine.keys()):
-        was, there, own = base.get(key), now.get(key), mine.get(key)
-        if was == there == own:
+        was, there, wanted = base.get(key), now.get(key), mine.get(key)
+        if was == there == wanted:
             continue
-        old, current, sent = (config.get(key) for config in masked)
-        conflict = there != was and own != was and there != own
-        rows.append(ThreeWay(key, old, current, sent, there != was, conflict))
+        old, current, new = (config.get(key) for config in masked_configs)
+        conflict = there != was and wanted != was and there != wanted
+        rows.append(ThreeWay(key, old, current, new, there != was, conflict))
     return rows
 
 
@@ -57,8 +57,8 @@ def merge(base: Config, now: Config, mine: Config) -> dict[str, str]:
 
 def mask_again(merged_config: Config, now: Config, sent: Config, masker: Masker) -> dict[str, str]:
     """Mask a merged configuration for the form: stored secrets become masks, newly typed ones stay."""
-    masked = masker.mask(merged_config)
+    masked_config = masker.mask(merged_config)
     return {
         key: sent[key] if value == HIDDEN and now.get(key) != merged_config[key] and key in sent else value
-        for key, value in masked.items()
+        for key, value in masked_config.items()
     }

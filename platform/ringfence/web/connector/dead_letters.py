@@ -84,16 +84,18 @@ def dead_letters(request: HttpRequest, row: Connector) -> dict[str, Any]:
 def records(request: HttpRequest, name: str) -> HttpResponse:
     """A page of dead letters: `stage`, `class`, `level`, `before`. A POST, because it leaves an audit entry."""
     row = find(name)
-    asked = {key: str(request.POST.get(key, "")).strip() for key in ("stage", "class", "level", "before")}
-    asked["level"] = asked["level"] or dead_letters_api.LEVELS[0]
+    filters = {key: str(request.POST.get(key, "")).strip() for key in ("stage", "class", "level", "before")}
+    filters["level"] = filters["level"] or dead_letters_api.LEVELS[0]
     try:
-        letters = dead_letters_api.find_dead_letters(
-            row, stage=asked["stage"], by=asked["class"], before=asked["before"], level=asked["level"]
+        page = dead_letters_api.find_dead_letters(
+            row, stage=filters["stage"], by=filters["class"], before=filters["before"], level=filters["level"]
         )
     except (ConnectError, Refused) as error:
-        return ask(request, row, "letters", {"problem": error.message, "asked": asked}, record_failure(request, error))
-    note(request, f"looked at dead letters in topic {letters['topic']} as {asked['level']}")
-    context = {"found": letters, "asked": asked, "letters": [_letter(each) for each in letters["letters"]]}
+        return ask(
+            request, row, "letters", {"problem": error.message, "asked": filters}, record_failure(request, error)
+        )
+    note(request, f"looked at dead letters in topic {page['topic']} as {filters['level']}")
+    context = {"found": page, "asked": filters, "letters": [_letter(each) for each in page["letters"]]}
     return ask(request, row, "letters", context)
 
 
@@ -112,19 +114,19 @@ def replay(request: HttpRequest, name: str) -> HttpResponse:
     row = find(name)
     reason = str(request.POST.get("reason", "")).strip()
     try:
-        chosen = None if _every(request) else [place for place, _ in _parse_chosen(request)]
+        places = None if _every(request) else [place for place, _ in _parse_chosen(request)]
         stage, by = str(request.POST.get("stage", "")), str(request.POST.get("class", ""))
         user = principal_of(request).name
-        if chosen is not None:
-            done = dead_letters_api.replay(row, user, places=chosen, reason=reason)
+        if places is not None:
+            done = dead_letters_api.replay(row, user, places=places, reason=reason)
         else:
             done = dead_letters_api.replay(row, user, stage=stage, by=by, reason=reason)
     except (ConnectError, Refused) as error:
         return _ask(request, row, record_failure(request, error, reason), problem=error.message, reason=reason)
     note(request, dead_letters_api.audit_text(done, reason))
-    said = dead_letters_api.count_outcomes(done["results"])
+    summary = dead_letters_api.count_outcomes(done["results"])
     rows = [(each, _BECAME[each["became"]]) for each in done["results"]]
-    response = ask(request, row, "letters_replayed", {"said": said, "rows": rows, "left": done["left"]})
+    response = ask(request, row, "letters_replayed", {"said": summary, "rows": rows, "left": done["left"]})
     if is_fragment(request):
         response["HX-Retarget"], response["HX-Reswap"], response["HX-Trigger"] = "#letters", "innerHTML", _CLOSE
     return response
@@ -136,7 +138,7 @@ def _every(request: HttpRequest) -> bool:
 
 def _parse_chosen(request: HttpRequest) -> list[tuple[tuple[int, int], str]]:
     """Return the dead letters that a form names, each with the topic of its original record."""
-    chosen = []
+    letters = []
     for text in request.POST.getlist("letter"):
         partition, _, rest = text.partition(":")
         offset, _, topic = rest.partition(":")
@@ -144,37 +146,37 @@ def _parse_chosen(request: HttpRequest) -> list[tuple[tuple[int, int], str]]:
             raise bad_request("A dead letter is identified by its partition and offset: nothing was replayed.")
         if len(partition) > 9 or len(offset) > 18:
             raise bad_request("There is no such dead letter: nothing was replayed.")
-        chosen.append(((int(partition), int(offset)), topic))
-    if not chosen:
+        letters.append(((int(partition), int(offset)), topic))
+    if not letters:
         raise bad_request("No dead letter is selected: select at least one.")
-    if len(chosen) > dead_letters_api.MOST_PLACES:
+    if len(letters) > dead_letters_api.MOST_PLACES:
         raise bad_request(f"At most {dead_letters_api.MOST_PLACES} dead letters can be replayed at a time.")
-    return chosen
+    return letters
 
 
 def _ask(request: HttpRequest, row: Connector, status: int = 200, **more: Any) -> HttpResponse:
     """Show the confirmation, with the selection carried along."""
-    asked = {key: str(request.POST.get(key, "")).strip() for key in ("stage", "class")}
-    context: dict[str, Any] = {"asked": asked, "every": _every(request), "most": dead_letters_api.MOST_PLACES, **more}
+    filters = {key: str(request.POST.get(key, "")).strip() for key in ("stage", "class")}
+    context: dict[str, Any] = {"asked": filters, "every": _every(request), "most": dead_letters_api.MOST_PLACES, **more}
     context["dead_topic"] = dead_letters_api.topic_of(row)
     if not context["every"]:
         try:
-            chosen = _parse_chosen(request)
+            letters = _parse_chosen(request)
         except ConnectError as error:
             return ask(request, row, "letters_confirm", {**context, "problem": error.message}, error.status_code)
-        context["chosen"] = [f"{partition}:{offset}:{topic}" for (partition, offset), topic in chosen]
-        context["into"] = sorted({topic for _, topic in chosen})
+        context["chosen"] = [f"{partition}:{offset}:{topic}" for (partition, offset), topic in letters]
+        context["into"] = sorted({topic for _, topic in letters})
     return ask(request, row, "letters_confirm", {**context, "may_do": True}, status)
 
 
-def _letter(told: Mapping[str, Any]) -> Letter:
+def _letter(letter: Mapping[str, Any]) -> Letter:
     return Letter(
-        told=told,
-        replayed=_REPLAYED[told["replayed"]],
-        seen=_UNSEEN.get(told["seen"]),
-        key=decode(told["key"], told["key_size"]),
-        value=decode(told["value"], told["value_size"]),
-        headers=[(name, decode(encoded, size)) for name, encoded, size in told["headers"]],
+        told=letter,
+        replayed=_REPLAYED[letter["replayed"]],
+        seen=_UNSEEN.get(letter["seen"]),
+        key=decode(letter["key"], letter["key_size"]),
+        value=decode(letter["value"], letter["value_size"]),
+        headers=[(name, decode(encoded, size)) for name, encoded, size in letter["headers"]],
     )
 
 

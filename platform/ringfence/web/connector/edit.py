@@ -47,21 +47,21 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
     mode = str(request.POST.get("mode", ""))
     if "step" in request.POST:  # a transform button, used without JavaScript
         return _change_steps(request, row)
-    sent: dict[str, str] | None = None
+    config: dict[str, str] | None = None
     try:
         base = _base(row, str(request.POST.get("version", "")))
-        sent = _parse_sent(request, row, base or {})
+        config = _parse_sent(request, row, base or {})
         if base != row.settings:
-            return _stale(request, row, base, sent, mode)
-        writing.configure(name, unmask(sent, row.settings), principal_of(request), expected=row.config_offset)
+            return _stale(request, row, base, config, mode)
+        writing.configure(name, unmask(config, row.settings), principal_of(request), expected=row.config_offset)
     except (ConnectError, Refused) as error:
         status = record_failure(request, error)
         newer = find(name)
-        if status == 409 and sent is not None and newer.settings != row.settings:
-            return _stale(request, newer, row.settings, sent, mode)
+        if status == 409 and config is not None and newer.settings != row.settings:
+            return _stale(request, newer, row.settings, config, mode)
         if is_fragment(request):
-            return _render_refused(request, newer, sent, error.message, status)
-        return _page(request, newer, sent, mode=mode, status=status, problem=error.message)
+            return _render_refused(request, newer, config, error.message, status)
+        return _page(request, newer, config, mode=mode, status=status, problem=error.message)
     address = f"/ui/connectors/{quote(name, safe='')}/config"
     if is_fragment(request):
         return HttpResponse(status=204, headers={"HX-Redirect": address})
@@ -94,8 +94,8 @@ def _base(row: Connector, version: str) -> dict[str, str] | None:
         return row.settings
     if not (version.isascii() and version.isdigit() and len(version) < 19):
         return None
-    kept = ConfigVersion.objects.filter(connector=row.name, config_offset__lte=int(version))
-    newest = kept.order_by("-config_offset").first()
+    versions = ConfigVersion.objects.filter(connector=row.name, config_offset__lte=int(version))
+    newest = versions.order_by("-config_offset").first()
     return newest.settings if newest else None
 
 
@@ -112,28 +112,28 @@ def _parse_sent(request: HttpRequest, row: Connector, stored: Mapping[str, str])
 
 
 def _stale(
-    request: HttpRequest, row: Connector, base: Mapping[str, str] | None, sent: Mapping[str, str], mode: str
+    request: HttpRequest, row: Connector, base: Mapping[str, str] | None, form_config: Mapping[str, str], mode: str
 ) -> HttpResponse:
     """Answer 409: show others' changes beside the form's, and the merged configuration to save instead."""
     now = row.settings
     old = now if base is None else base
-    mine = fill_masks(sent, old)
+    mine = fill_masks(form_config, old)
     masker = Masker({config.get("connector.class", "") for config in (old, now, mine)})
     text = "The configuration was changed while this form was open: nothing was saved."
     status = record_failure(request, Refused(409, text))
-    both = mask_again(merge(old, now, mine), now, sent, masker)
+    both = mask_again(merge(old, now, mine), now, form_config, masker)
     last = ConfigVersion.objects.filter(connector=row.name).order_by("-number").first()
     ways = three_way(old, now, mine, masker)
     return _page(request, row, both, mode=mode, status=status, stale=text, ways=ways, last=last, known=base is not None)
 
 
 def _render_refused(
-    request: HttpRequest, row: Connector, sent: Mapping[str, str] | None, problem: str, status: int
+    request: HttpRequest, row: Connector, config: Mapping[str, str] | None, problem: str, status: int
 ) -> HttpResponse:
     """Show the errors for the open form: a link to each field, and the errors of each."""
     context: dict[str, Any] = {"problem": problem}
-    if sent is not None:
-        context |= {**filling.form_context(request, _draft(row, sent), ask_brokers=True), "slots": True}
+    if config is not None:
+        context |= {**filling.form_context(request, _draft(row, config), ask_brokers=True), "slots": True}
         if context["wrong"]:
             context["problem"] = " ".join(context["layout"].rest)
     response = render(request, "ringfence/parts/new_outcome.html", context, status=status)
@@ -158,18 +158,18 @@ def _draft(row: Connector, config: Mapping[str, str]) -> FormState:
 def _page(
     request: HttpRequest, row: Connector, config: Mapping[str, str] | None, *, mode: str, status: int = 200, **more: Any
 ) -> HttpResponse:
-    draft_config = config or {}
+    settings = config or {}
     context: dict[str, Any] = {
         "section": "connectors",
         "connector": row,
         "loaded": row.config_offset,
-        "text": request.POST.get("json", "") if config is None else pretty(draft_config),
+        "text": request.POST.get("json", "") if config is None else pretty(settings),
         "mode": "json" if mode == "json" or config is None else "form",
-        "sample": sample_record(draft_config.get("topic", "")),
+        "sample": sample_record(settings.get("topic", "")),
         **effect(row),
         **more,
     }
-    draft = _draft(row, draft_config if config is not None else Masker([row.class_name]).mask(row.settings))
+    draft = _draft(row, settings if config is not None else Masker([row.class_name]).mask(row.settings))
     context = {**filling.form_context(request, draft), **context, "draft": draft}
     template = "ringfence/parts/edit_form.html" if is_fragment(request) else "ringfence/edit.html"
     return render(request, template, context, status=status)

@@ -84,8 +84,8 @@ def show(
     """Render a tab as a page or, for htmx, the part of it. `inner` in the context: the templates of smaller parts, by
     the id of their target element.
     """
-    known = shown if "look" in shown else {**facts(row), **shown}
-    context = {**known, **_frame(request, row, key, known), "still": still, "follows": follows}
+    content = shown if "look" in shown else {**facts(row), **shown}
+    context = {**content, **_frame(request, row, key, content), "still": still, "follows": follows}
     context["body"] = f"ringfence/parts/{key or 'connector_overview'}.html"
     if not is_fragment(request):
         return render(request, "ringfence/tab.html", context, status=status)
@@ -95,15 +95,14 @@ def show(
     return render(request, context["body"] if still else "ringfence/parts/tab.html", context, status=status)
 
 
-def _frame(request: HttpRequest, row: Connector, key: str, known: dict[str, Any]) -> dict[str, Any]:
+def _frame(request: HttpRequest, row: Connector, key: str, header: dict[str, Any]) -> dict[str, Any]:
     who = principal_of(request)
     may = who.verbs_on(row.name)
-    topics = {failure.record.topic for failure in known["failures"] if failure.record is not None}
+    topics = {failure.record.topic for failure in header["failures"] if failure.record is not None}
     readable = {each for each in topics if Verb.VIEW_DATA in may and may_look_at(each, row.name, who)}
     frame = {"section": "connectors", "may": may, "groups": tab_groups(key, row), "tab": key, "stamp": stamp_of(row)}
     earlier = bool(topics) and ConfigVersion.objects.filter(connector=row.name).count() > 1
-    more = {"readable_topics": readable, "may_go_back": earlier, "failed_on_a_record": bool(topics)}
-    return {**frame, **more}
+    return {**frame, "readable_topics": readable, "may_go_back": earlier, "failed_on_a_record": bool(topics)}
 
 
 @requires(GET=on_connector(Verb.VIEW))
@@ -113,8 +112,8 @@ def head(request: HttpRequest, name: str) -> HttpResponse:
     row = find_connector(name)
     if row is None:
         return render_gone(request, name)
-    known = facts(row)
-    context = {**known, **_frame(request, row, request.GET.get("tab", ""), known)}
+    header = facts(row)
+    context = {**header, **_frame(request, row, request.GET.get("tab", ""), header)}
     context["moved"] = request.GET.get("stamp", "") not in ("", context["stamp"])
     return render(request, "ringfence/parts/connector_head.html", context)
 

@@ -74,15 +74,15 @@ def generations(request: HttpRequest, row: Connector) -> dict[str, Any]:
 
 def _list_generations(connector: Connector, page: str, *, with_config: bool) -> dict[str, Any]:
     rows = GenerationRow.objects.filter(connector=connector.name).order_by("-generation")
-    page_of_rows: Page[GenerationRow] = Paginator(rows, PAGE_SIZE).get_page(page)
-    listed = list(page_of_rows)
+    row_page: Page[GenerationRow] = Paginator(rows, PAGE_SIZE).get_page(page)
+    page_rows = list(row_page)
     # One more: the oldest of the page is compared with its predecessor.
-    older = rows.filter(generation__lt=listed[-1].generation).first() if listed else None
-    versions = _versions(connector, [*listed, *([older] if older else [])]) if with_config else {}
-    steps = _steps(connector, [row.generation for row in listed])
+    older = rows.filter(generation__lt=page_rows[-1].generation).first() if page_rows else None
+    versions = _versions(connector, [*page_rows, *([older] if older else [])]) if with_config else {}
+    steps = _steps(connector, [row.generation for row in page_rows])
     masker = Masker({connector.class_name, *(one.settings.get("connector.class", "") for one in versions.values())})
     stories = []
-    for row, before in zip(listed, [*listed[1:], older], strict=True):
+    for row, before in zip(page_rows, [*page_rows[1:], older], strict=True):
         events = steps.get(row.generation, [])
         version = versions.get(row.generation)
         previous = versions.get(before.generation) if before else None
@@ -102,7 +102,7 @@ def _list_generations(connector: Connector, page: str, *, with_config: bool) -> 
                 message=masker.scrub(row.message, connector.settings),
             )
         )
-    return {"page": page_of_rows, "stories": stories, "shown_ids": SHOWN_IDS}
+    return {"page": row_page, "stories": stories, "shown_ids": SHOWN_IDS}
 
 
 def _step(body: Mapping[str, Any], time_ms: int, masker: Masker, connector: Connector) -> Step:
@@ -114,23 +114,25 @@ def _versions(connector: Connector, rows: Sequence[GenerationRow]) -> dict[int, 
     """Return the version of each generation: the newest that is not newer than its configuration."""
     if not rows:
         return {}
-    kept = ConfigVersion.objects.filter(connector=connector.name).order_by("-config_offset")
+    versions = ConfigVersion.objects.filter(connector=connector.name).order_by("-config_offset")
     highest = max(row.config_offset for row in rows)
-    lowest = kept.filter(config_offset__lte=min(row.config_offset for row in rows)).first()
-    versions = list(kept.filter(config_offset__lte=highest, config_offset__gte=lowest.config_offset if lowest else -1))
-    newest = ((row, next((one for one in versions if one.config_offset <= row.config_offset), None)) for row in rows)
+    lowest = versions.filter(config_offset__lte=min(row.config_offset for row in rows)).first()
+    candidates = list(
+        versions.filter(config_offset__lte=highest, config_offset__gte=lowest.config_offset if lowest else -1)
+    )
+    newest = ((row, next((one for one in candidates if one.config_offset <= row.config_offset), None)) for row in rows)
     return {row.generation: one for row, one in newest if one is not None}
 
 
-def _steps(connector: Connector, wanted: Sequence[int]) -> dict[int, list[tuple[int, dict[str, Any]]]]:
+def _steps(connector: Connector, numbers: Sequence[int]) -> dict[int, list[tuple[int, dict[str, Any]]]]:
     """Return the reports of these rounds, the oldest first, as far as events are kept."""
     events = Event.objects.filter(connector=connector.name, type="round").order_by("-time_ms", "-id")
-    steps: dict[int, list[tuple[int, dict[str, Any]]]] = {}
+    reports: dict[int, list[tuple[int, dict[str, Any]]]] = {}
     for time_ms, text in reversed(list(events.values_list("time_ms", "body")[:_SHOWN_STEPS])):
         body = json.loads(text)
-        if body.get("generation") in wanted:
-            steps.setdefault(body["generation"], []).append((time_ms, body))
-    return steps
+        if body.get("generation") in numbers:
+            reports.setdefault(body["generation"], []).append((time_ms, body))
+    return reports
 
 
 urlpatterns = [path("", generations)]

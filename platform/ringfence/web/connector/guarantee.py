@@ -23,8 +23,8 @@ def guarantee(request: HttpRequest, name: str) -> HttpResponse:
         return render_gone(request, name)
     config = row.settings
     try:
-        answer = dispatch.ask(DescribeGuarantee({**config, "name": name}))
+        description = dispatch.ask(DescribeGuarantee({**config, "name": name}))
     except Refused as refused:
         return render(request, "ringfence/parts/guarantee.html", {"problem": refused.message})
-    answer["why"] = Masker([row.class_name]).scrub(answer["why"], config)
-    return render(request, "ringfence/parts/guarantee.html", {"guarantee": answer})
+    description["why"] = Masker([row.class_name]).scrub(description["why"], config)
+    return render(request, "ringfence/parts/guarantee.html", {"guarantee": description})

@@ -48,20 +48,20 @@ def tasks_of(connector: Connector) -> list[Task]:
 def facts(connector: Connector, tasks: list[Task] | None = None, masker: Masker | None = None) -> dict[str, Any]:
     """Return the context of the part above the tabs. tasks, masker: pass them if they are at hand."""
     tasks, now = tasks_of(connector) if tasks is None else tasks, now_ms()
-    masker, known = masker or Masker([connector.class_name]), known_health()
+    masker, health = masker or Masker([connector.class_name]), known_health()
     config = connector.settings
     trace = masker.scrub(connector.unreadable or connector.trace, config)
     offset_count = SourceOffset.objects.filter(connector=connector.name).count()
     return {
         "connector": connector,
         "notes": read_notes(config),
-        "look": look_of(connector, known),
-        "doubt": known.doubt(connector),
+        "look": look_of(connector, health),
+        "doubt": health.doubt(connector),
         "wish": wish(connector),
         "trace": trace,
         "cause": cause_of(trace) if trace else None,
         "failures": failures([task for task in tasks if not is_past(connector, task)], masker, config),
-        "rate": None if known.vitals.stale else rate_of(tasks, now),
+        "rate": None if health.vitals.stale else rate_of(tasks, now),
         "records": connector.records_total,
         "reported": bool(find_reported([connector.name])),
         "bad_records": bad_records(connector.dead_letters_total, connector.skipped_total),
@@ -69,7 +69,7 @@ def facts(connector: Connector, tasks: list[Task] | None = None, masker: Masker 
         "open_count": sum(open_now(task) for task in tasks),
         "last_commit_ms": connector.last_commit_ms,
         "offset_count": offset_count,
-        "leader": leader_of(known.vitals, ClusterInfo.objects.values_list("leader", flat=True).first() or ""),
+        "leader": leader_of(health.vitals, ClusterInfo.objects.values_list("leader", flat=True).first() or ""),
         "slots": waits_for_slot(tasks, now),
         "slots_remedy": REMEDY,
         "incidents": list(Incident.objects.filter(connector=connector.name, resolved_ms=0).order_by("pk")[:5]),
@@ -79,11 +79,11 @@ def facts(connector: Connector, tasks: list[Task] | None = None, masker: Masker 
 
 def wish(connector: Connector) -> str:
     """Return the requested state that is not reached yet; "" if the current state is the requested one."""
-    labels = {"RUNNING": "Resume", "PAUSED": "Pause", "STOPPED": "Stop"}
+    wishes = {"RUNNING": "Resume", "PAUSED": "Pause", "STOPPED": "Stop"}
     reached = {"RUNNING": {"RUNNING", "FAILED", "UNASSIGNED", "RESTARTING", ""}}.get(
         connector.target, {connector.target}
     )
-    return "" if connector.state in reached else labels.get(connector.target, "")
+    return "" if connector.state in reached else wishes.get(connector.target, "")
 
 
 def failures(tasks: list[Task], masker: Masker, config: dict[str, str]) -> list[Failure]:

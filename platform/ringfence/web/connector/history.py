@@ -64,10 +64,10 @@ def series(request: HttpRequest, name: str) -> HttpResponse:
     row = find(name)
     to_ms = _time_of(request, "to", int(time.time() * 1000))
     try:
-        history = history_series.find_series(row.name, _time_of(request, "from", to_ms - _DAY_MS), to_ms)
+        points = history_series.find_series(row.name, _time_of(request, "from", to_ms - _DAY_MS), to_ms)
     except ConnectError as error:
         return JsonResponse({"error": error.message}, status=error.status_code)
-    return JsonResponse(history)
+    return JsonResponse(points)
 
 
 @requires(GET=on_connector(Verb.VIEW))
@@ -93,8 +93,8 @@ def _look_at(row: Connector, at_ms: int) -> dict[str, Any]:
 
 
 def _time_of(request: HttpRequest, name: str, default: int) -> int:
-    given = request.GET.get(name, "")
-    return int(given) if given.isascii() and given.isdigit() and len(given) < 16 else default
+    text = request.GET.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else default
 
 
 urlpatterns = [

@@ -31,31 +31,31 @@ def logs(request: HttpRequest, row: Connector) -> dict[str, Any]:
     level, task, search = (request.GET.get(key, "") for key in ("level", "task", "q"))
     lines = LogLine.objects.filter(connector=row.name).order_by("-id")
     total = lines.count()
-    chosen = level.upper() if level.upper() in LEVELS else ""
+    threshold = level.upper() if level.upper() in LEVELS else ""
     number = task if task.isascii() and task.isdigit() and len(task) < 9 else ""
-    if chosen:
-        lines = lines.filter(at_least(chosen))
+    if threshold:
+        lines = lines.filter(at_least(threshold))
     if number:
         lines = lines.filter(task=int(number))
     if search:
         lines = lines.filter(message__icontains=search.replace("\x00", ""))
     page: Page[LogLine] = Paginator(lines, PAGE_SIZE).get_page(request.GET.get("page", ""))
     masker, config = Masker([row.class_name]), row.settings
-    levels, until_ms = level_now(row)
-    kept = {key: value for key, value in (("level", chosen), ("task", number), ("q", search)) if value}
+    current_level, until_ms = level_now(row)
+    filters = {key: value for key, value in (("level", threshold), ("task", number), ("q", search)) if value}
     return {
         "inner": {"log-lines": "ringfence/parts/log_lines.html"},
         "page": page,
         "lines": [(line, masker.scrub(line.message, config)) for line in page],
         "total": total,
         "most": KEPT,
-        "chosen": chosen,
+        "chosen": threshold,
         "number": number,
         "search": search,
-        "query": urlencode(kept) + "&" if kept else "",
+        "query": urlencode(filters) + "&" if filters else "",
         "levels": LEVELS,
         "minutes": MINUTES,
-        "told": levels,
+        "told": current_level,
         "until_ms": until_ms,
     }
 
@@ -65,15 +65,15 @@ def logs(request: HttpRequest, row: Connector) -> dict[str, Any]:
 def level(request: HttpRequest, name: str) -> HttpResponse:
     """Set the tasks' log level to `level`, for `minutes`."""
     row = find(name)
-    level_name, minutes = str(request.POST.get("level", "")), str(request.POST.get("minutes", ""))
+    threshold, minutes = str(request.POST.get("level", "")), str(request.POST.get("minutes", ""))
     try:
         if not (minutes.isascii() and minutes.isdigit() and len(minutes) < 6):
             raise bad_request("Give the number of minutes.")
-        until_ms = set_level(name, level_name, int(minutes), principal_of(request).name)
+        until_ms = set_level(name, threshold, int(minutes), principal_of(request).name)
     except (ConnectError, Refused) as error:
         return render_refused(request, error)
     hint = f"After {minutes} minutes it returns to INFO automatically." if until_ms else ""
-    return render_done(request, row, f"Its tasks log {level_name} and above.", "logs", hint=hint)
+    return render_done(request, row, f"Its tasks log {threshold} and above.", "logs", hint=hint)
 
 
 urlpatterns = [

@@ -44,14 +44,14 @@ def offsets(request: HttpRequest, row: Connector) -> dict[str, Any]:
     """`?page=`."""
     rows = SourceOffset.objects.filter(connector=row.name).order_by("partition")
     page: Page[SourceOffset] = Paginator(rows, PAGE_SIZE).get_page(request.GET.get("page", ""))
-    kept = OffsetSnapshot.objects.filter(connector=row.name).order_by("-number")
+    snapshots = OffsetSnapshot.objects.filter(connector=row.name).order_by("-number")
     return {
         "page": page,
         "rows": [(pretty(each.partition), pretty(each.offset), each.updated_ms) for each in page],
         "own_offsets": may_keep_own_offsets(row.settings),
         "movable": offset_moves.movable(row),
-        "snapshots": [(each, len(each.entries)) for each in kept[:SNAPSHOTS]],
-        "snapshot_count": kept.count(),
+        "snapshots": [(each, len(each.entries)) for each in snapshots[:SNAPSHOTS]],
+        "snapshot_count": snapshots.count(),
     }
 
 
@@ -106,11 +106,11 @@ def snapshot(request: HttpRequest, name: str) -> HttpResponse:
     """Take a snapshot of the current offsets."""
     row = find(name)
     try:
-        taken = offset_snapshots.take(name, principal_of(request).name, "asked for")
+        new_snapshot = offset_snapshots.take(name, principal_of(request).name, "asked for")
     except (ConnectError, Refused) as error:
         return render_refused(request, error)
-    count = len(taken.entries)
-    text = f"Snapshot {taken.number} is taken: {write_count(count, 'offset')}."
+    count = len(new_snapshot.entries)
+    text = f"Snapshot {new_snapshot.number} is taken: {write_count(count, 'offset')}."
     return render_done(request, row, text, "offsets", hint="The last 100 are kept.")
 
 
@@ -122,12 +122,12 @@ def move(request: HttpRequest, name: str) -> HttpResponse:
     """
     row = find(name)
     kind, reason = str(request.POST.get("kind", "")), str(request.POST.get("reason", "")).strip()
-    snapshot = _snapshot(name, int(given)) if (given := str(request.POST.get("snapshot", ""))).isdigit() else None
+    target = _snapshot(name, int(number)) if (number := str(request.POST.get("snapshot", ""))).isdigit() else None
     changes: list[OffsetEntry] = []
     current: list[dict[str, Any]] = []
     try:
         current = reading.offsets(name)["offsets"]
-        changes = _changes(request, kind, snapshot, current)
+        changes = _changes(request, kind, target, current)
         if request.POST.get("confirm") != name:
             raise bad_request("The name does not match: nothing was changed.")
         if not reason or len(reason) > LONGEST_REASON:
@@ -140,46 +140,46 @@ def move(request: HttpRequest, name: str) -> HttpResponse:
         if not offset_moves.movable(row):
             raise Refused(409, "The connector must be stopped, and its old tasks fenced, before its offsets change.")
         note(request, reason)
-        moved, text, hint = _carry_out(request, row, kind, snapshot, changes)
+        moved, text, hint = _carry_out(request, row, kind, target, changes)
     except (ConnectError, Refused) as error:
         status = record_failure(request, error, reason)
         if not changes:
             return ask(request, row, "offsets_nothing", {"problem": error.message}, status)
-        return _ask(request, row, kind, changes, current, snapshot, status, problem=error.message, reason=reason)
+        return _ask(request, row, kind, changes, current, target, status, problem=error.message, reason=reason)
     undo = f"/ui/connectors/{row.path}/offsets/snapshots/{moved.snapshot}" if moved.snapshot else ""
     checked = " Its plugin has checked them." if moved.checked else ""
     return render_done(request, row, text + checked, "offsets", hint=hint, undo=undo)
 
 
 def _carry_out(
-    request: HttpRequest, row: Connector, kind: str, wanted: OffsetSnapshot | None, changes: Sequence[OffsetEntry]
+    request: HttpRequest, row: Connector, kind: str, target: OffsetSnapshot | None, changes: Sequence[OffsetEntry]
 ) -> tuple[offset_moves.Moved, str, str]:
     """Carry out the change. Returns the result, a message, and the next step."""
     user = principal_of(request).name
     if kind == "reset":
         return offset_moves.reset(row.name, user), "Offsets reset.", "Resume to start from the beginning."
-    if wanted is not None:
-        moved, _ = offset_moves.restore(row.name, wanted, user)
-        text = f"The offsets are those of snapshot {wanted.number} again."
+    if target is not None:
+        moved, _ = offset_moves.restore(row.name, target, user)
+        text = f"The offsets are those of snapshot {target.number} again."
     else:
         moved = offset_moves.alter(row.name, changes, user)
         text = f"{write_count(len(changes), 'offset')} changed."
     return moved, text, "Resume to continue from there."
 
 
-def _question(request: HttpRequest, name: str, kind: str, wanted: OffsetSnapshot | None) -> HttpResponse:
+def _question(request: HttpRequest, name: str, kind: str, target: OffsetSnapshot | None) -> HttpResponse:
     row = find_connector(name)
-    if row is None or (kind == "snapshot" and wanted is None):
+    if row is None or (kind == "snapshot" and target is None):
         return render_gone(request, name)
     try:
         current = reading.offsets(name)["offsets"]
     except Refused as refused:
         return ask(request, row, "offsets_nothing", {"problem": refused.message}, refused.status)
-    changes = offset_snapshots.changes_to(wanted.entries if wanted else [], current)
+    changes = offset_snapshots.changes_to(target.entries if target else [], current)
     if not changes:
-        text = "The offsets are those of the snapshot already." if wanted else "No offset is committed yet."
+        text = "The offsets are those of the snapshot already." if target else "No offset is committed yet."
         return ask(request, row, "offsets_nothing", {"nothing": text})
-    return _ask(request, row, kind, changes, current, wanted)
+    return _ask(request, row, kind, changes, current, target)
 
 
 def _ask(
@@ -188,15 +188,15 @@ def _ask(
     kind: str,
     changes: Sequence[Mapping[str, Any]],
     current: Sequence[Mapping[str, Any]],
-    wanted: OffsetSnapshot | None = None,
+    target: OffsetSnapshot | None = None,
     status: int = 200,
     **more: Any,
 ) -> HttpResponse:
     slot = str(request.POST.get("slot", "ask"))
     context = {
         "kind": kind,
-        "title": _TITLES[kind].format(wanted.number if wanted else ""),
-        "wanted": wanted,
+        "title": _TITLES[kind].format(target.number if target else ""),
+        "wanted": target,
         "changes": json.dumps(list(changes)) if kind == "offsets" else "",
         "expected": _digest(current),
         "rows": [_row(each) for each in offset_snapshots.preview(changes, current)[:SHOWN_CHANGES]],
@@ -216,7 +216,7 @@ def _row(entry: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def _changes(
-    request: HttpRequest, kind: str, wanted: OffsetSnapshot | None, current: Sequence[Mapping[str, Any]]
+    request: HttpRequest, kind: str, target: OffsetSnapshot | None, current: Sequence[Mapping[str, Any]]
 ) -> list[OffsetEntry]:
     """Return the requested changes against the currently committed offsets. Raises `ConnectError`."""
     match kind:
@@ -224,16 +224,16 @@ def _changes(
             return _real(writing.offsets_of({"offsets": _json(request, "changes")}), current)
         case "reset":
             return offset_snapshots.changes_to([], current)
-        case "snapshot" if wanted is not None:
-            return offset_snapshots.changes_to(wanted.entries, current)
+        case "snapshot" if target is not None:
+            return offset_snapshots.changes_to(target.entries, current)
         case _:
             raise bad_request("The request is incomplete: it needs offsets, reset, or the number of a kept snapshot.")
 
 
 def _real(entries: Sequence[Mapping[str, Any]], current: Sequence[Mapping[str, Any]]) -> list[OffsetEntry]:
     """Return the entries that differ from the committed offsets."""
-    changes = offset_snapshots.preview(entries, current)
-    return [{"partition": each["partition"], "offset": each["after"]} for each in changes if each["changes"]]
+    rows = offset_snapshots.preview(entries, current)
+    return [{"partition": each["partition"], "offset": each["after"]} for each in rows if each["changes"]]
 
 
 def _json(request: HttpRequest, field: str) -> object:

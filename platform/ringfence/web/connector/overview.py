@@ -59,10 +59,10 @@ def overview(request: HttpRequest, row: Connector) -> dict[str, Any]:
     masker, config, tasks = Masker([row.class_name]), row.settings, tasks_of(row)
     states = {(name, task.number): (task.state, task.since_ms) for task in tasks}
     hour = strips([name], now, now={(name, ITSELF): (row.state, row.since_ms), **states})
-    visible = tasks[: task_heatmap.SHOWN]
+    strip_tasks = tasks[: task_heatmap.SHOWN]
     offsets = SourceOffset.objects.filter(connector=name).order_by("-updated_ms", "partition")
     history = list(GenerationRow.objects.filter(connector=name).order_by("-generation")[:SHOWN_GENERATIONS])
-    looks = {task.number: task_look(task.state) for task in visible}
+    looks = {task.number: task_look(task.state) for task in strip_tasks}
     return {
         **facts(row, tasks, masker),
         "tasks": tasks,
@@ -71,7 +71,7 @@ def overview(request: HttpRequest, row: Connector) -> dict[str, Any]:
         "hour_records": sum(cell.records for cell in join_strips([*hour.values()])),
         "strips": [
             (each, looks.get(each.task) if each.task is not None else None)
-            for each in task_heatmap.strips(hour, name, [task.number for task in visible])
+            for each in task_heatmap.strips(hour, name, [task.number for task in strip_tasks])
         ],
         "strip_rows": task_heatmap.table(hour, name),
         "strip_box": f"0 0 {task_heatmap.WIDTH} {task_heatmap.HEIGHT}",
@@ -93,14 +93,14 @@ def overview(request: HttpRequest, row: Connector) -> dict[str, Any]:
 
 def latencies(tasks: Iterable[Task]) -> list[Latency]:
     """Return the latencies of the tasks that have reported commits, the slowest first."""
-    means = []
+    rows = []
     for task in tasks:
         spread = json.loads(task.measures).get("commit_times_ms") or {}
         count = int(spread.get("count") or 0)
         if count:
-            means.append((task, float(spread.get("sum") or 0) / count, float(spread.get("max") or 0), count))
-    peak = max((mean for _, mean, _, _ in means), default=0.0) or 1.0
-    ordered = sorted(means, key=lambda each: -each[1])
+            rows.append((task, float(spread.get("sum") or 0) / count, float(spread.get("max") or 0), count))
+    peak = max((mean for _, mean, _, _ in rows), default=0.0) or 1.0
+    ordered = sorted(rows, key=lambda each: -each[1])
     return [Latency(task, mean, slowest, count, mean / peak * 100) for task, mean, slowest, count in ordered]
 
 

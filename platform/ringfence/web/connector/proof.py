@@ -59,8 +59,10 @@ def run(request: HttpRequest, name: str) -> HttpResponse:
     """Show one count, the newest or `?number=`. The part refreshes itself while the count runs."""
     row = find(name)
     number = request.GET.get("number", "")
-    proof = proofs.find(row.name, int(number) if number.isascii() and number.isdigit() and len(number) < 9 else None)
-    return _render(request, row, proof)
+    proof_run = proofs.find(
+        row.name, int(number) if number.isascii() and number.isdigit() and len(number) < 9 else None
+    )
+    return _render(request, row, proof_run)
 
 
 @requires(POST=on_connector(Verb.OPERATE).writing())
@@ -69,14 +71,14 @@ def count(request: HttpRequest, name: str) -> HttpResponse:
     """Start a count."""
     row = find(name)
     try:
-        started = proofs.start(row, principal_of(request).name)
+        proof_run = proofs.start(row, principal_of(request).name)
     except (ConnectError, Refused) as error:
         status = record_failure(request, error)
         context = {"tone": "bad", "text": error.message, "title": "Nothing was counted", "code": status}
         template = "ringfence/parts/notice.html" if is_fragment(request) else "ringfence/error.html"
         return render(request, template, context, status=status)
-    note(request, f"counted exactly-once proof {started.number}")
-    return _render(request, row, started)
+    note(request, f"counted exactly-once proof {proof_run.number}")
+    return _render(request, row, proof_run)
 
 
 @requires(GET=on_connector(Verb.VIEW))
@@ -87,30 +89,30 @@ def download(request: HttpRequest, name: str, number: int, form: str) -> HttpRes
     if form not in _FORMS:
         raise Http404("A report is available as json and as txt")
     try:
-        proof = proofs.find(row.name, number)
+        proof_run = proofs.find(row.name, number)
     except ConnectError as error:
         raise Http404(error.message) from error
-    text = json.dumps(proofs.serialize(proof), indent=2) if form == "json" else to_text(proof)
+    text = json.dumps(proofs.serialize(proof_run), indent=2) if form == "json" else to_text(proof_run)
     response = HttpResponse(text, content_type=_FORMS[form])
     safe = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in row.name)
     response["Content-Disposition"] = f'attachment; filename="proof-{safe}-{number}.{form}"'
     return response
 
 
-def _render(request: HttpRequest, row: Connector, found: ProofRun) -> HttpResponse:
+def _render(request: HttpRequest, row: Connector, proof_run: ProofRun) -> HttpResponse:
     may = principal_of(request).verbs_on(row.name)
-    return render(request, "ringfence/parts/proof_run.html", {"connector": row, "may": may, **_describe(found)})
+    return render(request, "ringfence/parts/proof_run.html", {"connector": row, "may": may, **_describe(proof_run)})
 
 
-def _describe(found: ProofRun | None) -> dict[str, Any]:
-    if found is None:
+def _describe(proof_run: ProofRun | None) -> dict[str, Any]:
+    if proof_run is None:
         return {"run": None}
-    report = proofs.report_of(found)
+    report = proofs.report_of(proof_run)
     context: dict[str, Any] = {
-        "run": found,
-        "run_state": proofs.state_of(found),
-        "run_error": proofs.error_of(found),
-        "run_percent": 100 * found.done // found.total if found.total else None,
+        "run": proof_run,
+        "run_state": proofs.state_of(proof_run),
+        "run_error": proofs.error_of(proof_run),
+        "run_percent": 100 * proof_run.done // proof_run.total if proof_run.total else None,
         "report": report,
     }
     if report is not None:

@@ -59,11 +59,11 @@ def setting(request: HttpRequest, name: str) -> HttpResponse:
     task = Task.objects.filter(connector=name, number=number).first()
     failure = task.record_failure if task is not None else None
     names = failure.settings if failure is not None else ()
-    masked = Masker([row.class_name]).mask(row.settings)
-    sent = {each: str(request.POST[each]).strip() for each in names if each in request.POST}
-    changed = {each: value for each, value in sent.items() if value != masked.get(each, "")}
+    masked_settings = Masker([row.class_name]).mask(row.settings)
+    values = {each: str(request.POST[each]).strip() for each in names if each in request.POST}
+    changed = {each: value for each, value in values.items() if value != masked_settings.get(each, "")}
     config = unmask({**row.settings, **changed}, row.settings)
-    fields = [(each, sent.get(each, masked.get(each, "")), masked.get(each, "")) for each in names]
+    fields = [(each, values.get(each, masked_settings.get(each, "")), masked_settings.get(each, "")) for each in names]
     return _repair(request, row, config, "repair_setting", {"fields": fields, "task": number, "record": failure})
 
 
@@ -75,26 +75,26 @@ def rollback(request: HttpRequest, name: str) -> HttpResponse:
     if row is None:
         return render_gone(request, name)
     settings = row.settings
-    kept = ConfigVersion.objects.filter(connector=name).order_by("-number")[:100]
-    version = next((one for one in kept if one.settings != settings), None)
-    if version is None:
+    versions = ConfigVersion.objects.filter(connector=name).order_by("-number")[:100]
+    target = next((one for one in versions if one.settings != settings), None)
+    if target is None:
         return ask(request, row, "repair_nothing", {})
-    return HttpResponseRedirect(f"/ui/connectors/{row.path}/versions/{version.number}/rollback")
+    return HttpResponseRedirect(f"/ui/connectors/{row.path}/versions/{target.number}/rollback")
 
 
 def _repair(
-    request: HttpRequest, row: Connector, wanted: dict[str, str], part: str, shown: dict[str, Any]
+    request: HttpRequest, row: Connector, config: dict[str, str], part: str, details: dict[str, Any]
 ) -> HttpResponse:
-    masker = Masker({row.class_name, wanted.get("connector.class", "")})
-    context = {**shown, "diff": changes(row.settings, wanted, masker), "loaded": row.config_offset, **effect(row)}
+    masker = Masker({row.class_name, config.get("connector.class", "")})
+    context = {**details, "diff": changes(row.settings, config, masker), "loaded": row.config_offset, **effect(row)}
     if request.method != "POST":
         return ask(request, row, part, context)
     try:
         if request.POST.get("version") != str(row.config_offset):
             raise Refused(409, "The configuration was changed in between. Below is what would change now.")
-        if wanted == row.settings:
+        if config == row.settings:
             raise Refused(422, "Nothing differs from the configuration now. Change a value, or cancel.")
-        writing.configure(row.name, wanted, principal_of(request), expected=row.config_offset)
+        writing.configure(row.name, config, principal_of(request), expected=row.config_offset)
     except (ConnectError, Refused) as error:
         return ask(request, row, part, {**context, "problem": error.message}, record_failure(request, error))
     hint = "Its tasks start as a new generation, at the last committed offset."

@@ -66,10 +66,10 @@ def _span(seconds: float | None) -> str:
 @ensure_csrf_cookie
 def start(request: HttpRequest, name: str) -> HttpResponse:
     """Show the form for the tables on GET; start on POST. `tables`: one regular expression per line."""
-    given = str((request.POST if request.method == "POST" else request.GET).get("tables", ""))
-    patterns = [line.strip() for line in given.splitlines() if line.strip()]
+    text = str((request.POST if request.method == "POST" else request.GET).get("tables", ""))
+    patterns = [line.strip() for line in text.splitlines() if line.strip()]
     message = "Incremental snapshot requested."
-    return _answer(request, name, EXECUTE, patterns, message, ("snapshots_start", {"tables": given}))
+    return _answer(request, name, EXECUTE, patterns, message, ("snapshots_start", {"tables": text}))
 
 
 @requires(GET=on_connector(Verb.OFFSETS), POST=on_connector(Verb.OFFSETS).writing())
@@ -83,7 +83,7 @@ def stop(request: HttpRequest, name: str) -> HttpResponse:
     return _answer(request, name, STOP, [table] if table else [], message, ("snapshots_stop", context))
 
 
-def hold(kind: str, told: str) -> Callable[[HttpRequest, str], HttpResponse]:
+def hold(kind: str, message: str) -> Callable[[HttpRequest, str], HttpResponse]:
     """Return the view that pauses, or resumes."""
 
     @requires(POST=on_connector(Verb.OFFSETS).writing())
@@ -94,7 +94,7 @@ def hold(kind: str, told: str) -> Callable[[HttpRequest, str], HttpResponse]:
             _send(request, row, kind, [])
         except (ConnectError, Refused) as error:
             return render_refused(request, error)
-        return render_done(request, row, told, "snapshots", hint=_HINT)
+        return render_done(request, row, message, "snapshots", hint=_HINT)
 
     return act
 
@@ -104,7 +104,7 @@ resume = hold(RESUME, "Resumption of the incremental snapshot requested.")
 
 
 def _answer(
-    request: HttpRequest, name: str, kind: str, tables: list[str], told: str, question: tuple[str, dict[str, Any]]
+    request: HttpRequest, name: str, kind: str, tables: list[str], message: str, question: tuple[str, dict[str, Any]]
 ) -> HttpResponse:
     """Show the form, or carry out the request. question: the template of the form, and its context. A refusal shows the
     form again.
@@ -119,7 +119,7 @@ def _answer(
         _send(request, row, kind, tables)
     except (ConnectError, Refused) as error:
         return ask(request, row, part, {**context, "problem": error.message}, record_failure(request, error))
-    return render_done(request, row, told, "snapshots", hint=_HINT)
+    return render_done(request, row, message, "snapshots", hint=_HINT)
 
 
 def _send(request: HttpRequest, row: Connector, kind: str, tables: list[str]) -> None:

@@ -97,11 +97,9 @@ def table(found: Mapping[Key, Sequence[Cell]], connector: str) -> SafeString:
     """
     every = join_strips([cells for (name, _), cells in found.items() if name == connector])
     last = every[-1].minute if every else 0
-    active_cells = [
-        cell for cell in every if cell.records or cell.commits or cell.aborted or cell.fences or cell.restarts
-    ]
+    minutes = [cell for cell in every if cell.records or cell.commits or cell.aborted or cell.fences or cell.restarts]
     rows = []
-    for cell in active_cells[::-1]:
+    for cell in minutes[::-1]:
         when = f"{last - cell.minute} min ago" if cell.minute < last else "this one"
         word = task_look(cell.state).word if cell.state else "&ndash;"
         bad = " bad-text" if cell.aborted else ""

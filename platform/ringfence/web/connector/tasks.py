@@ -43,8 +43,8 @@ class TaskView:
 @tab("tasks")
 def tasks(request: HttpRequest, row: Connector) -> dict[str, Any]:
     """`?page=`."""
-    rows = Task.objects.filter(connector=row.name, known=True).order_by("number")
-    page: Page[Task] = Paginator(rows, PAGE_SIZE).get_page(request.GET.get("page", ""))
+    known_tasks = Task.objects.filter(connector=row.name, known=True).order_by("number")
+    page: Page[Task] = Paginator(known_tasks, PAGE_SIZE).get_page(request.GET.get("page", ""))
     totals = record_totals.of_tasks([row.name])
     generations = GenerationRow.objects.filter(connector=row.name, generation__in={task.generation for task in page})
     numbers = dict(generations.values_list("generation", "number"))
@@ -93,7 +93,7 @@ def _restart(task: Task) -> str:
 def _attempts(row: Connector, masker: Masker, config: dict[str, str]) -> list[Attempts]:
     """Return the newest attempts, as far as events are kept."""
     events = Event.objects.filter(connector=row.name, type="task", task__isnull=False).order_by("-time_ms", "-id")
-    return fold_attempts(events[:STEPS], lambda said: masker.scrub(said, config))
+    return fold_attempts(events[:STEPS], lambda text: masker.scrub(text, config))
 
 
 urlpatterns = [path("", tasks)]

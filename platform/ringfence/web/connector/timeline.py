@@ -75,29 +75,31 @@ def timeline(request: HttpRequest, row: Connector) -> dict[str, Any]:
 def _list_lines(connector: Connector, who: Principal, kind: str, page: str) -> dict[str, Any]:
     events = Event.objects.filter(connector=connector.name)
     audit = entries(who, {"connector": connector.name})
-    counted = events.order_by().values_list("type").annotate(Count("id"))
-    counts = {**dict(counted), AUDIT: audit.count()}
-    chosen = kind if kind in KINDS or kind in counts else ""
+    type_counts = events.order_by().values_list("type").annotate(Count("id"))
+    counts = {**dict(type_counts), AUDIT: audit.count()}
+    chosen_kind = kind if kind in KINDS or kind in counts else ""
     keys = [*KINDS, *sorted(counts.keys() - KINDS.keys())]
     # Sort the ids of all lines first; then read the rows of one page only.
-    every: QuerySet[Any, Any] = _stamps(events if chosen in ("", AUDIT) else events.filter(type=chosen), "event")
+    every: QuerySet[Any, Any] = _stamps(
+        events if chosen_kind in ("", AUDIT) else events.filter(type=chosen_kind), "event"
+    )
     trail = _stamps(audit, AUDIT)
-    if chosen == AUDIT:
+    if chosen_kind == AUDIT:
         every = trail
-    elif not chosen:
+    elif not chosen_kind:
         every = every.union(trail, all=True)
-    size = _FOLDED_PAGE_SIZE if chosen in ("", "task") else PAGE_SIZE
-    page_of_entries: Page[Any] = Paginator(every.order_by("-time_ms", "-id"), size).get_page(page)
+    size = _FOLDED_PAGE_SIZE if chosen_kind in ("", "task") else PAGE_SIZE
+    line_page: Page[Any] = Paginator(every.order_by("-time_ms", "-id"), size).get_page(page)
     return {
-        "page": page_of_entries,
-        "lines": _lines(list(page_of_entries), connector),
-        "kind": chosen,
+        "page": line_page,
+        "lines": _lines(list(line_page), connector),
+        "kind": chosen_kind,
         "total": sum(counts.values()),
         "kinds": [
-            Kind(key, word, icon, counts.get(key, 0), key == chosen)
+            Kind(key, word, icon, counts.get(key, 0), key == chosen_kind)
             for key in keys
             for word, icon in [KINDS.get(key, (key, "info"))]
-            if counts.get(key) or key == chosen
+            if counts.get(key) or key == chosen_kind
         ],
     }
 
@@ -112,8 +114,8 @@ def _lines(stamps: list[tuple[int, int, str]], connector: Connector) -> list[Lin
     masker, config = Masker([connector.class_name]), connector.settings
     lines = [_of_entry(entry, masker, config) for entry in audit.values()]
     # An old row may have been dropped since.
-    unaudited = [events[key] for _, key, source in stamps if source != AUDIT and key in events]
-    for group in fold(event for event in unaudited if not _is_audited(event, audit.values())):
+    stored_events = [events[key] for _, key, source in stamps if source != AUDIT and key in events]
+    for group in fold(event for event in stored_events if not _is_audited(event, audit.values())):
         steps = [(masker.scrub(event.summary, config), event.time_ms) for event in group] if len(group) > 1 else []
         newest = group[0]
         newest.summary = headline(group)

@@ -58,12 +58,12 @@ class DisplayedRecord:
 @tab("topics", still=True)
 def topics(request: HttpRequest, row: Connector) -> dict[str, Any]:
     """Return the topics only. Records are read for one topic at a time."""
-    active = list(ActiveTopic.objects.filter(connector=row.name).order_by("topic"))
+    active_topics = list(ActiveTopic.objects.filter(connector=row.name).order_by("topic"))
     return {
-        "topics": active,
+        "topics": active_topics,
         "untracked": ClusterInfo.objects.filter(topic_tracking=False).exists(),
         "levels": LEVELS,
-        **consumption([each.topic for each in active], row.settings),
+        **consumption([each.topic for each in active_topics], row.settings),
     }
 
 
@@ -87,16 +87,16 @@ def records(request: HttpRequest, name: str) -> HttpResponse:
         )
     note(request, f"looked at the last records of topic {topic} as {level}")
     masker, config = Masker([row.class_name]), row.settings
-    records_shown = [_describe(each, masker, config) for each in answer["records"]]
-    context = {"topic": topic, "level": level, "records": records_shown, "found": answer, "levels": LEVELS}
+    views = [_describe(each, masker, config) for each in answer["records"]]
+    context = {"topic": topic, "level": level, "records": views, "found": answer, "levels": LEVELS}
     context["held_back"] = sum(each["end"] > each["stable"] for each in answer["partitions"])
     return ask(request, row, "topic_records", context)
 
 
 def _describe(record: Mapping[str, Any], masker: Masker, config: dict[str, str]) -> DisplayedRecord:
     def read(encoded: str | None, size: int) -> Decoded:
-        decoded = decode(encoded, size)
-        return Decoded(decoded.kind, masker.scrub(decoded.text, config), decoded.size, decoded.cut)
+        value = decode(encoded, size)
+        return Decoded(value.kind, masker.scrub(value.text, config), value.size, value.cut)
 
     return DisplayedRecord(
         partition=record["partition"],

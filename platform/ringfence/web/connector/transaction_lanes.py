@@ -114,10 +114,10 @@ def lanes(tasks: Iterable[Task], now_ms: int) -> list[Lane]:
     return [_lane(task, ended, peak, now_ms) for task, ended in of]
 
 
-def _lane(task: Task, told: Sequence[EndedTransaction], peak: int, now_ms: int) -> Lane:
+def _lane(task: Task, transactions: Sequence[EndedTransaction], peak: int, now_ms: int) -> Lane:
     start_ms = now_ms - SPAN_MS
-    ended = [each for each in told if not each.is_between_attempts]
-    between = [each for each in told if each.is_between_attempts]
+    ended = [each for each in transactions if not each.is_between_attempts]
+    between = [each for each in transactions if each.is_between_attempts]
     is_open = open_now(task)
 
     def draw(bars: Iterable[EndedTransaction]) -> str:
@@ -148,9 +148,14 @@ def _lane(task: Task, told: Sequence[EndedTransaction], peak: int, now_ms: int) 
 def show_lanes(connector: Connector, page: str, now_ms: int) -> dict[str, Any]:
     """Return a page of lanes, for the template."""
     tasks = Task.objects.filter(connector=connector.name, known=True).order_by("number")
-    page_of_tasks: Page[Task] = Paginator(tasks, PAGE_SIZE).get_page(page)
-    drawn = lanes(page_of_tasks, now_ms)
-    return {"page": page_of_tasks, "lanes": drawn, "moving": any(lane.is_live for lane in drawn), "listed": LISTED}
+    task_page: Page[Task] = Paginator(tasks, PAGE_SIZE).get_page(page)
+    task_lanes = lanes(task_page, now_ms)
+    return {
+        "page": task_page,
+        "lanes": task_lanes,
+        "moving": any(lane.is_live for lane in task_lanes),
+        "listed": LISTED,
+    }
 
 
 def list_workers(connector: Connector) -> list[str]:

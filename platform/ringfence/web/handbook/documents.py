@@ -50,14 +50,14 @@ def documents() -> dict[str, Document]:
 def search_headings(words: str) -> list[Section]:
     """Return the sections whose heading, together with the document's title, contains every word; titles first."""
     terms = words.casefold().split()
-    matches = [
+    sections = [
         section
         for document in documents().values()
         for section in document.sections
         if all(word in f"{document.title} {section.title}".casefold() for word in terms)
         and any(word in section.title.casefold() for word in terms)
     ]
-    return sorted(matches, key=lambda section: section.level)
+    return sorted(sections, key=lambda section: section.level)
 
 
 def _read(path: Path) -> Document:
@@ -76,14 +76,14 @@ def _read(path: Path) -> Document:
 
 def _name_headings(document: str, tokens: Sequence[Token]) -> Iterator[Section]:
     """Give each heading the same anchor as GitHub does, so that links work in both places."""
-    taken: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for heading, inline in pairwise(tokens):
         if heading.type != "heading_open":
             continue
         title = "".join(child.content for child in inline.children or ())
         anchor = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
-        count = taken.get(anchor, 0)
-        taken[anchor] = count + 1
+        count = counts.get(anchor, 0)
+        counts[anchor] = count + 1
         anchor += f"-{count}" if count else ""
         heading.attrSet("id", anchor)
         yield Section(document, title, anchor, int(heading.tag[1]))

@@ -21,6 +21,6 @@ def group(documents: Iterable[Document]) -> list[tuple[str, list[Document]]]:
     """Return the title of each group with its documents. Measurements come last, with documents that
     have no group yet.
     """
-    left = {document.name: document for document in documents}
-    groups = [(title, [left.pop(name) for name in names if name in left]) for title, names in GROUPS.items()]
-    return [(title, pages) for title, pages in [*groups, ("Measurements", list(left.values()))] if pages]
+    rest = {document.name: document for document in documents}
+    groups = [(title, [rest.pop(name) for name in names if name in rest]) for title, names in GROUPS.items()]
+    return [(title, members) for title, members in [*groups, ("Measurements", list(rest.values()))] if members]

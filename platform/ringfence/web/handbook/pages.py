@@ -41,8 +41,8 @@ def contents(request: HttpRequest) -> HttpResponse:
 @with_token
 def document(request: HttpRequest, name: str) -> HttpResponse:
     """Show one document, with its sections beside it."""
-    page = documents().get(name)
-    if page is None:
+    doc = documents().get(name)
+    if doc is None:
         raise Http404(f"There is no document {name}: /ui/docs lists them all")
-    sections = [section for section in page.sections if section.level == 2]
-    return render(request, "ringfence/docs/document.html", {"document": page, "sections": sections, "section": "docs"})
+    sections = [section for section in doc.sections if section.level == 2]
+    return render(request, "ringfence/docs/document.html", {"document": doc, "sections": sections, "section": "docs"})

@@ -110,8 +110,8 @@ def explain_check(name: str) -> Reference | None:
 @functools.cache
 def _find_built_in() -> frozenset[str]:
     """Return the names of our own connectors."""
-    points = entry_points(group="ringfence.connectors")
-    return frozenset(each.name for each in points if each.value.startswith("ringfence.connectors.builtin."))
+    entries = entry_points(group="ringfence.connectors")
+    return frozenset(each.name for each in entries if each.value.startswith("ringfence.connectors.builtin."))
 
 
 def _find(table: _Table, name: str) -> Reference | None:

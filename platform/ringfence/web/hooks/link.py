@@ -42,8 +42,8 @@ class Link:
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 reader, self._writer = await asyncio.open_connection(self.endpoint.host, self.endpoint.port)
-                limits = await frames.greet_task(reader, self._writer, self.endpoint.id, self.endpoint.secret)
-            self.most_body = int(limits["max_body"])
+                greeting = await frames.greet_task(reader, self._writer, self.endpoint.id, self.endpoint.secret)
+            self.most_body = int(greeting["max_body"])
         except (OSError, TimeoutError, EOFError, KeyError, ValueError, frames.NotTrusted) as error:
             log.info("The task at %s:%d does not accept requests: %s", self.endpoint.host, self.endpoint.port, error)
             self.close()

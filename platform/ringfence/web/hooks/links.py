@@ -52,17 +52,17 @@ class Links:
 
         Raises database errors. The link is not open yet.
         """
-        known = self._known.get(name)
-        if known is None or time.monotonic() - known.at > _FRESH_SECONDS:
-            known = await self._refresh(name)
+        entry = self._known.get(name)
+        if entry is None or time.monotonic() - entry.at > _FRESH_SECONDS:
+            entry = await self._refresh(name)
         link = self._links.get(name)
-        if link is not None and (link.closed or link.endpoint != known.endpoint):
+        if link is not None and (link.closed or link.endpoint != entry.endpoint):
             link.close()
             del self._links[name]
             link = None
-        if link is None and known.endpoint is not None:
-            link = self._links[name] = Link(known.endpoint)
-        return known.is_hook, link
+        if link is None and entry.endpoint is not None:
+            link = self._links[name] = Link(entry.endpoint)
+        return entry.is_hook, link
 
     async def _refresh(self, name: str) -> Known:
         """Query once, however many callers wait."""
@@ -78,5 +78,5 @@ class Links:
             self._asking.pop(name, None)
         if len(self._known) >= _MOST_NAMES:
             self._known.clear()  # names without a webhook: anyone may request any name
-        known = self._known[name] = Known(is_hook, endpoint, time.monotonic())
-        return known
+        entry = self._known[name] = Known(is_hook, endpoint, time.monotonic())
+        return entry

@@ -96,24 +96,24 @@ class Receiver:
 
     async def _answer(self, name: str, headers: list[tuple[bytes, bytes]], receive: Any) -> dict[str, Any]:
         link = await self._open(name)
-        held = 0
+        size = 0
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 body = bytearray()
                 async for part in _parts(receive, link.most_body, request_body.content_length(headers)):
                     if self._bytes + len(part) > MOST_BYTES:
                         raise Refused(503, "Too much data waits for answers. Send the request again.", _AGAIN_SECONDS)
-                    held += len(part)
+                    size += len(part)
                     self._bytes += len(part)
                     body += part
-            decoded = [(key.decode("latin-1"), value.decode("latin-1")) for key, value in headers]
-            return await link.ask(decoded, bytes(body), ANSWER_SECONDS)
+            text_headers = [(key.decode("latin-1"), value.decode("latin-1")) for key, value in headers]
+            return await link.ask(text_headers, bytes(body), ANSWER_SECONDS)
         except TimeoutError:
             raise Refused(408, f"The body did not arrive within {BODY_SECONDS:.0f} s.") from None
         except Unreachable:
             raise Refused(503, "The task has not confirmed the request. Send it again.", _AGAIN_SECONDS) from None
         finally:
-            self._bytes -= held
+            self._bytes -= size
 
     async def _open(self, name: str) -> Link:
         """Return the connection to the running task."""
@@ -156,8 +156,8 @@ async def _parts(receive: Any, most: int, declared: int) -> Any:
 
 
 async def _send(send: Any, status: int, text: str, again: int, *, close: bool = False) -> None:
-    answer = {"status": text} if status < 300 else {"error_code": status, "message": text}
-    body = json.dumps(answer).encode()
+    content = {"status": text} if status < 300 else {"error_code": status, "message": text}
+    body = json.dumps(content).encode()
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),

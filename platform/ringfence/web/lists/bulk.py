@@ -40,8 +40,8 @@ def _act(request: HttpRequest, action: Action) -> HttpResponse:
     reason = request.POST.get("reason", "").strip()[:1000] if action is DELETE else ""
     problem, names = "", list(dict.fromkeys(request.POST.getlist("connector")))
     if request.POST.get("all"):
-        asked = choose(request.POST.dict(), principal_of(request), int(time.time() * 1000))
-        names = list(asked.shown.values_list("name", flat=True)[: MOST + 1])
+        selection = choose(request.POST.dict(), principal_of(request), int(time.time() * 1000))
+        names = list(selection.shown.values_list("name", flat=True)[: MOST + 1])
         if str(len(names)) != request.POST.get("expected") and len(names) <= MOST:
             match = "matches" if len(names) == 1 else "match"
             count = write_count(len(names), "connector")
@@ -60,8 +60,8 @@ def _act(request: HttpRequest, action: Action) -> HttpResponse:
     work = command(action.command, principal_of(request).name)
     results = each(request, names, [action.verb], work, reason)
     refused = [result for result in results if not result.ok]
-    outcome = {"results": refused + [result for result in results if result.ok], "refused": len(refused)}
-    return _answer(request, {**outcome, "done": len(results) - len(refused), "action": action}, 200)
+    context = {"results": refused + [result for result in results if result.ok], "refused": len(refused)}
+    return _answer(request, {**context, "done": len(results) - len(refused), "action": action}, 200)
 
 
 def _answer(request: HttpRequest, context: dict[str, object], status: int) -> HttpResponse:

@@ -77,12 +77,12 @@ class Curve:
 def overview(who: Principal = EVERYBODY_HERE) -> dict[str, Any]:
     """Return the whole context of the page."""
     now_ms = int(time.time() * 1000)
-    known = Connector.objects.filter(who.query(), known=True)
+    connectors = Connector.objects.filter(who.query(), known=True)
     healths = known_health()
-    by_health = known.annotate(now_health=healths.column).values("now_health").order_by().annotate(n=Count("name"))
+    by_health = connectors.annotate(now_health=healths.column).values("now_health").order_by().annotate(n=Count("name"))
     counts = {row["now_health"]: row["n"] for row in by_health}
-    bad = known.aggregate(letters=Sum("recent_dead_letters"), skipped=Sum("recent_skipped"))
-    tasks = known.aggregate(running=Sum("tasks_running"), failed=Sum("tasks_failed"), all=Sum("task_count"))
+    bad = connectors.aggregate(letters=Sum("recent_dead_letters"), skipped=Sum("recent_skipped"))
+    tasks = connectors.aggregate(running=Sum("tasks_running"), failed=Sum("tasks_failed"), all=Sum("task_count"))
     of_tasks = Task.objects.filter(who.query(field="connector"), known=True)
     live = Q(reported_ms__gt=now_ms - LIVE_MS)
     opened = Q(open_since_ms__gt=0)
@@ -94,8 +94,8 @@ def overview(who: Principal = EVERYBODY_HERE) -> dict[str, Any]:
     leader = leader_of(healths.vitals, cluster.leader if cluster else "")
     waiting: dict[str, str] = {}
     if not healths.vitals.stale and any(counts.get(health) for health in _MAY_WAIT):
-        waiting = find_waiting(known.filter(health__in=_MAY_WAIT).values("name"))
-    wrong, more = _wrong(known, counts, waiting, healths)
+        waiting = find_waiting(connectors.filter(health__in=_MAY_WAIT).values("name"))
+    wrong, more = _wrong(connectors, counts, waiting, healths)
     begins = not counts and who.may_somewhere(Verb.EDIT)
     return {
         "total": sum(counts.values()),
@@ -117,7 +117,7 @@ def overview(who: Principal = EVERYBODY_HERE) -> dict[str, Any]:
         "leader_since_ms": cluster.since_ms if cluster and leader else 0,
         "mixed": lagging((worker.worker, worker.mode) for worker in workers),
         "clocks": apart(clocks.offsets()),
-        "hanging": _hanging(known, who),
+        "hanging": _hanging(connectors, who),
         "wrong": wrong,
         "wrong_more": more,
         "curve": _curve(who, now_ms),
@@ -132,15 +132,15 @@ def _beginning() -> dict[str, Any]:
     return {"starts": STARTS, **consumption([start.topic for start in STARTS if start.topic])}
 
 
-def _hanging(known: Any, who: Principal) -> list[HangingTransaction]:
+def _hanging(connectors: Any, who: Principal) -> list[HangingTransaction]:
     """Return hanging transactions on topics of visible connectors. Those on the platform's own topics require access to
     everything.
     """
     rows = list(HangingTransaction.objects.order_by("last_ms", "id")[:HANGING_SHOWN])
     if not rows or who.may_everywhere(Verb.VIEW):
         return rows
-    seen = set(known.values_list("name", flat=True))
-    return [row for row in rows if seen & set(json.loads(row.connectors))]
+    names = set(connectors.values_list("name", flat=True))
+    return [row for row in rows if names & set(json.loads(row.connectors))]
 
 
 def _tiles(counts: dict[str, int]) -> list[Tile]:
@@ -156,27 +156,27 @@ def _tiles(counts: dict[str, int]) -> list[Tile]:
 
 
 def _wrong(
-    known: Any, counts: Mapping[str, int], waiting: Mapping[str, str], now: KnownHealth
+    connectors: Any, counts: Mapping[str, int], waiting: Mapping[str, str], now: KnownHealth
 ) -> tuple[list[Problem], int]:
     """Return the worst connectors with their causes, and how many more there are. waiting: the message about free
     slots, by connector.
     """
     healths = GROUPS["attention"][2]
     needs = Q(now_health__in=healths) | Q(name__in=waiting)
-    unhealthy = known.annotate(now_health=now.column).filter(needs)
-    worst = list(unhealthy.order_by("-severity", "since_ms", "name")[:WRONG_SHOWN])
+    matches = connectors.annotate(now_health=now.column).filter(needs)
+    worst = list(matches.order_by("-severity", "since_ms", "name")[:WRONG_SHOWN])
     sick = [row.name for row in worst if row.health not in _MOVING]
     failed = Task.objects.filter(connector__in=sick, known=True, state="FAILED")
     traces: dict[str, str] = {}
     for task in failed.order_by("connector", "number").only("connector", "trace"):
         traces[task.connector] = traces.get(task.connector) or task.trace
     masker = Masker({row.class_name for row in worst})
-    listed = []
+    problems = []
     for row in worst:
         trace = row.unreadable or (row.trace if row.state == "FAILED" else "") or traces.get(row.name, "")
         cause = cause_of(masker.scrub(trace, row.settings)) if trace else None
-        listed.append(Problem(row, look_of(row, now), reason(row, now, waiting.get(row.name, "")), cause))
-    return listed, sum(counts.get(health, 0) for health in healths) + len(waiting) - len(listed)
+        problems.append(Problem(row, look_of(row, now), reason(row, now, waiting.get(row.name, "")), cause))
+    return problems, sum(counts.get(health, 0) for health in healths) + len(waiting) - len(problems)
 
 
 def _curve(who: Principal, now_ms: int) -> Curve:
@@ -189,17 +189,17 @@ def _curve(who: Principal, now_ms: int) -> Curve:
         rows = rows.filter(who.query(field="connector")).exclude(connector=EVERYTHING)
     records = dict(rows.values("minute").order_by().annotate(sum=Sum("records")).values_list("minute", "sum"))
     minutes = range(last - SHOWN + 1, last + 1)
-    counted = [(minute, records.get(minute, 0)) for minute in minutes]
-    table = [(minute * 60_000, n, n / 60) for minute, n in counted]
+    counts = [(minute, records.get(minute, 0)) for minute in minutes]
+    table = [(minute * 60_000, n, n / 60) for minute, n in counts]
     return Curve(line([float(n) for _, n, _ in table]), table, sum(records.values()))
 
 
 def _events(who: Principal) -> list[EventView]:
     """Return the newest notable events: of tasks only failures, since each start has many stages."""
-    seen = who.query(field="connector")
-    if seen:  # an empty Q matches everything, but is dropped when combined with another condition
-        seen |= Q(connector="")
-    events = Event.objects.filter(seen).exclude(type="log").exclude(~Q(summary__contains=": failed"), type="task")
+    condition = who.query(field="connector")
+    if condition:  # an empty Q matches everything, but is dropped when combined with another condition
+        condition |= Q(connector="")
+    events = Event.objects.filter(condition).exclude(type="log").exclude(~Q(summary__contains=": failed"), type="task")
     groups = fold(events.order_by("-time_ms", "-id")[: EVENTS_SHOWN * 10])[:EVENTS_SHOWN]
     newest = [group[0] for group in groups]
     for group in groups:

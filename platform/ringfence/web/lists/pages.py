@@ -79,18 +79,18 @@ def _rows(names: list[str], who: Principal, since_ms: int) -> Fragment:
     """Return a row for each of these connectors that exists and is visible. Many pages request the same
     rows at once.
     """
-    seen = tuple(who.filter_names(names))
+    visible_names = tuple(who.filter_names(names))
 
     def make() -> str:
-        texts = {name: part.text for name in seen if (part := parts.find(("row", name), since_ms)) is not None}
+        texts = {name: part.text for name in visible_names if (part := parts.find(("row", name), since_ms)) is not None}
         began_ms = parts.now_ms()
-        missing = Connector.objects.filter(name__in=set(seen) - texts.keys(), known=True).defer("config", "trace")
-        for row in rows_of(missing, began_ms):
+        missing = Connector.objects.filter(name__in=set(visible_names) - texts.keys(), known=True)
+        for row in rows_of(missing.defer("config", "trace"), began_ms):
             text = render_to_string("ringfence/parts/row.html", {"row": row, "connector": row.connector})
             texts[row.connector.name] = parts.keep(("row", row.connector.name), began_ms, text).text
-        return "".join(texts[name] for name in seen if name in texts)
+        return "".join(texts[name] for name in visible_names if name in texts)
 
-    return parts.get(("rows", seen), since_ms, make)
+    return parts.get(("rows", visible_names), since_ms, make)
 
 
 @requires(GET=somewhere(Verb.VIEW))
@@ -98,14 +98,14 @@ def _rows(names: list[str], who: Principal, since_ms: int) -> Fragment:
 def table(request: HttpRequest) -> HttpResponse:
     """Return the list, all pages of it, as CSV."""
     now_ms = int(time.time() * 1000)
-    asked = choose(request.GET.dict(), principal_of(request), now_ms)
+    selection = choose(request.GET.dict(), principal_of(request), now_ms)
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(_CSV_COLUMNS)
-    known = known_health()
-    for row in rows_of(asked.shown.defer("config", "trace"), now_ms):
+    health = known_health()
+    for row in rows_of(selection.shown.defer("config", "trace"), now_ms):
         one = row.connector
-        values = [one.name, one.class_name, known.health_of(one), row.reason, one.state, one.target]
+        values = [one.name, one.class_name, health.health_of(one), row.reason, one.state, one.target]
         rate = "" if row.rate is None else round(row.rate, 1)
         numbers = [one.task_count, one.tasks_running, one.tasks_failed, rate, one.records_total]
         numbers += [str(row.reported).lower(), one.dead_letters_total, one.skipped_total, one.aborted_records_total]

@@ -45,8 +45,8 @@ def find(request: HttpRequest) -> HttpResponse:
     """`?q=`."""
     who, text = principal_of(request), request.GET.get("q", "").strip()[:200].replace("\x00", "")
     finders = (_find_pages, _find_acts, _find_connectors, _find_topics, _find_sections)
-    results = [each for find_in in finders for each in find_in(who, text)]
-    return render(request, "ringfence/parts/found.html", {"found": results})
+    matches = [each for find_in in finders for each in find_in(who, text)]
+    return render(request, "ringfence/parts/found.html", {"found": matches})
 
 
 def _find_pages(who: Principal, text: str) -> Iterator[Found]:

@@ -92,31 +92,31 @@ def choose(query: Mapping[str, str], who: Principal, now_ms: int) -> ListQuery:
     search, state = query.get("q", "").strip()[:200].replace("\x00", ""), query.get("state", "")
     plugin, sort = query.get("plugin", "")[:400].replace("\x00", ""), query.get("sort", "")
     sort = sort if sort in ORDERS else ""
-    known = Connector.objects.filter(who.query(), known=True).annotate(now_health=known_health().column)
-    matching = known
+    connectors = Connector.objects.filter(who.query(), known=True).annotate(now_health=known_health().column)
+    matching = connectors
     if search:
         writers = ActiveTopic.objects.filter(topic__icontains=search).values("connector")
-        matching = known.filter(Q(name__icontains=search) | Q(class_name__icontains=search) | Q(name__in=writers))
+        matching = connectors.filter(Q(name__icontains=search) | Q(class_name__icontains=search) | Q(name__in=writers))
     if plugin:
         matching = matching.filter(class_name=plugin)
-    chosen, word = matching, ""
+    rows, word = matching, ""
     if state in GROUPS:
-        chosen = matching.filter(now_health__in=GROUPS[state][2])
+        rows = matching.filter(now_health__in=GROUPS[state][2])
     elif state.upper() in HEALTH:
-        chosen, word = matching.filter(now_health=state.upper()), HEALTH[Health(state.upper())].word
+        rows, word = matching.filter(now_health=state.upper()), HEALTH[Health(state.upper())].word
     elif state in SPECIAL:
-        chosen, word = matching.filter(SPECIAL[state][1]), SPECIAL[state][0]
+        rows, word = matching.filter(SPECIAL[state][1]), SPECIAL[state][0]
     else:
         state = ""
-    return ListQuery(search, state, plugin, sort, known, matching, _order(chosen, sort, now_ms), word)
+    return ListQuery(search, state, plugin, sort, connectors, matching, _order(rows, sort, now_ms), word)
 
 
-def _order(shown: QuerySet[Connector], sort: str, now_ms: int) -> QuerySet[Connector]:
+def _order(rows: QuerySet[Connector], sort: str, now_ms: int) -> QuerySet[Connector]:
     if sort in ("rate", "-rate"):
         live = Task.objects.filter(connector=OuterRef("name"), known=True, reported_ms__gt=now_ms - LIVE_MS)
         total = live.order_by().values("connector").annotate(total=Sum("rate")).values("total")
-        shown = shown.annotate(rate=Coalesce(Subquery(total), 0.0))
-    return shown.order_by(*ORDERS[sort])
+        rows = rows.annotate(rate=Coalesce(Subquery(total), 0.0))
+    return rows.order_by(*ORDERS[sort])
 
 
 def _columns(sort: str) -> dict[str, Column]:
@@ -138,25 +138,25 @@ def _columns(sort: str) -> dict[str, Column]:
 def listing(query: Mapping[str, str], who: Principal = EVERYBODY_HERE) -> dict[str, Any]:
     """Return the list's context, limited to visible connectors. query: as for `choose`, and page."""
     now_ms = int(time.time() * 1000)
-    asked = choose(query, who, now_ms)
-    by_health = asked.found.values(now=known_health().column).order_by().annotate(n=Count("name"))
+    selection = choose(query, who, now_ms)
+    by_health = selection.found.values(now=known_health().column).order_by().annotate(n=Count("name"))
     counts = {row["now"]: row["n"] for row in by_health}
     filters = [
-        Filter(key, word, tone, sum(counts.get(health, 0) for health in healths), key == asked.state)
+        Filter(key, word, tone, sum(counts.get(health, 0) for health in healths), key == selection.state)
         for key, (word, tone, healths) in GROUPS.items()
     ]
-    paginator = Paginator(asked.shown.defer("config", "trace"), PAGE_SIZE)
+    paginator = Paginator(selection.shown.defer("config", "trace"), PAGE_SIZE)
     page: Page[Connector] = paginator.get_page(query.get("page"))
-    plugins = asked.known.order_by("class_name").values_list("class_name", flat=True).distinct()
+    plugins = selection.known.order_by("class_name").values_list("class_name", flat=True).distinct()
     return {
-        "search": asked.search,
-        "state": asked.state,
-        "state_word": asked.word,
-        "plugin": asked.plugin,
+        "search": selection.search,
+        "state": selection.state,
+        "state_word": selection.word,
+        "plugin": selection.plugin,
         "plugins": [name for name in plugins if name],
         "filters": filters,
-        "sort": asked.sort,
-        "columns": _columns(asked.sort),
+        "sort": selection.sort,
+        "columns": _columns(selection.sort),
         "total": sum(counts.values()),
         "page": page,
         "rows": rows_of(page, now_ms),

@@ -40,16 +40,16 @@ class Row:
 
 def rows_of(page: Iterable[Connector], now_ms: int) -> list[Row]:
     """Return rows for the connectors, with six more queries."""
-    connectors, known = list(page), known_health()
+    connectors, health = list(page), known_health()
     of: dict[str, list[Task]] = {connector.name: [] for connector in connectors}
     tasks = Task.objects.filter(connector__in=of, known=True)
     for task in tasks.only("connector", "rate", "reported_ms", "recent"):
         of[task.connector].append(task)
-    drawn = {name: strip(hour) for name, hour in hours(of, now_ms).items()}
+    strips = {name: strip(hour) for name, hour in hours(of, now_ms).items()}
     waiting = find_waiting([one.name for one in connectors if one.health in MAY_WAIT])
     reported = find_reported(of)
     return [
-        _row(one, of[one.name], drawn[one.name], now_ms, known, waiting.get(one.name, ""), one.name in reported)
+        _row(one, of[one.name], strips[one.name], now_ms, health, waiting.get(one.name, ""), one.name in reported)
         for one in connectors
     ]
 
@@ -59,16 +59,16 @@ def _row(
     tasks: list[Task],
     hour: Strip,
     now_ms: int,
-    known: KnownHealth,
+    health: KnownHealth,
     waits: str,
     reported: bool,
 ) -> Row:
     rate = rate_of(tasks, now_ms)
     return Row(
         connector=connector,
-        look=look_of(connector, known),
-        reason=reason(connector, known, waits),
-        rate=None if known.vitals.stale else rate,
+        look=look_of(connector, health),
+        reason=reason(connector, health, waits),
+        rate=None if health.vitals.stale else rate,
         records=_records(connector, reported),
         reported=reported,
         picture=line([*rates(tasks, now_ms)[1:], rate]),
@@ -80,8 +80,8 @@ def _records(connector: Connector, reported: bool) -> SafeString:
     """Render the cell. Not a template, whose white space would be a large part of a page of fifty rows."""
     bad = bad_records(connector.dead_letters_total, connector.skipped_total)
     link = format_html('<a class="sub warn-text" href="/ui/connectors/{}/dead-letters">{}</a>', connector.path, bad)
-    remark = mark_safe(' <span class="sub">(reported)</span>') if reported else ""
-    return format_html("{}{}{}", f"{connector.records_total:,}", remark, link if bad else "")
+    suffix = mark_safe(' <span class="sub">(reported)</span>') if reported else ""
+    return format_html("{}{}{}", f"{connector.records_total:,}", suffix, link if bad else "")
 
 
 def rate_of(tasks: list[Task], now_ms: int) -> float:

@@ -27,8 +27,8 @@ class Start:
     @property
     def address(self) -> str:
         """The address of the prefilled form."""
-        given = [(SETTING + name, value) for name, value in self.settings]
-        return "/ui/new?" + urlencode([("class", self.class_name), ("sample", "1"), ("name", self.name), *given])
+        fields = [(SETTING + name, value) for name, value in self.settings]
+        return "/ui/new?" + urlencode([("class", self.class_name), ("sample", "1"), ("name", self.name), *fields])
 
 
 STARTS: Final = (

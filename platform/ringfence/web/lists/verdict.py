@@ -63,23 +63,23 @@ def _of(part: int, total: int) -> str:
 
 
 def _names(worst: Sequence[str], sick: int) -> str:
-    named = worst[: min(_NAMED, sick)]
-    more = sick - len(named)
+    names = worst[: min(_NAMED, sick)]
+    more = sick - len(names)
     if more > 0:
-        return ", ".join(named) + f" and {more:,} more"
-    return " and ".join(named)
+        return ", ".join(names) + f" and {more:,} more"
+    return " and ".join(names)
 
 
 def _shares(counts: Mapping[str, int]) -> list[Share]:
     """Return the non-empty shares, in the order of GROUPS. Unknown states need attention."""
     total = sum(counts.values())
-    known = {str(health) for _, _, healths in GROUPS.values() for health in healths}
+    known_healths = {str(health) for _, _, healths in GROUPS.values() for health in healths}
     shares, x = [], 0.0
     for key in _BAR:
         word, tone, healths = GROUPS[key]
         count = sum(counts.get(health, 0) for health in healths)
         if Health.UNKNOWN in healths:
-            count += sum(number for health, number in counts.items() if str(health) not in known)
+            count += sum(number for health, number in counts.items() if str(health) not in known_healths)
         if count:
             width = 100 * count / total
             word = "Needs attention" if key == "attention" and count == 1 else word

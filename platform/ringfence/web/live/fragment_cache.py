@@ -60,10 +60,10 @@ class FragmentCache:
 
     def find(self, key: Hashable, since_ms: int) -> Fragment | None:
         """Return the fragment if it was made at or after that time. 0: always None."""
-        kept = self._kept.get(key)
-        if kept is None or not 0 < since_ms <= kept[0] or self.now_ms() - kept[0] > LONGEST_MS:
+        entry = self._kept.get(key)
+        if entry is None or not 0 < since_ms <= entry[0] or self.now_ms() - entry[0] > LONGEST_MS:
             return None
-        return kept[1]
+        return entry[1]
 
     def keep(self, key: Hashable, began_ms: int, text: str) -> Fragment:
         """Store a fragment. began_ms: a time before its data was read."""

@@ -73,9 +73,9 @@ class Listener:
 
     def take_numbers(self) -> str:
         """Return an event with the numbers that changed; "" if none did."""
-        given, self._given = self._given, {}
-        event = {"at": self._looked_ms, "html": given}
-        return f"event: numbers\ndata: {json.dumps(event)}\n\n" if given else ""
+        numbers, self._given = self._given, {}
+        data = {"at": self._looked_ms, "html": numbers}
+        return f"event: numbers\ndata: {json.dumps(data)}\n\n" if numbers else ""
 
     def tell_vital_signs(self, at_ms: int) -> None:
         """Wake the page because the vital signs have changed, and with them the reliability of all states."""
@@ -101,5 +101,5 @@ class Listener:
         head = "event: vital\ndata: .\n\n" if vital else ""
         if whole:
             return f"{head}event: changed\ndata: {self._at_ms}\n\n"
-        event = {"at": self._at_ms, "names": rows if len(rows) <= MANY else None}
-        return f"event: rows\ndata: {json.dumps(event)}\n\n"
+        data = {"at": self._at_ms, "names": rows if len(rows) <= MANY else None}
+        return f"event: rows\ndata: {json.dumps(data)}\n\n"

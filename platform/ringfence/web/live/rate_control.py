@@ -39,11 +39,11 @@ class RateControl:
         now = self._clock()
         if now - self._looked < _LOOK_SECONDS:
             return
-        used = self._used()
+        cpu_seconds = self._used()
         if self._told >= _ENOUGH:
-            cost = (used - self._then) / self._told
+            cost = (cpu_seconds - self._then) / self._told
             self._cost += (cost - self._cost) * (_MORE if cost > self._cost else _LESS)
-        self._looked, self._then, self._told = now, used, 0
+        self._looked, self._then, self._told = now, cpu_seconds, 0
 
     def numbers_s(self, pages: int) -> float:
         """Return the seconds between two events, if only numbers have changed."""

@@ -111,9 +111,9 @@ class Hub:
                 listener.moved = False
             at_ms = int(time.time() * 1000)
             names = {each.name for each in waiting if each.name}
-            numbers_by_name = await read_numbers(names, {each.name for each in waiting if each.tasks and each.name})
+            all_numbers = await read_numbers(names, {each.name for each in waiting if each.tasks and each.name})
             for listener in waiting:
-                if (numbers := numbers_by_name.get(listener.name or "")) is not None:
+                if (numbers := all_numbers.get(listener.name or "")) is not None:
                     listener.give(numbers, at_ms)
 
     async def _watch_vital_signs(self) -> None:

@@ -64,8 +64,8 @@ def beside(request: HttpRequest) -> HttpResponse:
         if draft.name and not principal_of(request).may(Verb.EDIT, draft.name):
             raise bad_request(f"You need the edit permission on connector {draft.name}.")
         undeclared = frozenset(map(str, [*request.POST.getlist("undeclared"), *request.POST.getlist("extra-key")]))
-        kept = settings_to_keep(draft, Masker([draft.class_name]), undeclared)
-        context = {"text": text_of(draft), "kept": json.dumps(kept)}
+        stored_draft = settings_to_keep(draft, Masker([draft.class_name]), undeclared)
+        context = {"text": text_of(draft), "kept": json.dumps(stored_draft)}
         java = principal_of(request).may(Verb.JAVA_PLUGINS, draft.name)
         context |= _walk(visible_settings(request, draft), str(request.POST.get("sample", "")), draft, java)
     except (ConnectError, Refused) as error:
@@ -90,9 +90,9 @@ def _walk(settings: Mapping[str, str], text: str, draft: FormState, java: bool) 
     names = list(dict.fromkeys(aliases(settings, "transforms")))
     sound = _count_sound(settings, names)
     needed = [predicate_of(settings, alias) for alias in names[:sound]]
-    listed = [each for each in aliases(settings, LIST) if each in needed]
+    predicates = [each for each in aliases(settings, LIST) if each in needed]
     shorter = {key: value for key, value in settings.items() if key != LIST} | {"transforms": ",".join(names[:sound])}
-    shorter |= {LIST: ",".join(listed)} if listed else {}
+    shorter |= {LIST: ",".join(predicates)} if predicates else {}
     try:
         walked, refused = previews.try_transforms(shorter, record, java=java), ""
     except (ConnectError, Refused) as error:

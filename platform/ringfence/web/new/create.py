@@ -63,8 +63,8 @@ def docs(request: HttpRequest) -> HttpResponse:
     status = 200
     try:
         context["keys"] = dispatch.ask(ConfigKeys(context["class_name"]))
-        named = (plugin for plugin in dispatch.ask(ListPlugins()) if context["class_name"] in plugin.get("names", ()))
-        context["documentation"] = next(named, {}).get("documentation", "")
+        plugins = (plugin for plugin in dispatch.ask(ListPlugins()) if context["class_name"] in plugin.get("names", ()))
+        context["documentation"] = next(plugins, {}).get("documentation", "")
     except Refused as refused:
         context["problem"], status = refused.message, refused.status
     template = "ringfence/parts/new_docs.html" if is_fragment(request) else "ringfence/new_docs.html"
@@ -116,8 +116,10 @@ def _copy(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _free(name: str) -> str:
-    taken = set(Connector.objects.filter(name__startswith=name).values_list("name", flat=True))
-    return next(free for number in range(1, 1000) if (free := name if number == 1 else f"{name}-{number}") not in taken)
+    used_names = set(Connector.objects.filter(name__startswith=name).values_list("name", flat=True))
+    return next(
+        free for number in range(1, 1000) if (free := name if number == 1 else f"{name}-{number}") not in used_names
+    )
 
 
 def _page(

@@ -80,8 +80,8 @@ def kind_of(definition: Mapping[str, Any]) -> str:
 
 def other_field(name: str, value: str, secret: Callable[[str], bool]) -> Field:
     """Make the field of a setting that is present, but that no plugin declares."""
-    new_field = Field(name, name, "text", required=False, advanced=False, help="", default="", blank=not value.strip())
-    return _fill(new_field, value, secret(name))
+    form_field = Field(name, name, "text", required=False, advanced=False, help="", default="", blank=not value.strip())
+    return _fill(form_field, value, secret(name))
 
 
 def _reword(error: str, name: str) -> str:
@@ -95,7 +95,7 @@ def make_field(
 ) -> Field:
     """Make a field from one entry of a validation's answer."""
     name, default = str(definition["name"]), definition.get("default_value")
-    new_field = Field(
+    form_field = Field(
         name=name,
         label=str(definition.get("display_name") or name),
         kind=kind_of(definition),
@@ -110,29 +110,29 @@ def make_field(
         more=explain_setting(name, config.get("connector.class", "")),
     )
     choices = [str(each) for each in value.get("recommended_values") or [] if each is not None]
-    given = config.get(name, "")
+    text = config.get(name, "")
     hides = definition.get("type") == "PASSWORD" or secret(name)
-    if choices and new_field.kind in ("text", "number") and not hides:
-        new_field.choices = choices
-        new_field.kind = "list" if definition.get("type") == "LIST" else "choice"
-    new_field.visible = bool(value.get("visible", True)) or name in config
-    new_field.blank = name in config and not given.strip()
-    return _fill(new_field, given, hides)
+    if choices and form_field.kind in ("text", "number") and not hides:
+        form_field.choices = choices
+        form_field.kind = "list" if definition.get("type") == "LIST" else "choice"
+    form_field.visible = bool(value.get("visible", True)) or name in config
+    form_field.blank = name in config and not text.strip()
+    return _fill(form_field, text, hides)
 
 
-def _fill(made: Field, given: str, hides: bool) -> Field:
+def _fill(form_field: Field, text: str, hides: bool) -> Field:
     """Set its value. A secret is never written into a page, unless it is only a reference to where the
     secret is stored.
     """
-    if hides and not _REFERENCE.match(given):
-        made.kind, made.kept, made.typed = "password", bool(given), bool(given) and given != HIDDEN
-        return made
-    made.value = given
-    if "\n" in given or given.lstrip().startswith("{"):  # JSON is long
-        made.kind = "lines"
-    elif made.kind == "password":
-        made.kind = "text"
-    return made
+    if hides and not _REFERENCE.match(text):
+        form_field.kind, form_field.kept, form_field.typed = "password", bool(text), bool(text) and text != HIDDEN
+        return form_field
+    form_field.value = text
+    if "\n" in text or text.lstrip().startswith("{"):  # JSON is long
+        form_field.kind = "lines"
+    elif form_field.kind == "password":
+        form_field.kind = "text"
+    return form_field
 
 
 def pretty(config: Mapping[str, str]) -> str:

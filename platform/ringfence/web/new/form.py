@@ -58,17 +58,17 @@ def form_context(
     def tell(key: str) -> bool:
         return tell_all or bool(draft.config.get(key))
 
-    form = layout(validation, draft.config, secret, tell)
-    for each in form.fields():
+    form_layout = layout(validation, draft.config, secret, tell)
+    for each in form_layout.fields():
         if each.name == TASKS_MAX:
             each.warning = find_shortage(settings)
     return {
         "draft": draft,
         "class_name": draft.class_name,
-        "layout": form,
+        "layout": form_layout,
         "undeclared": undeclared,
-        "wrong": form.wrong,
-        "others_count": len(form.others),
+        "wrong": form_layout.wrong,
+        "others_count": len(form_layout.others),
         "guarantee": validation.get(GUARANTEE),
         "editing": draft.editing,
         "menu": menu_items(),
@@ -124,13 +124,13 @@ def field(request: HttpRequest) -> HttpResponse:
     context = form_context(request, draft)
     if context["undeclared"]:
         return render(request, "ringfence/parts/field_errors.html", {"errors": [context["undeclared"]]})
-    form = context["layout"]
-    fields = {each.name: each for each in form.fields()}
+    form_layout = context["layout"]
+    fields = {each.name: each for each in form_layout.fields()}
     for each in fields.values():
         if each.name != key and not each.is_set:
             each.errors = []  # the user has not visited the field yet
-    sent = {name.removeprefix(SETTING) for name in request.POST if name.startswith(SETTING)}
-    if sent != {each.name for each in fields.values() if each.visible}:
+    posted_names = {name.removeprefix(SETTING) for name in request.POST if name.startswith(SETTING)}
+    if posted_names != {each.name for each in fields.values() if each.visible}:
         response = render(request, "ringfence/parts/new_fields.html", context)
         response["HX-Retarget"], response["HX-Reswap"] = "#as-form", "innerHTML"
         return response

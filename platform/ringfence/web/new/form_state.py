@@ -85,8 +85,8 @@ def draft_of(posted: QueryDict, known: Mapping[str, str] | None = None) -> FormS
 def read_posted(request: HttpRequest) -> FormState:
     """Parse the draft that a form sends. Untouched fields of an existing connector keep their values exactly."""
     of, who = str(request.POST.get("of", "")), principal_of(request)
-    known = writing.read_stored_settings(of) if of and who.may(Verb.VIEW_CONFIG, of) else {}
-    return draft_of(request.POST, known)
+    settings = writing.read_stored_settings(of) if of and who.may(Verb.VIEW_CONFIG, of) else {}
+    return draft_of(request.POST, settings)
 
 
 def complete(request: HttpRequest, draft: FormState) -> dict[str, str]:
@@ -97,16 +97,16 @@ def complete(request: HttpRequest, draft: FormState) -> dict[str, str]:
     """
     if not draft.name:
         raise bad_request("The connector has no name yet. Fill in Name.")
-    named = writing.with_name(draft.name, draft.config)
+    config = writing.with_name(draft.name, draft.config)
     authorise(request, Verb.EDIT, draft.name)
-    if not has_mask(named):
-        return named
+    if not has_mask(config):
+        return config
     of = draft.of or draft.name
     # Otherwise a user could send another connector's secret to a server of their choice.
     authorise(request, Verb.EDIT, of)
     authorise(request, Verb.VIEW_CONFIG, of)
     authorise(request, Verb.EDIT, draft.name)  # the audit entry is about this connector
-    return unmask(named, writing.read_stored_settings(of))
+    return unmask(config, writing.read_stored_settings(of))
 
 
 def visible_settings(request: HttpRequest, draft: FormState) -> dict[str, str]:
@@ -119,21 +119,21 @@ def visible_settings(request: HttpRequest, draft: FormState) -> dict[str, str]:
     return settings
 
 
-def _of_fields(posted: QueryDict, known: Mapping[str, str]) -> dict[str, str]:
+def _of_fields(posted: QueryDict, stored_settings: Mapping[str, str]) -> dict[str, str]:
     config = {"connector.class": str(posted.get("class", "")).strip()}
     text = _text(posted)
-    known = {**known, **text}
+    stored_settings = {**stored_settings, **text}
     for key, value in posted.items():
         if not key.startswith(SETTING):
             continue
-        name, given = key.removeprefix(SETTING), str(value).replace("\r\n", "\n")
+        name, field_text = key.removeprefix(SETTING), str(value).replace("\r\n", "\n")
         if KEEP + key in posted:
-            if given.strip() or DROP + key not in posted:
-                config[name] = given if given.strip() else text.get(name, HIDDEN)
-        elif name in known and given == known[name].replace("\r\n", "\n"):
-            config[name] = known[name]
-        elif given.strip() or BLANK + key in posted:
-            config[name] = given
+            if field_text.strip() or DROP + key not in posted:
+                config[name] = field_text if field_text.strip() else text.get(name, HIDDEN)
+        elif name in stored_settings and field_text == stored_settings[name].replace("\r\n", "\n"):
+            config[name] = stored_settings[name]
+        elif field_text.strip() or BLANK + key in posted:
+            config[name] = field_text
     for key, value in zip(posted.getlist("extra-key"), posted.getlist("extra-value"), strict=False):
         if (name := str(key).strip()) in config:
             raise bad_request(f"{name} is set twice: change it above, and leave the line for other properties empty.")

@@ -16,11 +16,11 @@ def settings_to_keep(draft: FormState, masker: Masker, undeclared: frozenset[str
 
     undeclared: whether no plugin declares the settings, so that any of them may be a secret.
     """
-    kept: dict[str, str] = {}
+    config: dict[str, str] = {}
     left_out: list[str] = []
     for key, value in masker.mask(draft.config).items():
         if value == HIDDEN or key in undeclared or _CARRIES_ONE.search(value):
             left_out.append(key)
         else:
-            kept[key] = value
-    return {"name": draft.name, "config": kept, "left_out": sorted(left_out)}
+            config[key] = value
+    return {"name": draft.name, "config": config, "left_out": sorted(left_out)}

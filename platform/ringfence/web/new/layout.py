@@ -36,31 +36,31 @@ def layout(
 ) -> Layout:
     """Make the layout. config: as displayed, with masked secrets; tell: whether to show a setting's errors yet."""
     framework = source_config_def(config).keys
-    form = Layout()
+    form_layout = Layout()
     notes = validation.get(CHOICE_NOTES, {})
     by_card: dict[str, list[_Placed]] = {key: [] for key in TITLES}
     for entry in validation.get("configs", []):
         definition, value = entry["definition"], entry["value"]
         name = str(definition["name"])
         if name in _ELSEWHERE:
-            form.rest += [str(error) for error in value.get("errors", []) if name != "name"]
+            form_layout.rest += [str(error) for error in value.get("errors", []) if name != "name"]
             continue
-        new_field = make_field(definition, value, config, secret)
-        if new_field.kind == "list":
-            new_field.notes = notes.get(name, {})
-        new_field.errors = new_field.errors if tell(name) else []
-        if _POINTLESS.fullmatch(name) and not (new_field.is_set or new_field.errors):
-            new_field.visible = False
+        field = make_field(definition, value, config, secret)
+        if field.kind == "list":
+            field.notes = notes.get(name, {})
+        field.errors = field.errors if tell(name) else []
+        if _POINTLESS.fullmatch(name) and not (field.is_set or field.errors):
+            field.visible = False
         order = definition.get("order_in_group", definition.get("order", -1))
         ours, group = name in framework, str(definition.get("group") or "")
         by_card[_card_of(name, ours, group)].append(
-            _Placed(new_field, ours, group, order if isinstance(order, int) else -1)
+            _Placed(field, ours, group, order if isinstance(order, int) else -1)
         )
     if any(by_card.values()):
-        form.cards = [_card(key, placed, config) for key, placed in by_card.items()]
-    declared = {each.name for each in form.fields()} | set(_ELSEWHERE)
-    form.others = [other_field(key, config[key], secret) for key in sorted(config.keys() - declared)]
-    return form
+        form_layout.cards = [_card(key, placed, config) for key, placed in by_card.items()]
+    declared = {each.name for each in form_layout.fields()} | set(_ELSEWHERE)
+    form_layout.others = [other_field(key, config[key], secret) for key in sorted(config.keys() - declared)]
+    return form_layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +104,10 @@ def _groups(placed: Iterable[_Placed]) -> list[tuple[str, list[Field]]]:
 
 def _add_section(card: Card, title: str, fields: Sequence[Field]) -> None:
     open_fields = [each for each in fields if not each.advanced]
-    folded = [each for each in fields if each.advanced]
+    folded_fields = [each for each in fields if each.advanced]
     shown_title = "" if title == "Common" else title
     card.open += [Section(shown_title, open_fields)] if open_fields else []
-    card.advanced += [Section(title or "The connector's own", folded)] if folded else []
+    card.advanced += [Section(title or "The connector's own", folded_fields)] if folded_fields else []
 
 
 def _converters(placed: Sequence[_Placed]) -> Card:

@@ -53,12 +53,12 @@ def _json(text: str, name: str) -> PastedConfig:
         if len(value) != 1:
             raise bad_request(f"The list contains {len(value)} connectors. Paste one; an import accepts several.")
         value = value[0]
-    given = object_of(value, "What was pasted")
-    if isinstance(given.get("config"), dict):
-        config = config_of(given["config"])
-        connector_name = str(given.get("name") or config.get("name", "")).strip()
-        return PastedConfig(connector_name or name, config, 'JSON with "name" and "config"')
-    config = config_of(given)
+    body = object_of(value, "What was pasted")
+    if isinstance(body.get("config"), dict):
+        config = config_of(body["config"])
+        own_name = str(body.get("name") or config.get("name", "")).strip()
+        return PastedConfig(own_name or name, config, 'JSON with "name" and "config"')
+    config = config_of(body)
     return PastedConfig(config.get("name", "").strip() or name, config, "JSON with the settings alone")
 
 
@@ -81,8 +81,8 @@ def _curl(text: str) -> PastedConfig:
         raise bad_request(f"The curl command reads its body from the file {body[1:]}. Paste the file's content.")
     paths = [urlsplit(word).path for word in words if "://" in word or "/connectors" in word]
     match = _IN_PATH.search(paths[0]) if paths else None
-    named = _json(body, unquote(match[1]) if match else "")
-    return PastedConfig(named.name, named.config, f"a curl command that sends {named.understood}")
+    content = _json(body, unquote(match[1]) if match else "")
+    return PastedConfig(content.name, content.config, f"a curl command that sends {content.understood}")
 
 
 def _bodies(words: list[str]) -> Iterator[str]:

@@ -46,13 +46,13 @@ def describe(config: Mapping[str, str], predicate: str) -> str:
 
 def limit(config: Mapping[str, str], transform: str, type_: str) -> dict[str, str]:
     """Limit the transform to records that a new predicate of that class accepts."""
-    known = aliases(config, LIST)
+    predicates = aliases(config, LIST)
     name = (
         _ALIASES.get(type_.rpartition(".")[2]) or re.sub(r"[^A-Za-z0-9]", "", type_.rpartition(".")[2]) or "predicate"
     )
-    taken = {*known, *(key.split(".")[1] for key in config if key.startswith(f"{LIST}."))}
-    alias = next(free for n in range(1, 10_000) if (free := name if n == 1 else f"{name}{n}") not in taken)
-    added = {**config, LIST: ",".join([*known, alias]), f"{LIST}.{alias}.type": type_}
+    used_names = {*predicates, *(key.split(".")[1] for key in config if key.startswith(f"{LIST}."))}
+    alias = next(free for n in range(1, 10_000) if (free := name if n == 1 else f"{name}{n}") not in used_names)
+    added = {**config, LIST: ",".join([*predicates, alias]), f"{LIST}.{alias}.type": type_}
     return share(added, transform, alias)
 
 
@@ -64,10 +64,10 @@ def share(config: Mapping[str, str], transform: str, predicate: str) -> dict[str
 def widen(config: Mapping[str, str], transform: str) -> dict[str, str]:
     """Apply the transform to all records. Its predicate is removed, unless another transform uses it."""
     predicate, mine = predicate_of(config, transform), f"transforms.{transform}."
-    left = {key: value for key, value in config.items() if key not in (f"{mine}predicate", f"{mine}negate")}
-    used = {predicate_of(left, each) for each in aliases(left, "transforms")}
-    if not predicate or predicate in used:
-        return left
-    known = [each for each in aliases(left, LIST) if each != predicate]
-    left = {key: value for key, value in left.items() if key != LIST and not key.startswith(f"{LIST}.{predicate}.")}
-    return {**left, LIST: ",".join(known)} if known else left
+    rest = {key: value for key, value in config.items() if key not in (f"{mine}predicate", f"{mine}negate")}
+    other_predicates = {predicate_of(rest, each) for each in aliases(rest, "transforms")}
+    if not predicate or predicate in other_predicates:
+        return rest
+    remaining = [each for each in aliases(rest, LIST) if each != predicate]
+    rest = {key: value for key, value in rest.items() if key != LIST and not key.startswith(f"{LIST}.{predicate}.")}
+    return {**rest, LIST: ",".join(remaining)} if remaining else rest

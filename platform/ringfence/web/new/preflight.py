@@ -110,9 +110,9 @@ def trial(request: HttpRequest) -> HttpResponse:
     return _part(request, "new_trial", context)
 
 
-def _part(request: HttpRequest, part: str, shown: Callable[[], dict[str, Any]]) -> HttpResponse:
+def _part(request: HttpRequest, part: str, build: Callable[[], dict[str, Any]]) -> HttpResponse:
     try:
-        context = shown()
+        context = build()
     except (ConnectError, Refused) as error:
         context = {"problem": error.message}
     return render(request, f"ringfence/parts/{part}.html", context)
@@ -135,17 +135,17 @@ def _sample(record: Mapping[str, Any]) -> str:
     """Return the record as input for a trial; "" if parts of it are left out."""
     values = {}
     for part in ("key", "value"):
-        part_shown = record[part]
-        if part_shown is not None and part_shown["cut"]:
+        content = record[part]
+        if content is not None and content["cut"]:
             return ""
-        values[part] = None if part_shown is None else _value(part_shown)
+        values[part] = None if content is None else _value(content)
     return json.dumps({"topic": record["topic"], **values}, indent=2, ensure_ascii=False)
 
 
-def _value(shown: Mapping[str, Any]) -> object:
-    if shown["type"] not in _JSON_VALUES:
-        return shown["text"]
+def _value(content: Mapping[str, Any]) -> object:
+    if content["type"] not in _JSON_VALUES:
+        return content["text"]
     try:
-        return json.loads(shown["text"])
+        return json.loads(content["text"])
     except ValueError:
-        return shown["text"]
+        return content["text"]

@@ -65,12 +65,12 @@ def review(request: HttpRequest) -> HttpResponse:
 
 
 def _describe(
-    request: HttpRequest, draft: FormState, config: Mapping[str, str], shown: Mapping[str, Any]
+    request: HttpRequest, draft: FormState, config: Mapping[str, str], context: Mapping[str, Any]
 ) -> dict[str, Any]:
     masker = Masker([draft.class_name])
     masked = masker.mask(config)
     return {
-        "lines": lines(shown, masked),
+        "lines": lines(context, masked),
         "masked": HIDDEN in masked.values(),
         "copies": copies(masked, draft, request.build_absolute_uri("/")),
         **_against_model(request, draft, config, masker),
@@ -92,9 +92,9 @@ def lines(context: Mapping[str, Any], masked: Mapping[str, str]) -> list[Line]:
     for key, value in sorted(masked.items()):
         if key in ("name", "connector.class"):
             continue
-        known = declared.get(key)
-        default = (known.default or None) if known is not None else None
-        rows.append(Line(key, default, value, known is not None))
+        field = declared.get(key)
+        default = (field.default or None) if field is not None else None
+        rows.append(Line(key, default, value, field is not None))
     return rows
 
 

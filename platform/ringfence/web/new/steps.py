@@ -60,14 +60,14 @@ def _add(config: Mapping[str, str], type_: str) -> dict[str, str]:
 def _remove(config: Mapping[str, str], names: list[str], alias: str) -> dict[str, str]:
     """Remove a transform with its settings, and with its predicate unless another transform uses it."""
     config = predicates.widen(config, alias)
-    left = [name for name in names if name != alias]
-    kept = {key: value for key, value in config.items() if key != LIST and not key.startswith(f"{LIST}.{alias}.")}
-    return {**kept, LIST: ",".join(left)} if left else kept
+    remaining = [name for name in names if name != alias]
+    rest = {key: value for key, value in config.items() if key != LIST and not key.startswith(f"{LIST}.{alias}.")}
+    return {**rest, LIST: ",".join(remaining)} if remaining else rest
 
 
 def _free_alias(config: Mapping[str, str], type_: str) -> str:
     """Return `maskField` for MaskField$Value; with a number if that is taken, even by leftover settings."""
     simple = re.sub(r"[^A-Za-z0-9]", "", type_.rpartition(".")[2].partition("$")[0]) or "transform"
     name = simple[0].lower() + simple[1:]
-    taken = {*aliases(config, LIST), *(key.split(".")[1] for key in config if key.startswith(f"{LIST}."))}
-    return next(free for n in range(1, 10_000) if (free := name if n == 1 else f"{name}{n}") not in taken)
+    used_names = {*aliases(config, LIST), *(key.split(".")[1] for key in config if key.startswith(f"{LIST}."))}
+    return next(free for n in range(1, 10_000) if (free := name if n == 1 else f"{name}{n}") not in used_names)

@@ -86,25 +86,25 @@ def _readers(request: HttpRequest, name: str) -> Readers:
     return readers
 
 
-def _step(found: dict[str, Any], wanted: str) -> dict[str, Any]:
+def _step(answer: dict[str, Any], text: str) -> dict[str, Any]:
     """Return the step to show, by default the newest, with its neighbours in words."""
-    steps = found["steps"]
+    steps = answer["steps"]
     if not steps:
-        return {"found": found, "steps": []}
-    given = int(wanted) if wanted.isascii() and wanted.isdigit() and len(wanted) < 10 else len(steps)
-    chosen = min(max(1, given), len(steps))
-    step = steps[chosen - 1]
+        return {"found": answer, "steps": []}
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else len(steps)
+    position = min(max(1, number), len(steps))
+    step = steps[position - 1]
     strip = draw(read_pieces(step["strip"]))
     changed = read_pieces(step["changed"])
     archived = name_offsets(read_pieces(step["archived"]))
     return {
-        "found": found,
+        "found": answer,
         "steps": steps,
-        "chosen": chosen,
+        "chosen": position,
         "step": step,
         "strip": strip,
         "changed": changed,
         "archived": archived,
-        "before": max(1, chosen - 1),
-        "after": min(len(steps), chosen + 1),
+        "before": max(1, position - 1),
+        "after": min(len(steps), position + 1),
     }

@@ -96,36 +96,36 @@ def draw(pieces: Sequence[Piece]) -> Strip | None:
     counts: dict[str, int] = {}
     for piece in pieces:
         counts[piece.word] = counts.get(piece.word, 0) + piece.size
-    summary = ", ".join(f"{count:,} {word}" for word, count in counts.items())
-    return Strip(cells, f"Offsets {pieces[0].first:,} to {pieces[-1].last:,}: {summary}")
+    text = ", ".join(f"{count:,} {word}" for word, count in counts.items())
+    return Strip(cells, f"Offsets {pieces[0].first:,} to {pieces[-1].last:,}: {text}")
 
 
 def lay_over(pieces: Sequence[Piece], held: Ranges) -> list[Piece]:
     """Add the ranges that members hold. The broker persists those as available or, beyond its end, not at all."""
-    laid: list[Piece] = []
+    overlay: list[Piece] = []
     for piece in pieces:
         if piece.state != "available":
-            laid.append(piece)
+            overlay.append(piece)
             continue
         at = piece.first
         for first, last in held:
             if last < at or first > piece.last:
                 continue
             if first > at:
-                laid.append(replace(piece, first=at, last=first - 1))
-            laid.append(Piece(max(first, at), min(last, piece.last), "acquired", piece.deliveries))
+                overlay.append(replace(piece, first=at, last=first - 1))
+            overlay.append(Piece(max(first, at), min(last, piece.last), "acquired", piece.deliveries))
             at = last + 1
         if at <= piece.last:
-            laid.append(replace(piece, first=at))
+            overlay.append(replace(piece, first=at))
     end = pieces[-1].last if pieces else -1
     for first, last in held:
         if last <= end:
             continue
         if pieces and first > end + 1:
-            laid.append(Piece(end + 1, first - 1, "available"))
-        laid.append(Piece(max(first, end + 1), last, "acquired"))
+            overlay.append(Piece(end + 1, first - 1, "available"))
+        overlay.append(Piece(max(first, end + 1), last, "acquired"))
         end = last
-    return laid
+    return overlay
 
 
 def of_ledger(state: State, most: int) -> tuple[list[Piece], int]:

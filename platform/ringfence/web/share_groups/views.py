@@ -131,12 +131,12 @@ def broker_lines(
     for each in answer["partitions"][skip : skip + PAGE]:
         state = states.get((each["topic"], each["partition"]))
         archived = read_pieces(state["archived"]) if state else []
-        known = ledger.get(InputPartition(each["topic_id"], each["partition"]))
+        ledger_state = ledger.get(InputPartition(each["topic_id"], each["partition"]))
         waiting = 0
         if ours:
             ranges = [[piece.first, piece.last] for piece in archived]
-            waiting = find_waiting({**each, "archived": ranges}, known).size
-        taken = held.of(each["topic"], each["partition"])
+            waiting = find_waiting({**each, "archived": ranges}, ledger_state).size
+        held_ranges = held.of(each["topic"], each["partition"])
         lines.append(
             BrokerLine(
                 each["topic"],
@@ -146,12 +146,12 @@ def broker_lines(
                 each["end"],
                 each["lag"],
                 each["problem"],
-                draw(lay_over(read_pieces(state["strip"]) if state else [], taken)),
+                draw(lay_over(read_pieces(state["strip"]) if state else [], held_ranges)),
                 state["cut"] if state else 0,
                 state["whole"] if state else False,
                 archived,
                 waiting,
-                taken.size,
+                held_ranges.size,
                 f"ranges-{len(lines)}",
             )
         )
@@ -160,14 +160,14 @@ def broker_lines(
 
 def sum_lag(partitions: Sequence[Mapping[str, Any]]) -> int | None:
     """Return the broker's total; None if it reports no partition."""
-    known = [each["lag"] for each in partitions if each["lag"] >= 0]
-    return sum(known) if known else None
+    lags = [each["lag"] for each in partitions if each["lag"] >= 0]
+    return sum(lags) if lags else None
 
 
 def sum_left(lines: Sequence[LedgerLine]) -> int | None:
     """Return the ledger's total; None if the partitions' ends are unknown."""
-    known = [line.left for line in lines if line.left is not None]
-    return sum(known) if known else None
+    counts = [line.left for line in lines if line.left is not None]
+    return sum(counts) if counts else None
 
 
 def one(readers: Readers, who: Principal, group: str, seen: Seen, number: int) -> dict[str, Any]:
@@ -177,12 +177,12 @@ def one(readers: Readers, who: Principal, group: str, seen: Seen, number: int) -
     answer = seen.answer or {}
     partitions = answer.get("partitions", [])
     lines = ledger_lines(ledger, partitions) if connectors else []
-    held = find_held(connectors)
+    held_records = find_held(connectors)
     page = Paginator(range(max(len(partitions), len(lines))), PAGE).get_page(number)
     skip = (page.number - 1) * PAGE
     return {
         "page": page,
-        "held": held,
+        "held": held_records,
         "lag": sum_lag(partitions),
         "left": sum_left(lines),
         "count": len(partitions),
@@ -194,7 +194,7 @@ def one(readers: Readers, who: Principal, group: str, seen: Seen, number: int) -
         "look": look_of(answer.get("state", "")),
         "answer": answer,
         "ledger": lines[skip : skip + PAGE],
-        "partitions": broker_lines(answer, ledger, held, ours=bool(connectors)) if answer else [],
+        "partitions": broker_lines(answer, ledger, held_records, ours=bool(connectors)) if answer else [],
         "may": readers.verbs_on(who, group),
         "topics": sorted({each["topic"] for each in partitions}),
     }

@@ -57,9 +57,9 @@ def topic(request: HttpRequest, name: str) -> HttpResponse:
         row, problem = None, refused.message
     if row is None and not problem:
         raise Http404(f"There is no topic {name}, or you may not see it")
-    given = {key: request.GET[key] for key in FIELDS if key in request.GET}
-    context = {"name": name, "path": quote(name, safe=""), "row": row, "problem": problem, "given": given}
-    choices = {"levels": LEVELS, "places": PLACES, "views": VIEWS, "section": "topics", "at_once": bool(given)}
+    fields = {key: request.GET[key] for key in FIELDS if key in request.GET}
+    context = {"name": name, "path": quote(name, safe=""), "row": row, "problem": problem, "given": fields}
+    choices = {"levels": LEVELS, "places": PLACES, "views": VIEWS, "section": "topics", "at_once": bool(fields)}
     return render(request, "ringfence/topics/topic_page.html", {**context, **choices})
 
 
@@ -67,24 +67,19 @@ def topic(request: HttpRequest, name: str) -> HttpResponse:
 @require_POST
 def records(request: HttpRequest, name: str) -> HttpResponse:
     """A page of records, as the form requests."""
-    given = {key: str(request.POST[key]) for key in FIELDS if key in request.POST}
+    fields = {key: str(request.POST[key]) for key in FIELDS if key in request.POST}
     view = str(request.POST.get("view", VIEWS[0]))
-    context: dict[str, Any] = {"name": name, "path": quote(name, safe=""), "given": given, "section": "topics"}
+    context: dict[str, Any] = {"name": name, "path": quote(name, safe=""), "given": fields, "section": "topics"}
     try:
-        record_search = RecordSearch.parse(given)
-        reader = find_reader(request, name, given.get("connector", ""))
-        page_read = search.read_records(request, reader, record_search)
+        query = RecordSearch.parse(fields)
+        reader = find_reader(request, name, fields.get("connector", ""))
+        page = search.read_records(request, reader, query)
     except (ConnectError, Refused, Forbidden) as error:
         return render_problem(request, "ringfence/topics/records.html", context, error)
-    page_records = [show_record(each) for each in page_read["records"]]
-    context |= {
-        "found": page_read,
-        "records": page_records,
-        "view": view if view in VIEWS else VIEWS[0],
-        "wanted": record_search,
-    }
-    context |= {"changes": differences(page_records)} if view == "diff" else {}
-    context["held"] = [each for each in page_read["partitions"] if each["end"] > each["stable"]]
+    rows = [show_record(each) for each in page["records"]]
+    context |= {"found": page, "records": rows, "view": view if view in VIEWS else VIEWS[0], "wanted": query}
+    context |= {"changes": differences(rows)} if view == "diff" else {}
+    context["held"] = [each for each in page["partitions"] if each["end"] > each["stable"]]
     return render_part(request, "ringfence/topics/records.html", context)
 
 
@@ -99,10 +94,10 @@ def origin(request: HttpRequest, name: str) -> HttpResponse:
         context |= {"partition": partition, "offset": offset}
         reader = find_reader(request, name, str(request.POST.get("connector", "")))
         note(request, f"looked at where {name}-{partition} offset {offset} comes from")
-        found = search.find_origin(request, reader, partition, offset)
+        record_origin = search.find_origin(request, reader, partition, offset)
     except (ConnectError, Refused, Forbidden) as error:
         return render_problem(request, "ringfence/topics/origin.html", context, error)
-    return render_part(request, "ringfence/topics/origin.html", {**context, "found": found})
+    return render_part(request, "ringfence/topics/origin.html", {**context, "found": record_origin})
 
 
 def render_problem(

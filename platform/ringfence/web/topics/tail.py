@@ -34,16 +34,16 @@ _FILTERS: Final = ("partition", "key", "contains", "where", "isolation", "regist
 @require_POST
 def begin(request: HttpRequest, name: str) -> HttpResponse:
     """Show the newest records, filtered by the form, with the mark for the next request."""
-    given = {key: str(request.POST[key]) for key in FIELDS if key in _FILTERS and request.POST.get(key)}
-    context: dict[str, Any] = {"name": name, "path": quote(name, safe=""), "given": given, "section": "topics"}
+    fields = {key: str(request.POST[key]) for key in FIELDS if key in _FILTERS and request.POST.get(key)}
+    context: dict[str, Any] = {"name": name, "path": quote(name, safe=""), "given": fields, "section": "topics"}
     try:
-        reader = find_reader(request, name, given.get("connector", ""))
-        page_read = search.read_records(request, reader, RecordSearch.parse(given), "followed")
+        reader = find_reader(request, name, fields.get("connector", ""))
+        page = search.read_records(request, reader, RecordSearch.parse(fields), "followed")
     except (ConnectError, Refused, Forbidden) as error:
         return render_problem(request, "ringfence/topics/tail.html", context, error)
-    cursor = {str(each["partition"]): each["until"] for each in page_read["partitions"]}
-    mark = _sign(request, name, given, cursor, int(time.time()))
-    context |= _describe(page_read, given) | {"mark": mark, "minutes": LONGEST_SECONDS // 60}
+    cursor = {str(each["partition"]): each["until"] for each in page["partitions"]}
+    mark = _sign(request, name, fields, cursor, int(time.time()))
+    context |= _describe(page, fields) | {"mark": mark, "minutes": LONGEST_SECONDS // 60}
     return render_part(request, "ringfence/topics/tail.html", context)
 
 
@@ -53,13 +53,13 @@ def go_on(request: HttpRequest, name: str) -> HttpResponse:
     """Show the records since the mark, the newest first, with the next mark."""
     context: dict[str, Any] = {"name": name, "path": quote(name, safe=""), "section": "topics"}
     try:
-        given, cursor, began = _read(request, name)
-        context["given"] = given
+        fields, cursor, began = _read(request, name)
+        context["given"] = fields
         if time.time() - began > LONGEST_SECONDS:
             return render_part(request, "ringfence/topics/tail_next.html", {**context, "over": True})
-        asked = {**given, "from": "earliest", "cursor": json.dumps(cursor), "limit": str(MOST)}
-        reader = find_reader(request, name, given.get("connector", ""))
-        page_read = search.read_records(request, reader, RecordSearch.parse(asked))
+        query = {**fields, "from": "earliest", "cursor": json.dumps(cursor), "limit": str(MOST)}
+        reader = find_reader(request, name, fields.get("connector", ""))
+        page = search.read_records(request, reader, RecordSearch.parse(query))
     except (ConnectError, Refused, Forbidden) as error:
         if (
             isinstance(error, Refused) and error.retry
@@ -70,38 +70,36 @@ def go_on(request: HttpRequest, name: str) -> HttpResponse:
                 {**context, "mark": request.POST["mark"], "away": error.message},
             )
         return render_problem(request, "ringfence/topics/tail_next.html", context, error)
-    page_read["records"].reverse()
-    mark = _sign(request, name, given, {**cursor, **json.loads(page_read["cursor"])}, began)
-    return render_part(
-        request, "ringfence/topics/tail_next.html", {**context, **_describe(page_read, given), "mark": mark}
-    )
+    page["records"].reverse()
+    mark = _sign(request, name, fields, {**cursor, **json.loads(page["cursor"])}, began)
+    return render_part(request, "ringfence/topics/tail_next.html", {**context, **_describe(page, fields), "mark": mark})
 
 
-def _describe(found: dict[str, Any], given: dict[str, str]) -> dict[str, Any]:
+def _describe(page: dict[str, Any], fields: dict[str, str]) -> dict[str, Any]:
     """behind: offsets that exist and are not read yet; waiting: those after the last stable offset."""
-    committed_only = given.get("isolation", LEVELS[0]) == LEVELS[0]
-    parts = found["partitions"]
+    committed_only = fields.get("isolation", LEVELS[0]) == LEVELS[0]
+    parts = page["partitions"]
     return {
-        "found": found,
-        "records": [show_record(each) for each in found["records"]],
+        "found": page,
+        "records": [show_record(each) for each in page["records"]],
         "behind": sum(max(0, (each["stable"] if committed_only else each["end"]) - each["until"]) for each in parts),
         "waiting": sum(each["end"] - each["stable"] for each in parts) if committed_only else 0,
-        "isolation": given.get("isolation", LEVELS[0]),
+        "isolation": fields.get("isolation", LEVELS[0]),
     }
 
 
-def _sign(request: HttpRequest, topic: str, given: dict[str, str], cursor: dict[str, int], began: int) -> str:
+def _sign(request: HttpRequest, topic: str, fields: dict[str, str], cursor: dict[str, int], began: int) -> str:
     who = principal_of(request)
-    return signing.dumps([who.name, who.via, topic, given, cursor, began], salt=_SALT, compress=True)
+    return signing.dumps([who.name, who.via, topic, fields, cursor, began], salt=_SALT, compress=True)
 
 
 def _read(request: HttpRequest, topic: str) -> tuple[dict[str, str], dict[str, int], int]:
     """Read the mark. Raises `ConnectError` for one that was not given to this user for this topic."""
     who = principal_of(request)
     try:
-        name, via, of, given, cursor, began = signing.loads(str(request.POST.get("mark", "")), salt=_SALT)
+        name, via, of, fields, cursor, began = signing.loads(str(request.POST.get("mark", "")), salt=_SALT)
     except (signing.BadSignature, ValueError) as error:
         raise bad_request("This server did not issue this link. Follow the topic again.") from error
     if (name, via, of) != (who.name, who.via, topic):
         raise bad_request("This link is for another user or topic. Follow the topic again.")
-    return given, cursor, began
+    return fields, cursor, began
