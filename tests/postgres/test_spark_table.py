@@ -1,6 +1,7 @@
 """SparkTableSource on PostgreSQL: its parts hold all rows once, whatever the key is and wherever a life ends."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
+from typing import Any
 
 import pytest
 
@@ -66,6 +67,10 @@ class Reader:
         raise AssertionError("no end")
 
 
+def mark_slow(cases: Iterable[str], slow: Set[str]) -> list[Any]:
+    return [pytest.param(each, marks=pytest.mark.slow) if each in slow else each for each in cases]
+
+
 KEYS = {
     "numbers": ("k int", "g * 3"),
     "large numbers": ("k bigint", "g * 10000000000 - 5"),
@@ -76,7 +81,7 @@ KEYS = {
 }
 
 
-@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("key", mark_slow(KEYS, {"large numbers", "dates", "times"}))
 def test_parts_of_a_key_hold_each_row_once(server: Postgres, name: str, key: str) -> None:
     column, value = KEYS[key]
     server.query(f"CREATE TABLE {name} ({column} PRIMARY KEY, n int)")
@@ -94,7 +99,7 @@ REST = {
 }
 
 
-@pytest.mark.parametrize("key", REST)
+@pytest.mark.parametrize("key", mark_slow(REST, {"uuid", "numeric"}))
 def test_rows_with_one_value_are_told_apart_by_the_key(server: Postgres, name: str, key: str) -> None:
     columns, values = REST[key]
     names = ", ".join(each.split()[0] for each in columns.split(", ") if each[0] in "xy" and " " in each)
