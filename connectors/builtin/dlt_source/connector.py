@@ -107,10 +107,10 @@ class DltSourceConnector(SourceConnector):
 
         parsed = CONFIG_DEF.parse({**config, names.RESOURCES: ""})
         opened, changes_only = open_resources(parsed), parsed.boolean(names.CHANGES)
-        doubts = {name: find_doubt(one, opened.known, changes_only=changes_only) for name, one in opened.known.items()}
+        found = {name: find_doubt(one, opened.known, changes_only=changes_only) for name, one in opened.known.items()}
         return {
             names.RESOURCES: [
-                Choice(name, f"at least once: {doubt}" if doubt else "exactly once") for name, doubt in doubts.items()
+                Choice(name, f"at least once: {doubt}" if doubt else "exactly once") for name, doubt in found.items()
             ]
         }
 

@@ -52,13 +52,13 @@ def _judge(incremental: Incremental[Any]) -> str:
 
 
 def _with_parents(resource: DltResource, known: Mapping[str, DltResource]) -> list[DltResource]:
-    chain = [resource]
+    found = [resource]
     pipe: Any = resource._pipe.parent  # it may be None, which dlt's types deny
     while pipe is not None:
         if pipe.name in known:
-            chain.append(known[pipe.name])
+            found.append(known[pipe.name])
         pipe = pipe.parent
-    return chain
+    return found
 
 
 def why_no_pages(resource: DltResource) -> str:
@@ -85,7 +85,7 @@ def find_incremental(resource: DltResource) -> Incremental[Any] | None:
 
 def primary_key(resource: DltResource) -> tuple[str, ...]:
     """Return the columns of the primary key; () if the resource names none."""
-    key: Any = (resource._hints or {}).get("primary_key")
-    if isinstance(key, str):
-        return (key,)
-    return tuple(key) if isinstance(key, list | tuple) else ()
+    found: Any = (resource._hints or {}).get("primary_key")
+    if isinstance(found, str):
+        return (found,)
+    return tuple(found) if isinstance(found, list | tuple) else ()

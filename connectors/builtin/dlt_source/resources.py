@@ -34,21 +34,19 @@ def open_resources(config: ParsedConfig) -> Opened:
     Container()[PluggableRunContext].providers = ConfigProvidersContainer([])
     name = config.string(names.SOURCE)
     try:
-        resources = _open_rest_api(config) if name == names.REST_API else _open_installed(name, config)
+        found = _open_rest_api(config) if name == names.REST_API else _open_installed(name, config)
     except ConnectorError:
         raise
     except Exception as error:  # noqa: BLE001 - from dlt, or from the source
         setting = names.REST if name == names.REST_API else names.ARGUMENTS
         raise ConnectorError(f"{setting}: dlt refuses the configuration: {redact(config, error)}") from None
-    names_chosen = config.strings(names.RESOURCES)
-    if missing := [each for each in names_chosen if each not in resources]:
+    wanted = config.strings(names.RESOURCES)
+    if missing := [each for each in wanted if each not in found]:
         raise ConnectorError(
-            f"{names.RESOURCES}: there is no resource {missing[0]}. Existing resources: {', '.join(resources)}."
+            f"{names.RESOURCES}: there is no resource {missing[0]}. Existing resources: {', '.join(found)}."
         )
-    chosen = {each: resources[each] for each in names_chosen} or {
-        each: one for each, one in resources.items() if one.selected
-    }
-    return Opened(chosen, resources)
+    chosen = {each: found[each] for each in wanted} or {each: one for each, one in found.items() if one.selected}
+    return Opened(chosen, found)
 
 
 def _open_rest_api(config: ParsedConfig) -> dict[str, DltResource]:
@@ -72,9 +70,9 @@ def _open_installed(name: str, config: ParsedConfig) -> dict[str, DltResource]:
             f"ones: {known}."
         )
     arguments = parse_object(names.ARGUMENTS, config.get(names.ARGUMENTS))  # type: ignore[arg-type]
-    source = points[name].load()(**arguments, **parse_object(names.SECRETS, secret_text(config, names.SECRETS)))
-    if isinstance(source, DltResource):
-        return {source.name: source}
-    if isinstance(source, DltSource):
-        return dict(source.resources)
+    made = points[name].load()(**arguments, **parse_object(names.SECRETS, secret_text(config, names.SECRETS)))
+    if isinstance(made, DltResource):
+        return {made.name: made}
+    if isinstance(made, DltSource):
+        return dict(made.resources)
     raise ConnectorError(f"{names.SOURCE}: the entry point {name!r} returns neither a dlt source nor a dlt resource.")

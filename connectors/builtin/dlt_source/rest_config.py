@@ -29,13 +29,13 @@ def parse_object(name: str, text: str | None) -> dict[str, Any]:
     if not text:
         return {}
     try:
-        value = json.loads(text)
+        found = json.loads(text)
     except ValueError as error:
         where = f"line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else "somewhere"
         raise ConnectorError(f"{name}: not valid JSON ({where}).") from None
-    if not isinstance(value, dict):
+    if not isinstance(found, dict):
         raise ConnectorError(f"{name}: must be a JSON object, in braces.")
-    return value
+    return found
 
 
 def parse_rest_config(text: str | None) -> dict[str, Any]:
@@ -79,8 +79,8 @@ def redact(config: ParsedConfig, error: BaseException) -> str:
 
 def secret_text(config: ParsedConfig, name: str) -> str | None:
     """Return a secret setting in clear text; None if it is not set."""
-    value: Any = config.get(name)
-    return None if value is None else str(getattr(value, "value", value))
+    found: Any = config.get(name)
+    return None if found is None else str(getattr(found, "value", found))
 
 
 def _check(value: object, key: str = "") -> None:
@@ -107,10 +107,10 @@ def _check_text(text: str) -> None:
     process.
     """
     plain = text.replace("{{", "").replace("}}", "")
-    for name in re.findall(r"\{([^{}]*)\}?", plain):
-        if not _PLACEHOLDER.fullmatch(name):
+    for found in re.findall(r"\{([^{}]*)\}?", plain):
+        if not _PLACEHOLDER.fullmatch(found):
             raise ConnectorError(
-                f"{names.REST}: the placeholder {{{name[:60]}}} is not allowed. Allowed are "
+                f"{names.REST}: the placeholder {{{found[:60]}}} is not allowed. Allowed are "
                 "{incremental.start_value}, {incremental.initial_value}, "
                 "{incremental.last_value}, {incremental.end_value} and {resources.NAME.FIELD}; "
                 "double a literal brace."

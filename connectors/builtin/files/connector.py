@@ -105,29 +105,29 @@ class FilesSourceConnector(SourceConnector):
 
 def _find_problems(parsed: ParsedConfig) -> list[tuple[str, str]]:
     """Find what is wrong with the folders, and settings that contradict each other. Returns (setting, error) pairs."""
-    problems: list[tuple[str, str]] = []
+    found: list[tuple[str, str]] = []
     after, target = parsed.string(names.AFTER), str(parsed.get(names.MOVE_TO) or "").strip()
     if after == names.MOVE and not target:
-        problems.append((names.MOVE_TO, f"Set the folder to move files to, or choose another {names.AFTER}."))
+        found.append((names.MOVE_TO, f"Set the folder to move files to, or choose another {names.AFTER}."))
     if parsed.integer(names.LOOKBACK):
         if parsed.string(names.ORDER) != names.NAME:
-            problems.append(
+            found.append(
                 (
                     names.LOOKBACK,
                     f"Needs {names.ORDER}={names.NAME}: only then does a name show which files came before.",
                 )
             )
         if after != names.KEEP:
-            problems.append((names.LOOKBACK, f"Not needed with {names.AFTER}={after}, which forgets files anyway."))
+            found.append((names.LOOKBACK, f"Not needed with {names.AFTER}={after}, which forgets files anyway."))
     for kind in PLACES.values():
-        problems += kind.find_problems(parsed)
+        found += kind.find_problems(parsed)
     try:
         with closing(open_place(parsed.string(names.URL), parsed)) as place:
             place.check()
-            problems += _find_problems_of(place, parsed, target)
+            found += _find_problems_of(place, parsed, target)
     except (ConnectorError, OSError) as error:
-        problems.append((names.URL, str(error)))
-    return problems
+        found.append((names.URL, str(error)))
+    return found
 
 
 def _find_problems_of(place: Place, parsed: ParsedConfig, target: str) -> Iterator[tuple[str, str]]:

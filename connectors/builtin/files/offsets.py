@@ -18,10 +18,10 @@ class FileOffset(NamedTuple):
 
     def as_json(self) -> dict[str, object]:
         """Return the form in the offsets topic: `{"etag": "…", "byte": 4096}`, with `"done": true` at the end."""
-        fields: dict[str, object] = {ETAG: self.etag, self.unit: self.position}
+        found: dict[str, object] = {ETAG: self.etag, self.unit: self.position}
         if self.done:
-            fields[DONE] = True
-        return fields
+            found[DONE] = True
+        return found
 
 
 def parse(offset: SourceOffset) -> FileOffset:

@@ -147,8 +147,8 @@ class FilesSourceTask(SourceTask):
             self._advance(self._marks)
             ready = [file for file in ready if not self._marks.covers(file.name)]
         new = [file.name for file in ready if file.name not in self._offsets]
-        offsets = self.context.offset_reader.offsets([self._partition(name) for name in new])
-        for name, offset in zip(new, offsets, strict=True):
+        found = self.context.offset_reader.offsets([self._partition(name) for name in new])
+        for name, offset in zip(new, found, strict=True):
             self._offsets[name] = parse(offset) if offset else None
         self._waiting = ready
         return bool(ready)
@@ -258,10 +258,10 @@ class FilesSourceTask(SourceTask):
                 self._forget(name)
 
     def _read_marks(self, share: Share) -> dict[int, str]:
-        offsets = self.context.offset_reader.offsets([self._bucket_partition(bucket) for bucket in share.buckets])
+        found = self.context.offset_reader.offsets([self._bucket_partition(bucket) for bucket in share.buckets])
         return {
             bucket: str(offset[names.THROUGH])
-            for bucket, offset in zip(share.buckets, offsets, strict=True)
+            for bucket, offset in zip(share.buckets, found, strict=True)
             if offset and names.THROUGH in offset
         }
 

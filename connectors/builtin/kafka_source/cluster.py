@@ -50,9 +50,9 @@ def _clients(config: Mapping[str, str], *prefixes: str) -> dict[str, str]:
 def source_settings(config: Mapping[str, str]) -> Translated:
     """Return librdkafka's settings for the source's clients, and errors by the connector's setting."""
     settings, unreadable = pin_client_files(_clients(config, SOURCE_PREFIX, CONSUMER_PREFIX))
-    translated = merge(Role.CONSUMER, [(SOURCE_PREFIX, settings), (CONSUMER_PREFIX, settings)])
-    translated.errors.update(unreadable)
-    return _judge_egress(translated, names.SOURCE_SERVERS)
+    found = merge(Role.CONSUMER, [(SOURCE_PREFIX, settings), (CONSUMER_PREFIX, settings)])
+    found.errors.update(unreadable)
+    return _judge_egress(found, names.SOURCE_SERVERS)
 
 
 def target_settings(config: Mapping[str, str]) -> Translated:
@@ -60,12 +60,12 @@ def target_settings(config: Mapping[str, str]) -> Translated:
     egress entry.
     """
     settings, unreadable = pin_client_files(_clients(config, TARGET_PREFIX))
-    translated = merge(Role.ADMIN, [(TARGET_PREFIX, settings)])
-    translated.errors.update(unreadable)
+    found = merge(Role.ADMIN, [(TARGET_PREFIX, settings)])
+    found.errors.update(unreadable)
     home = worker_limits.current().home
-    if home and servers(translated.settings.get("bootstrap.servers", "")) == servers(home):
-        return translated
-    return _judge_egress(translated, names.TARGET_SERVERS)
+    if home and servers(found.settings.get("bootstrap.servers", "")) == servers(home):
+        return found
+    return _judge_egress(found, names.TARGET_SERVERS)
 
 
 def _judge_egress(found: Translated, key: str) -> Translated:
@@ -101,8 +101,8 @@ class Cluster:
 
     def topics(self) -> dict[str, int]:
         """Return the number of partitions of every topic that may be described."""
-        topics = self._admin.list_topics(timeout=self._seconds).topics
-        return {name: len(topic.partitions) for name, topic in topics.items() if topic.error is None}
+        found = self._admin.list_topics(timeout=self._seconds).topics
+        return {name: len(topic.partitions) for name, topic in found.items() if topic.error is None}
 
     def cluster_id(self) -> str:
         return str(self._admin.list_topics(timeout=self._seconds).cluster_id)
@@ -125,17 +125,19 @@ class Cluster:
     def create(self, topics: Mapping[str, TopicDefinition], replication_factor: int) -> None:
         """Create those topics that do not exist yet."""
         new = [
-            NewTopic(name, topic.partitions, replication_factor, config=add_min_isr(topic.configs, replication_factor))
-            for name, topic in topics.items()
+            NewTopic(
+                name, wanted.partitions, replication_factor, config=add_min_isr(wanted.configs, replication_factor)
+            )
+            for name, wanted in topics.items()
         ]
-        for future in self._admin.create_topics(new, request_timeout=self._seconds).values() if new else ():
-            _accept(future, KafkaError.TOPIC_ALREADY_EXISTS)
+        for made in self._admin.create_topics(new, request_timeout=self._seconds).values() if new else ():
+            _accept(made, KafkaError.TOPIC_ALREADY_EXISTS)
 
     def grow(self, partitions: Mapping[str, int]) -> None:
         """Increase the number of partitions."""
         more = [NewPartitions(name, count) for name, count in partitions.items()]
-        for future in self._admin.create_partitions(more, request_timeout=self._seconds).values() if more else ():
-            _accept(future, KafkaError.INVALID_PARTITIONS)
+        for made in self._admin.create_partitions(more, request_timeout=self._seconds).values() if more else ():
+            _accept(made, KafkaError.INVALID_PARTITIONS)
 
     def bounds(self, partitions: Partitions) -> dict[tuple[str, int], tuple[int, int]]:
         """Return the first offset of each partition, and the one after its last."""
@@ -153,7 +155,7 @@ class Cluster:
         reading = {"group.id": group, "isolation.level": names.READ_COMMITTED, "enable.auto.commit": False}
         reader = Consumer({**self._settings, **_LOGS, **reading})
         try:
-            committed = reader.committed([TopicPartition(*one) for one in partitions], timeout=self._seconds)
+            found = reader.committed([TopicPartition(*one) for one in partitions], timeout=self._seconds)
         except KafkaException as error:
             # A principal without access to the group has never been a member of it.
             if error.args[0].code() in (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.GROUP_ID_NOT_FOUND):
@@ -161,12 +163,12 @@ class Cluster:
             raise
         finally:
             reader.close()
-        return {(one.topic, one.partition): one.offset for one in committed if one.offset >= 0}
+        return {(one.topic, one.partition): one.offset for one in found if one.offset >= 0}
 
     def _offsets(self, partitions: Partitions, spec: OffsetSpec) -> dict[tuple[str, int], int]:
         asked = {TopicPartition(topic, partition): spec for topic, partition in partitions}
-        answers = self._admin.list_offsets(asked, request_timeout=self._seconds) if asked else {}
-        return {(one.topic, one.partition): int(answer.result().offset) for one, answer in answers.items()}
+        found = self._admin.list_offsets(asked, request_timeout=self._seconds) if asked else {}
+        return {(one.topic, one.partition): int(answer.result().offset) for one, answer in found.items()}
 
 
 def _accept(made: object, code: int) -> None:

@@ -119,9 +119,9 @@ class KafkaSourceConnector(SourceConnector):
         named. Closed topics that only match a pattern are skipped: otherwise anybody who may create a topic could stop
         all connectors with patterns.
         """
-        included, excluded = (Names(_list(self._parsed, key)) for key in (names.TOPICS, names.TOPICS_EXCLUDE))
-        topics = choose_topics(self._source.topics(), included, excluded, self._renaming)
-        closed = self._closed_topics(topics)
+        wanted, excluded = (Names(_list(self._parsed, key)) for key in (names.TOPICS, names.TOPICS_EXCLUDE))
+        found = choose_topics(self._source.topics(), wanted, excluded, self._renaming)
+        closed = self._closed_topics(found)
         for topic in _list(self._parsed, names.TOPICS):
             if topic in closed:
                 raise ConnectorError(f"{names.TOPICS}: {closed[topic]}. Remove {topic} from the setting")
@@ -129,7 +129,7 @@ class KafkaSourceConnector(SourceConnector):
             self._left_out = closed
             if closed:
                 self.context.warn(f"Matching topics are skipped: {'; '.join(closed[each] for each in sorted(closed))}")
-        return {topic: count for topic, count in topics.items() if topic not in closed}
+        return {topic: count for topic, count in found.items() if topic not in closed}
 
     def _closed_topics(self, topics: Mapping[str, int]) -> dict[str, str]:
         """Return why some of the topics are neither read nor created at the target."""
@@ -148,34 +148,34 @@ class KafkaSourceConnector(SourceConnector):
         missing = [topic for topic in topics if self._renaming.target(topic) not in there]
         configs = self._source.configs(missing)
         left_out = Names(_list(self._parsed, names.CONFIGS_EXCLUDE))
-        new_topics = {
+        made = {
             self._renaming.target(topic): TopicDefinition(
                 topics[topic], {name: value for name, value in configs[topic].items() if name not in left_out}
             )
             for topic in missing
         }
-        self._target.create(new_topics, self._parsed.integer(names.REPLICATION_FACTOR))
+        self._target.create(made, self._parsed.integer(names.REPLICATION_FACTOR))
         small = {
             self._renaming.target(topic): count
             for topic, count in topics.items()
             if count > there.get(self._renaming.target(topic), count)
         }
         self._target.grow(small)
-        if new_topics or small:
-            logger.info("At the target: created %s, with more partitions %s", sorted(new_topics), sorted(small))
+        if made or small:
+            logger.info("At the target: created %s, with more partitions %s", sorted(made), sorted(small))
 
     def _watch_topics(self) -> None:
         while not self._stopping.wait(self._parsed.integer(names.REFRESH_SECONDS)):
             try:
-                topics = self._choose_topics()
+                found = self._choose_topics()
             except KafkaException as error:
                 logger.warning("The source's topics cannot be listed; the next refresh tries again: %s", _words(error))
                 continue
             except ConnectorError as error:  # the task that reads it reports this, too, and fails
                 logger.warning("%s", error)
                 continue
-            if self._known is not None and topics != self._known:
-                logger.info("The topics to read have changed: %s", sorted(topics))
+            if self._known is not None and found != self._known:
+                logger.info("The topics to read have changed: %s", sorted(found))
                 self.context.request_task_reconfiguration()
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
@@ -185,16 +185,16 @@ class KafkaSourceConnector(SourceConnector):
                 Names(part.strip() for part in config.get(key, "").split(","))
             except ValueError as error:
                 errors[key] = [f"Invalid value for configuration {key}: {error}."]
-        clusters: dict[str, Cluster] = {}
+        found: dict[str, Cluster] = {}
         for key, settings in (
             (names.SOURCE_SERVERS, source_settings(config)),
             (names.TARGET_SERVERS, target_settings(config)),
         ):
             errors.update({name: [text] for name, text in settings.errors.items()})
             if not settings.errors and config.get(key):
-                clusters[key] = Cluster(settings.settings, _VALIDATE_SECONDS)
+                found[key] = Cluster(settings.settings, _VALIDATE_SECONDS)
         ids: dict[str, str] = {}
-        for key, cluster in clusters.items():
+        for key, cluster in found.items():
             try:
                 ids[key] = cluster.cluster_id()
             except KafkaException as error:
@@ -203,8 +203,8 @@ class KafkaSourceConnector(SourceConnector):
                     "security settings."
                 ]
         if ids.get(names.SOURCE_SERVERS) == current().cluster_id and names.TOPICS not in errors:
-            topics = (part.strip() for part in config.get(names.TOPICS, "").split(","))
-            if closed := [topic for topic in topics if current().internal(topic)]:
+            wanted = (part.strip() for part in config.get(names.TOPICS, "").split(","))
+            if closed := [topic for topic in wanted if current().internal(topic)]:
                 errors[names.TOPICS] = [
                     f"{names.TOPICS}: {NOT_READ.format(closed[0])}, which connectors do not read. Remove it."
                 ]

@@ -157,17 +157,17 @@ class _Checks:
 
     def _identities(self, publication: str, tables: list[tuple[str, str]]) -> None:
         """Report tables without a replica identity: once published, the server refuses their updates and deletes."""
-        chosen = set(tables)
+        wanted = set(tables)
         bare = [table for *table, published in self._session.query(_BARE, [publication]) if not published]
-        bare = [table for table in bare if tuple(table) in chosen]
+        bare = [table for table in bare if tuple(table) in wanted]
         if not bare:
             return
         quoted = [f"{_quote(schema)}.{_quote(table)}" for schema, table in bare]
-        text = ", ".join(quoted[:_SHOWN]) + (f" and {len(quoted) - _SHOWN} more" if len(quoted) > _SHOWN else "")
+        shown = ", ".join(quoted[:_SHOWN]) + (f" and {len(quoted) - _SHOWN} more" if len(quoted) > _SHOWN else "")
         mended = " ".join(f"ALTER TABLE {table} REPLICA IDENTITY FULL;" for table in quoted[:_SHOWN])
         self._say(
             names.TABLES,
-            f"The server would refuse all updates and deletes of {text} once the publication {publication} contains "
+            f"The server would refuse all updates and deletes of {shown} once the publication {publication} contains "
             f"{'it' if len(quoted) == 1 else 'them'}: without a primary key there is no replica identity. Add a "
             f"primary key, or as the owner: {mended} Or exclude the table with {names.TABLES_EXCLUDE}; or, if its rows "
             "are only inserted, create the publication yourself.",
@@ -183,8 +183,8 @@ class _Checks:
             )
         if boundary == "connector":
             return
-        chosen = set(tables)
-        keyless = [f"{schema}.{table}" for schema, table in self._session.query(_KEYLESS) if (schema, table) in chosen]
+        wanted = set(tables)
+        keyless = [f"{schema}.{table}" for schema, table in self._session.query(_KEYLESS) if (schema, table) in wanted]
         if keyless:
             self._say(
                 names.SNAPSHOT,
@@ -210,20 +210,20 @@ class _Checks:
             "SELECT rolsuper, has_database_privilege(current_database(), 'CREATE') FROM pg_roles "
             "WHERE rolname = current_user"
         )
-        statement = f"CREATE PUBLICATION {quoted} FOR ALL TABLES;"
+        wanted = f"CREATE PUBLICATION {quoted} FOR ALL TABLES;"
         if mode == names.DISABLED:
-            self._say(names.PUBLICATION, f"There is no publication {name}. As a superuser: {statement}")
+            self._say(names.PUBLICATION, f"There is no publication {name}. As a superuser: {wanted}")
         elif mode == names.ALL_TABLES and not superuser:
             self._say(
                 names.PUBLICATION,
-                f"There is no publication {name}, and only a superuser can create one for all tables: {statement} Or "
-                f"set {names.AUTOCREATE}={names.FILTERED}, if the user owns the tables.",
+                f"There is no publication {name}, and only a superuser can create one for all tables: {wanted} Or set "
+                f"{names.AUTOCREATE}={names.FILTERED}, if the user owns the tables.",
             )
         elif not creator:
             self._say(
                 names.PUBLICATION,
                 f"There is no publication {name}, and the user {self._user} may not create one. As a superuser: GRANT "
-                f"CREATE ON DATABASE {_quote(self._database)} TO {_quote(self._user)}; or {statement}",
+                f"CREATE ON DATABASE {_quote(self._database)} TO {_quote(self._user)}; or {wanted}",
             )
 
 

@@ -113,9 +113,9 @@ class PostgresSourceConnector(SourceConnector):
             from ringfence.connectors.builtin.postgres.checks import find_errors
         except ModuleNotFoundError:
             return {"connector.class": [_EXTRA]}
-        errors_of_settings = find_errors(config)
-        self._reached = names.HOST not in errors_of_settings
-        errors = {**find_unsupported(config), **errors_of_settings}
+        found = find_errors(config)
+        self._reached = names.HOST not in found
+        errors = {**find_unsupported(config), **found}
         boundary = transaction_boundary(config)
         if config.get(names.TRANSACTIONS, names.WHOLE) == names.WHOLE and boundary != "connector":
             errors.setdefault("transaction.boundary", []).append(

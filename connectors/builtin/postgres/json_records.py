@@ -57,12 +57,12 @@ class JsonRecords:
         source = self._sources.get(table) or self._source(table, transaction)
         if source is None:
             return None
-        content = self._of(table)
+        made = self._of(table)
         now = b"%d" % time.time_ns()
-        times = b'","ts_ms":%b,"ts_us":%b,"ts_ns":%b}%b' % (now[:-6], now[:-3], now, content.end)
+        times = b'","ts_ms":%b,"ts_us":%b,"ts_ns":%b}%b' % (now[:-6], now[:-3], now, made.end)
         tails = {kind: source[2] + op + times for kind, op in self._wanted.items()}
         where = self._partition, transaction.offset, table.topic
-        return JsonRun(where, content, source[:2], tails, tombstones=self._maker.tombstones)
+        return JsonRun(where, made, source[:2], tails, tombstones=self._maker.tombstones)
 
     def _of(self, table: Table) -> TableBytes:
         known = table.json
@@ -74,7 +74,7 @@ class JsonRecords:
         columns, key = self._columns(table, identity_only=False)
         kinds = b"".join(self._wanted.keys() & {b"I", b"U"})
         head = begin + ABSENT + b',"after":'
-        table.json = content = TableBytes(
+        table.json = made = TableBytes(
             self,
             table.envelope,
             message_function(table.oid, columns, key, operations=kinds, head=head, around_key=around)
@@ -88,7 +88,7 @@ class JsonRecords:
             around,
             self._headers.from_headers(table.topic, self._maker.headers),
         )
-        return content
+        return made
 
     def _columns(self, table: Table, *, identity_only: bool) -> tuple[list[WrittenColumn], list[int]]:
         """Return the columns of the relation, and the places of the key's columns."""
@@ -134,8 +134,8 @@ class JsonRecords:
         parts = dumps(self._encode_source(list(values))).split(b"%d" % _LSN)
         if len(parts) != len(("sequence", "lsn")) + 1:
             return None
-        parts_ = self._sources[table] = b',"source":' + parts[0], parts[1], parts[2] + b',"transaction":null,"op":"'
-        return parts_
+        made = self._sources[table] = b',"source":' + parts[0], parts[1], parts[2] + b',"transaction":null,"op":"'
+        return made
 
 
 def find_json_records(converters: Converters | None, maker: RecordMaker) -> JsonRecords | None:

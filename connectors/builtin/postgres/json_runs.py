@@ -48,11 +48,11 @@ class TableBytes(NamedTuple):
         """
         mark = message[5]
         if mark == _NEW:
-            fields = self.row(message, _ROW)
-            return None if fields is None else (ABSENT, *fields)
+            found = self.row(message, _ROW)
+            return None if found is None else (ABSENT, *found)
         if message[0] == _DELETE:
-            fields = (self.key_row if mark == _KEY else self.row)(message, _ROW)
-            return None if fields is None else (fields[0], ABSENT, *fields[1:])
+            found = (self.key_row if mark == _KEY else self.row)(message, _ROW)
+            return None if found is None else (found[0], ABSENT, *found[1:])
         if mark != _OLD or (old := self.row(message, _ROW)) is None:
             return None
         new = self.row(message, old[2] + _MARK)
@@ -114,16 +114,16 @@ class JsonRun:
     def append_read(self, values: Sequence[bytes | None], lsn: int) -> bool:
         """Append the record of a row that was read from its table. Return False as `append` does."""
         tail = self._tails.get(READ)
-        fields = None if tail is None else self._made.values(values)
-        if tail is None or fields is None:
+        found = None if tail is None else self._made.values(values)
+        if tail is None or found is None:
             return False
-        self._append(ABSENT, *fields, lsn, tail)
+        self._append(ABSENT, *found, lsn, tail)
         return True
 
     def _append(self, before: bytes, after: bytes, key: bytes | None, lsn: int, tail: bytes) -> None:
-        content, source, at = self._made, self._source, b"%d" % lsn
-        around = content.key
-        rows = content.begin, before, after
+        made, source, at = self._made, self._source, b"%d" % lsn
+        around = made.key
+        rows = made.begin, before, after
         self.values.append(b'%b%b,"after":%b%b%b%b%b%b' % (*rows, source[0], at, source[1], at, tail))
         self._keys.append(None if key is None else around[0] + key + around[1])
 

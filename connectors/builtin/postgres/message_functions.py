@@ -82,7 +82,7 @@ def message_function(
     known["record"] = head.replace(b"%", b"%%") + row_format(columns, taken) + b"%b%b%b%b%b"
     first, last = (part.replace(b"%", b"%%") for part in around_key)
     known["key"] = first + row_format(columns, key) + last
-    key_text = f"key % ({''.join(f'v{place}, ' for place in key)})" if key else "None"
+    made = f"key % ({''.join(f'v{place}, ' for place in key)})" if key else "None"
     body = [
         "found = match(message)",
         "if found is None: return None",
@@ -90,7 +90,7 @@ def message_function(
         *lines,
         "at = b'%d' % int.from_bytes(at, 'big')",
         f"append(record % ({''.join(f'v{place}, ' for place in taken)}before, at, between, at, tails[kind]))",
-        f"append_key({key_text})",
+        f"append_key({made})",
         "return True",
     ]
     signature = "def row(append, append_key, tails, before, between, message):"

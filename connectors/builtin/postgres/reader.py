@@ -246,14 +246,14 @@ class TransactionReader:
             self._maker.truncate(out, table, lsn, transaction)
 
     def _message(self, message: pgoutput.LogicalMessage) -> None:
-        selected = message.prefix in self._selection.messages
+        wanted = message.prefix in self._selection.messages
         if message.transactional:
             transaction = self._transaction
             assert transaction is not None
             out = self._out(transaction, message.lsn)
-            if selected:
+            if wanted:
                 self._maker.message(out, message, transaction)
-        elif selected:
+        elif wanted:
             # It is between two transactions, and one by itself; the stream continues after its first byte.
             begin = pgoutput.Begin(message.lsn, self._last_time_us(), 0)
             alone = SourceTransaction(begin, self._begins_at, self._before)

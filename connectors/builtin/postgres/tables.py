@@ -61,27 +61,27 @@ class Table:
             here = known.get(name)
             if here is not None and here.oid != oid:
                 here = None  # the type was changed since: the catalog's default is for the new type
-            column_type = types.column(oid, typmod, here.dimensions if here else 1) if captured(name) else None
-            if column_type is None:
+            made = types.column(oid, typmod, here.dimensions if here else 1) if captured(name) else None
+            if made is None:
                 if captured(name):
                     self.left_out.append(f"{name} ({types.name(oid)})")
                 self.readers.append(_drop)
                 continue
-            self.readers.append(column_type.read)
+            self.readers.append(made.read)
             self.kept.append(place)
-            fields[name] = _field(column_type, here)
-            self.zeros.append(column_type.zero)
-            self._unavailable.append(unavailable_value(column_type, placeholder))
+            fields[name] = _field(made, here)
+            self.zeros.append(made.zero)
+            self._unavailable.append(unavailable_value(made, placeholder))
         if len(self.kept) == len(relation.columns):
             self.kept = None
         self._fields = fields
         self._rename = rename
-        key_names = self._key_columns(relation, catalog, key_columns)
+        wanted = self._key_columns(relation, catalog, key_columns)
         self.key_places = [  # among the fields of a row
-            list(fields).index(name) for name in key_names
+            list(fields).index(name) for name in wanted
         ]
         self.key_schema = (
-            struct(self._rename_fields({name: fields[name] for name in key_names}), f"{self.topic}.Key")
+            struct(self._rename_fields({name: fields[name] for name in wanted}), f"{self.topic}.Key")
             if self.key_places
             else None
         )
@@ -99,14 +99,14 @@ class Table:
                     f"records do not. Use {', '.join(self._fields)}."
                 )
             return key_columns
-        names_of_key: Sequence[str] = catalog.key
-        if not here.issuperset(names_of_key) or (
-            relation.identity in "di" and in_identity and not set(in_identity).issuperset(names_of_key)
+        wanted: Sequence[str] = catalog.key
+        if not here.issuperset(wanted) or (
+            relation.identity in "di" and in_identity and not set(in_identity).issuperset(wanted)
         ):
-            names_of_key = ()  # deletes would not contain it
-        if not names_of_key and relation.identity in "di":
-            names_of_key = in_identity
-        return [name for name in names_of_key if name in self._fields]
+            wanted = ()  # deletes would not contain it
+        if not wanted and relation.identity in "di":
+            wanted = in_identity
+        return [name for name in wanted if name in self._fields]
 
     def _shape(self) -> None:
         self.row_schema = struct(self._rename_fields(self._fields), f"{self.topic}.Value", optional=True)

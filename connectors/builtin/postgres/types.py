@@ -159,9 +159,9 @@ class Types:
         known = _BY_NAME.get(type_.name)
         if known is not None and not (type_.name == "date" and self._settings.times == _CONNECT):
             return known
-        method = getattr(self, f"_{type_.name}", None) if type_.name in _SPECIAL else None
-        if method is not None:
-            return method(typmod)  # type: ignore[no-any-return] # a method of this class
+        made = getattr(self, f"_{type_.name}", None) if type_.name in _SPECIAL else None
+        if made is not None:
+            return made(typmod)  # type: ignore[no-any-return] # a method of this class
         if self._settings.unknown:
             return ColumnType(BYTES, bytes, b"")
         return None

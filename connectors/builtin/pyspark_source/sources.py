@@ -25,11 +25,11 @@ def open_source(config: Mapping[str, str]) -> DataSource:
         raise ConnectorError(
             f"{SOURCE}: no installed package has an entry point {name!r} in the group {GROUP}. Existing ones: {known}."
         )
-    source: Any = points[name].load()
-    if not (isinstance(source, type) and issubclass(source, DataSource)):
+    found: Any = points[name].load()
+    if not (isinstance(found, type) and issubclass(found, DataSource)):
         raise ConnectorError(f"{SOURCE}: the entry point {name!r} is not a class of pyspark.sql.datasource.DataSource.")
     options = {key.removeprefix(OPTION): value for key, value in config.items() if key.startswith(OPTION)}
-    return source(options)
+    return found(options)
 
 
 def read_schema(source: DataSource) -> StructType:

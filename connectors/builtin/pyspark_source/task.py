@@ -97,11 +97,11 @@ class _SimpleSteps(_Steps):
 
     def take(self) -> tuple[Iterable[Any], dict[str, object]] | None:
         rows, end = self._reader.read(self._at)
-        batch = list(rows)
-        if not batch and end == self._at:
+        found = list(rows)
+        if not found and end == self._at:
             return None
         self._at = self._read = end
-        return batch, {names.OFFSET: end}
+        return found, {names.OFFSET: end}
 
 
 class _PlannedSteps(_Steps):
@@ -172,10 +172,10 @@ class _PlannedSteps(_Steps):
 
 def own_offset(committed: SourceOffset) -> Offset:
     """Return the offset in the data source's own form. Raises `ConnectorError`."""
-    offset = committed.get(names.OFFSET)
-    if not isinstance(offset, dict):
+    found = committed.get(names.OFFSET)
+    if not isinstance(found, dict):
         raise wrong_offset(committed)
-    return offset
+    return found
 
 
 def wrong_offset(committed: SourceOffset) -> ConnectorError:

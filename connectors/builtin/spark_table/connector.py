@@ -71,10 +71,10 @@ class SparkTableSourceConnector(SourceConnector):
         """Return whether all parts of the plan are read to their ends."""
         with closing(open_table(CONFIG_DEF.parse(self._config))) as table:
             partition = {**table.partition}
-        head = self.context.offset_reader.offset(partition)
-        if head is None:
+        found = self.context.offset_reader.offset(partition)
+        if found is None:
             return False
-        parts = [{**partition, names.PART_KEY: number} for number in range(parse_head(head).parts)]
+        parts = [{**partition, names.PART_KEY: number} for number in range(parse_head(found).parts)]
         return all(offset and parse_part(offset).done for offset in self.context.offset_reader.offsets(parts))
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
@@ -90,10 +90,10 @@ class SparkTableSourceConnector(SourceConnector):
             with closing(open_table(parsed)) as table:
                 table.check()
         except (ConnectorError, OSError) as error:
-            message = str(error)
+            told = str(error)
             # A message begins with its setting; a message without one is about the place.
-            setting = next((name for name in names.OF_DATABASE if message.replace(":", " ").split()[:1] == [name]), URL)
-            errors.setdefault(setting, []).append(message)
+            setting = next((name for name in names.OF_DATABASE if told.replace(":", " ").split()[:1] == [name]), URL)
+            errors.setdefault(setting, []).append(told)
         return errors
 
     def list_choices(self, config: Mapping[str, str]) -> Mapping[str, Sequence[Choice]]:

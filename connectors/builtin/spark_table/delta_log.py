@@ -66,7 +66,7 @@ class DeltaSnapshot(Snapshot):
         """
         values = dict(self._adds[file.name].get("partitionValues") or {})
         inside = set(schema.names)
-        columns: dict[str, Sequence[str | None]] = {}
+        told: dict[str, Sequence[str | None]] = {}
         for field in json.loads(self._metadata["schemaString"])["fields"]:
             name, type = field["name"], field["type"]
             if name in inside:
@@ -76,8 +76,8 @@ class DeltaSnapshot(Snapshot):
                     f"File {file.name} of the Delta table lacks the column {name}, whose type is not a simple one. "
                     "Rewrite the table with Spark (INSERT OVERWRITE), or read an older version."
                 )
-            columns[name] = [type, _check_value(name, type, values.get(name) or None)]
-        return columns
+            told[name] = [type, _check_value(name, type, values.get(name) or None)]
+        return told
 
 
 class _Log:
@@ -88,10 +88,10 @@ class _Log:
         self._commits: dict[int, FileInfo] = {}
         parts: dict[tuple[int, int], list[FileInfo]] = {}
         for file in listed:
-            if match := _COMMIT.fullmatch(file.name):
-                self._commits[int(match[1])] = file
-            elif match := _CHECKPOINT.fullmatch(file.name):
-                parts.setdefault((int(match[1]), int(match[2] or 1)), []).append(file)
+            if found := _COMMIT.fullmatch(file.name):
+                self._commits[int(found[1])] = file
+            elif found := _CHECKPOINT.fullmatch(file.name):
+                parts.setdefault((int(found[1]), int(found[2] or 1)), []).append(file)
         self._checkpoints = {
             version: sorted(files) for (version, count), files in sorted(parts.items()) if len(files) == count
         }
@@ -122,9 +122,9 @@ class _Log:
         import pyarrow.parquet
 
         content = pyarrow.parquet.ParquetFile(io.BytesIO(read_whole(self._place, file)))
-        kinds = {"protocol", "metaData", "add"}
+        wanted = {"protocol", "metaData", "add"}
         for batch in content.iter_batches(10_000):
-            for row in batch.select([name for name in batch.schema.names if name in kinds]).to_pylist():
+            for row in batch.select([name for name in batch.schema.names if name in wanted]).to_pylist():
                 add = row.get("add")
                 if add and add.get("partitionValues") is not None:
                     add["partitionValues"] = dict(add["partitionValues"])

@@ -59,23 +59,23 @@ class IcebergSnapshot(Snapshot):
         inside = {int(field.metadata[_ID]): field for field in schema if field.metadata and _ID in field.metadata}
         if len(inside) != len(schema):
             raise _old_file(file, "has columns without ids")
-        columns: dict[str, Sequence[str | None]] = {}
+        told: dict[str, Sequence[str | None]] = {}
         for field in self._fields:
-            field_inside = inside.pop(field["id"], None)
-            if field_inside is None:
+            found = inside.pop(field["id"], None)
+            if found is None:
                 type = _DELTA_NAMES.get(str(field["type"]), str(field["type"]))
                 if field["required"] or not isinstance(field["type"], str) or find_type(type) is None:
                     raise _old_file(file, f"lacks the column {field['name']}")
-                columns[field["name"]] = [type, None]
-            elif field_inside.name != field["name"] or not _is_same(field_inside.type, field["type"]):
+                told[field["name"]] = [type, None]
+            elif found.name != field["name"] or not _is_same(found.type, field["type"]):
                 raise _old_file(file, f"has another name or type for the column {field['name']}")
         if inside:
             raise _old_file(file, f"has a column {next(iter(inside.values())).name} that was dropped from the table")
-        return columns
+        return told
 
     def _read_metadata(self, listed: Sequence[FileInfo], wanted: str | None) -> Json:
-        matches = {file.name: _FILE.fullmatch(file.name) for file in listed}
-        numbers = {name: match[1] for name, match in matches.items() if match}
+        found = {file.name: _FILE.fullmatch(file.name) for file in listed}
+        numbers = {name: match[1] for name, match in found.items() if match}
         if wanted is not None:
             name = f"metadata/{wanted.rpartition('/')[2]}"
             if name not in numbers:
@@ -127,8 +127,8 @@ def _find_snapshot(table: Json, wanted: str | None) -> Json:
     asked = str(table.get("current-snapshot-id") if wanted is None else wanted)
     for snapshot in table.get("snapshots") or ():
         if str(snapshot["snapshot-id"]) == asked:
-            chosen: Json = snapshot
-            return chosen
+            found: Json = snapshot
+            return found
     if wanted is None:
         raise ConnectorError("The Iceberg table has no snapshot yet. Write to it, then restart the task.")
     raise ConnectorError(f"{names.VERSION}: the Iceberg table has no snapshot {wanted}, or it has expired.")

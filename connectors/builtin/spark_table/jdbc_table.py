@@ -141,11 +141,11 @@ class JdbcTable(Table[RangePart]):
         if not text:
             return None
         try:
-            value = from_json(text, kind_of(column))
+            found = from_json(text, kind_of(column))
         except ValueError as error:
             raise ConnectorError(f"{setting} {text!r} is not a value of {column.name}: {error}.") from error
-        zoned = isinstance(value, datetime) and isinstance(column.type, sa.DateTime) and column.type.timezone
-        return value.replace(tzinfo=UTC) if zoned and not value.tzinfo else value
+        zoned = isinstance(found, datetime) and isinstance(column.type, sa.DateTime) and column.type.timezone
+        return found.replace(tzinfo=UTC) if zoned and not found.tzinfo else found
 
     def _reflect(self) -> tuple[sa.Table, list["sa.Column[Any]"]]:
         """Return the table, and the columns that order its rows: the dividing column first."""
@@ -172,14 +172,14 @@ class JdbcTable(Table[RangePart]):
                 f"The table {self._name} has no primary key, and no unique key of columns that are never null, so "
                 "nothing identifies the rows that are written. Add a key; or use SqlSource."
             )
-        column_name = str(self._settings.get(names.COLUMN) or "").strip() or str(key[0].name)
-        column = table.columns.get(column_name)
+        wanted = str(self._settings.get(names.COLUMN) or "").strip() or str(key[0].name)
+        column = table.columns.get(wanted)
         if column is None:
-            raise ConnectorError(f"{names.COLUMN}: the table {self._name} has no column {column_name}.")
+            raise ConnectorError(f"{names.COLUMN}: the table {self._name} has no column {wanted}.")
         if column.nullable or kind_of(column) not in DIVISIBLE:
             raise ConnectorError(
-                f"{names.COLUMN}: ranges of the column {column_name} cannot be parts. Choose a column with integers, "
-                "dates or times, and without nulls."
+                f"{names.COLUMN}: ranges of the column {wanted} cannot be parts. Choose a column with integers, dates "
+                "or times, and without nulls."
             )
         order = [column, *(one for one in key if one is not column)]
         for one in order:

@@ -84,13 +84,13 @@ class ParquetTable(Table[FilePart]):
                 yield FilePart(plan, file.name, file.etag, first, after, first, columns)
 
     def _find_snapshot(self, listed: Sequence[FileInfo]) -> Snapshot:
-        version = str(self._settings.get(names.VERSION) or "").strip() or None
+        wanted = str(self._settings.get(names.VERSION) or "").strip() or None
         if any(file.name.startswith(delta_log.FOLDER) for file in listed):
-            return delta_log.DeltaSnapshot(self._place, listed, version)
+            return delta_log.DeltaSnapshot(self._place, listed, wanted)
         if is_iceberg(listed):
             metadata = str(self._settings.get(names.METADATA) or "").strip() or None
-            return IcebergSnapshot(self._place, listed, version, metadata)
-        if version is not None:
+            return IcebergSnapshot(self._place, listed, wanted, metadata)
+        if wanted is not None:
             raise ConnectorError(f"{names.VERSION}: a folder without a Delta or Iceberg table has no versions.")
         return FolderSnapshot(listed)
 
@@ -103,12 +103,12 @@ class ParquetTable(Table[FilePart]):
                 at = FileOffset(part.etag, ParquetReader.unit, part.row, done=False)
                 file = FileInfo(part.file, part.etag, 0.0)
                 self._reading = FileReading(self._place, file, ParquetReader, self._settings, at)
-            part_read = self._reading.read_columns(min(limit, part.end - part.row))
+            found = self._reading.read_columns(min(limit, part.end - part.row))
         except FileChanged as error:
             raise self._change_error(part) from error
-        if part_read is None:
+        if found is None:
             raise self._change_error(part)
-        schema, columns = _add_columns(part, part_read.schema, part_read.values)
+        schema, columns = _add_columns(part, found.schema, found.values)
         first = part.row + 1
         return Batch(schema, columns, part._replace(row=self._reading.position), lambda n: part._replace(row=first + n))
 
@@ -171,18 +171,18 @@ def _add_columns(
     part: FilePart, schema: Schema, columns: Sequence[Sequence[object]]
 ) -> tuple[Schema, Sequence[Sequence[object]]]:
     """Append the columns that are not in the file to its own."""
-    partition_columns = part.columns
-    if partition_columns is None:
-        partition_columns = {name: ["string", value] for name, value in folder_values(part.file).items()}
+    told = part.columns
+    if told is None:
+        told = {name: ["string", value] for name, value in folder_values(part.file).items()}
     known = {field.name: field.schema for field in schema.fields}
     added = {
         name: make_column(name, str(type), value, len(columns[0]))
-        for name, (type, value) in partition_columns.items()
+        for name, (type, value) in told.items()
         if name not in known
     }
     if not added:
         return schema, columns
     return (
-        connect.struct({**known, **{name: schema for name, (schema, _) in added.items()}}),
+        connect.struct({**known, **{name: made for name, (made, _) in added.items()}}),
         [*columns, *(values for _, values in added.values())],
     )

@@ -99,14 +99,14 @@ class Planning(Generic[PartT]):
     def take(self) -> list[tuple[int, PartT]]:
         """Return the next parts with their numbers, as many as are found in half a second."""
         end = time.monotonic() + _SLICE_SECONDS
-        parts: list[tuple[int, PartT]] = []
+        found: list[tuple[int, PartT]] = []
         for part in self._parts:
-            parts.append((self._count, part))
+            found.append((self._count, part))
             self._count += 1
             if time.monotonic() >= end:
-                return parts
+                return found
         self.head = Head(self._id, self._count, self._table.version)
-        return parts
+        return found
 
 
 def parse_head(offset: SourceOffset) -> Head:

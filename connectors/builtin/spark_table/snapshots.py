@@ -61,8 +61,8 @@ def find_type(name: str) -> "pyarrow.DataType | None":
     """Return Arrow's type for one of Delta's; None for nested and unknown ones."""
     import pyarrow as pa
 
-    if match := _DECIMAL.fullmatch(name):
-        return pa.decimal128(int(match[1]), int(match[2]))
+    if found := _DECIMAL.fullmatch(name):
+        return pa.decimal128(int(found[1]), int(found[2]))
     known = {
         "string": pa.string(),
         "long": pa.int64(),

@@ -81,12 +81,12 @@ class SparkTableSourceTask(SourceTask):
         if self._planning is None:
             self._planning, self._planned = Planning(self._of, self._preview), []
         try:
-            numbered = self._planning.take()
+            found = self._planning.take()
         except RetriableError:
             self._planning = None  # with the table's state at that time
             raise
-        self._planned += [each for each in numbered if each[0] % self._count == self._index]
-        records = [OffsetRecord(self._partition(number), part.as_json()) for number, part in numbered]
+        self._planned += [each for each in found if each[0] % self._count == self._index]
+        records = [OffsetRecord(self._partition(number), part.as_json()) for number, part in found]
         self._head = self._planning.head
         if self._head is not None:
             records.append(OffsetRecord({**self._of.partition}, self._head.as_json()))
@@ -100,10 +100,10 @@ class SparkTableSourceTask(SourceTask):
         return []
 
     def _find_plan(self, offsets: OffsetReader) -> None:
-        head_offset = offsets.offset({**self._of.partition})
-        if head_offset is None:
+        found = offsets.offset({**self._of.partition})
+        if found is None:
             return
-        self._head = parse_head(head_offset)
+        self._head = parse_head(found)
         numbers = own_parts(self._head, self._index, self._count)
         committed = offsets.offsets([self._partition(number) for number in numbers])
         self._parts = []
@@ -135,20 +135,20 @@ class SparkTableSourceTask(SourceTask):
 
     def _read(self, number: int, part: Any) -> Sequence[SourceRecord] | RecordBatch:
         assert self._parts is not None
-        batch = self._of.read(part, self._batch_size)
-        self._parts[0] = (number, batch.after)
-        if batch.after.done:
+        found = self._of.read(part, self._batch_size)
+        self._parts[0] = (number, found.after)
+        if found.after.done:
             self._of.release()
             self._parts.pop(0)
-        if not batch.columns[0]:
-            return [OffsetRecord(self._partition(number), batch.after.as_json())]
+        if not found.columns[0]:
+            return [OffsetRecord(self._partition(number), found.after.as_json())]
         return StructBatch(
             self._partition(number),
-            batch.after.as_json(),
+            found.after.as_json(),
             self._topic,
-            batch.schema,
-            batch.columns,
-            lambda place: batch.after_row(place).as_json(),
+            found.schema,
+            found.columns,
+            lambda place: found.after_row(place).as_json(),
         )
 
     def _partition(self, number: int) -> dict[str, object]:

@@ -42,8 +42,8 @@ def describe(column: "sa.Column[Any]", zone: tzinfo, numeric: str, *, wide: bool
     zone: the time zone of columns without one. numeric: see the setting `numeric.mapping`. wide: every integer may have
     64 bits.
     """
-    column_type = _describe(column.type, zone, numeric, wide)
-    return ColumnType(column_type.schema.but(optional=True), column_type.value_of) if column.nullable else column_type
+    found = _describe(column.type, zone, numeric, wide)
+    return ColumnType(found.schema.but(optional=True), found.value_of) if column.nullable else found
 
 
 def _describe(type: "sa.types.TypeEngine[Any]", zone: tzinfo, numeric: str, wide: bool) -> ColumnType:

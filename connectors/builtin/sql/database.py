@@ -49,7 +49,7 @@ class Database:
         `sqlalchemy.exc.DBAPIError`.
         """
         try:
-            new_engine = sa.create_engine(
+            made = sa.create_engine(
                 self._url, poolclass=NullPool, isolation_level="AUTOCOMMIT", connect_args=self._options
             )
         except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ModuleNotFoundError) as error:
@@ -58,8 +58,8 @@ class Database:
                 "every worker: pip install 'ringfence[sql]' includes those for PostgreSQL, MySQL and MariaDB."
             ) from error
         if self.kind in ("mysql", "mariadb"):
-            sa.event.listen(new_engine, "connect", _use_utc)
-        return new_engine
+            sa.event.listen(made, "connect", _use_utc)
+        return made
 
     def read_now(self, connection: Connection) -> datetime:
         """Return the server's time, with a time zone."""
@@ -76,18 +76,18 @@ def explain(error: sa.exc.SQLAlchemyError) -> str:
 
 def _translate(parsed: ParsedConfig, login: Login) -> tuple[URL, dict[str, object]]:
     text = parsed.string(login.url).strip()
-    match = _URL.fullmatch(text)
-    if match is None:
+    found = _URL.fullmatch(text)
+    if found is None:
         raise ConnectorError(f"{login.url} must have the form jdbc:postgresql://host:5432/database.")
-    kind = "postgresql" if match["kind"] == "postgres" else match["kind"]
+    kind = "postgresql" if found["kind"] == "postgres" else found["kind"]
     if kind == "sqlite":
-        return _sqlite(match["rest"], login)
+        return _sqlite(found["rest"], login)
     if kind not in _DRIVERS:
         raise ConnectorError(
             f"{login.url}: databases of the kind {kind!r} are not supported. Supported are postgresql, mysql, mariadb "
             "and sqlite; read other databases with a JDBC plugin in plugin.path."
         )
-    parts = urlsplit(f"{kind}:{match['rest']}")
+    parts = urlsplit(f"{kind}:{found['rest']}")
     try:
         host, port = parts.hostname, parts.port or _PORTS[kind]
     except ValueError as error:

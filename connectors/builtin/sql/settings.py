@@ -294,5 +294,5 @@ def query_of(parsed: ParsedConfig) -> str | None:
 
 def limit_of(parsed: ParsedConfig) -> int | None:
     """Return the maximum of rows per query by `query.suffix`; None if it is not set."""
-    match = _LIMIT.fullmatch(str(parsed.get(SUFFIX) or ""))
-    return int(match[1]) if match else None
+    found = _LIMIT.fullmatch(str(parsed.get(SUFFIX) or ""))
+    return int(found[1]) if found else None

@@ -19,24 +19,24 @@ QUERY_PARTITION: Final[Mapping[str, object]] = {"query": "query"}
 def list_tables(database: Database, connection: Connection, parsed: ParsedConfig) -> list[TableName]:
     """Return the selected tables, sorted."""
     default = _schema(database, connection, parsed)
-    included, unwanted = ({str(one) for one in parsed.strings(each)} for each in (names.TABLES, names.TABLES_EXCLUDE))
+    wanted, unwanted = ({str(one) for one in parsed.strings(each)} for each in (names.TABLES, names.TABLES_EXCLUDE))
     return [
         one
         for one in list_all_tables(database, connection, parsed)
-        if (not included or _names(one, default) & included) and not _names(one, default) & unwanted
+        if (not wanted or _names(one, default) & wanted) and not _names(one, default) & unwanted
     ]
 
 
 def list_all_tables(database: Database, connection: Connection, parsed: ParsedConfig) -> list[TableName]:
     """Return the tables of the schema, and of the schemas in `table.whitelist`, sorted."""
-    included = {str(one) for one in parsed.strings(names.TABLES)}
+    wanted = {str(one) for one in parsed.strings(names.TABLES)}
     schemas = {
         _schema(database, connection, parsed),
-        *(one.rpartition(".")[0] for one in included if "." in one),
+        *(one.rpartition(".")[0] for one in wanted if "." in one),
     }
     inspector = sa.inspect(connection)
-    tables = [(one, table) for one in schemas for table in inspector.get_table_names(schema=one)]
-    return sorted(tables, key=lambda one: (one[0] or "", one[1]))
+    found = [(one, table) for one in schemas for table in inspector.get_table_names(schema=one)]
+    return sorted(found, key=lambda one: (one[0] or "", one[1]))
 
 
 def _schema(database: Database, connection: Connection, parsed: ParsedConfig) -> str | None:

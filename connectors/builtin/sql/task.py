@@ -130,8 +130,8 @@ class _Reading:
         self._convert = [(place, one.value_of) for place, (_, one) in enumerate(columns) if one.value_of is not None]
         self._topic = topic
         self._partition = dict(partitions[0])
-        offsets = [offset for offset in reader.offsets([dict(one) for one in partitions]) if offset is not None]
-        self.offset: SourceOffset | None = offsets[0] if offsets else None
+        found = [offset for offset in reader.offsets([dict(one) for one in partitions]) if offset is not None]
+        self.offset: SourceOffset | None = found[0] if found else None
         logger.info("Reading %s from %s on", self.name, self.offset or "its beginning")
 
     def take(self, batch: Batch) -> Sequence[SourceRecord]:

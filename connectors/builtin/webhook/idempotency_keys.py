@@ -92,11 +92,11 @@ class KeyWindow:
 
     def _split(self, count: int) -> list[tuple[int, int]]:
         """Distribute `count` keys to the open page and the pages after it. Returns page numbers and counts."""
-        pages, begin, room = [], 0, PAGE_KEYS - len(self._page)
+        found, begin, room = [], 0, PAGE_KEYS - len(self._page)
         while begin < count:
-            pages.append((begin, min(begin + room, count)))
+            found.append((begin, min(begin + room, count)))
             begin, room = begin + room, PAGE_KEYS
-        return pages
+        return found
 
     def expire(self, now_ms: int) -> list[Written]:
         """Return offsets that delete the oldest pages, whose keys have all left the window."""

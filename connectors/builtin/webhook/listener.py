@@ -96,8 +96,8 @@ class Listener:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._connections.add(writer)
         try:
-            limits = {"max_body": self._receiver.most_body}
-            await frames.greet_web(reader, writer, self.id, self.secret, limits)
+            told = {"max_body": self._receiver.most_body}
+            await frames.greet_web(reader, writer, self.id, self.secret, told)
             while True:
                 header, body = await frames.read_frame(reader, frames.MOST_HEADER, self._receiver.most_body)
                 self._receive(writer, header, body)
@@ -121,11 +121,11 @@ class Listener:
                 timer.cancel()
             _send(writer, number, answer)
 
-        result = self._receiver.receive(header["headers"], body, self._requests, tell, time.time_ns() // 1_000_000)
-        if isinstance(result, Answer):
-            _send(writer, number, result)
+        found = self._receiver.receive(header["headers"], body, self._requests, tell, time.time_ns() // 1_000_000)
+        if isinstance(found, Answer):
+            _send(writer, number, found)
         else:
-            timer = self._loop.call_later(self._timeout_s, self._expire, result, tell)
+            timer = self._loop.call_later(self._timeout_s, self._expire, found, tell)
 
     def _expire(self, ticket: Ticket, tell: Tell) -> None:
         self._requests.withdraw(ticket, tell)

@@ -83,18 +83,18 @@ class Receiver:
             return ""
         if self._key.startswith(names.HEADER_KEY):
             where = self._key.removeprefix(names.HEADER_KEY).strip()
-            idempotency_key: object = headers.get(where.lower())
+            found: object = headers.get(where.lower())
         else:
             where = self._key
             parsed = value if self._format == names.JSON else _parse(body)
-            idempotency_key = follow(parsed, self._key.removeprefix(names.BODY_KEY))
-        if isinstance(idempotency_key, int) and not isinstance(idempotency_key, bool):
-            idempotency_key = str(idempotency_key)
-        if not isinstance(idempotency_key, str) or not idempotency_key.strip():
+            found = follow(parsed, self._key.removeprefix(names.BODY_KEY))
+        if isinstance(found, int) and not isinstance(found, bool):
+            found = str(found)
+        if not isinstance(found, str) or not found.strip():
             raise Refused(400, f"The request has no idempotency key: {where} is missing or empty.")
-        if len(idempotency_key) > LONGEST_KEY:
+        if len(found) > LONGEST_KEY:
             raise Refused(400, f"The idempotency key has more than {LONGEST_KEY} characters.")
-        return idempotency_key.strip()
+        return found.strip()
 
 
 def _parse(body: bytes) -> object:

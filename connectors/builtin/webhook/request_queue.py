@@ -127,17 +127,17 @@ class RequestQueue:
             return self._answer_taken(STOPPED)
 
     def _answer_taken(self, answer: Answer) -> list[tuple[Tell, Answer]]:
-        answers = []
+        told = []
         for ticket in self._taken:
             self._release(ticket)
             # The first sender made the record; the others sent the same key while it waited.
-            answers += [
+            told += [
                 (tell, DUPLICATE if number and answer is ACCEPTED else answer)
                 for number, tell in enumerate(ticket.waiting)
             ]
             ticket.waiting = []
         self._taken = []
-        return answers
+        return told
 
     def _release(self, ticket: Ticket) -> None:
         self._count -= 1

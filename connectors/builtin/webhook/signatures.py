@@ -20,12 +20,12 @@ _WRONG: Final = "The signature does not match: check the secret at the sender an
 
 def _same(secrets: Sequence[bytes], message: bytes, given: Sequence[str]) -> bool:
     """Return whether one of the secrets yields one of the signatures. All are compared."""
-    matches = False
+    found = False
     for secret in secrets:
         expected = hmac.new(secret, message, hashlib.sha256).hexdigest().encode()
         for each in given:
-            matches |= hmac.compare_digest(expected, each.strip().lower().encode())
-    return matches
+            found |= hmac.compare_digest(expected, each.strip().lower().encode())
+    return found
 
 
 def _check_hmac(secrets: Sequence[bytes], header: str, *, prefix: str, bare: bool) -> Check:
@@ -59,12 +59,12 @@ def _check_stripe(secrets: Sequence[bytes], tolerance_ms: int) -> Check:
 def _check_bearer(secrets: Sequence[bytes]) -> Check:
     def check(headers: Headers, body: bytes, now_ms: int) -> str:
         scheme, _, token = headers.get("authorization", "").partition(" ")
-        given, matches = token.strip().encode(), False
+        given, found = token.strip().encode(), False
         for secret in secrets:
-            matches |= hmac.compare_digest(secret, given)
+            found |= hmac.compare_digest(secret, given)
         return (
             ""
-            if matches and scheme.lower() == "bearer"
+            if found and scheme.lower() == "bearer"
             else ("The header Authorization does not contain the expected token.")
         )
 

@@ -64,10 +64,10 @@ class _Schemas:
         kind = avro["type"]
         if isinstance(kind, dict | list):
             return self.read(kind)
-        schema = self._read(kind, avro)
+        found = self._read(kind, avro)
         if "name" in avro:
-            self._named[avro["name"]] = schema
-        return schema
+            self._named[avro["name"]] = found
+        return found
 
     def _read(self, kind: str, avro: Mapping[str, Any]) -> tuple[Schema, ValueOf | None]:
         logical = avro.get("logicalType")

@@ -46,11 +46,11 @@ class LocalFolder(Place):
                 if is_hidden(relative):
                     continue
                 try:
-                    info = os.lstat(path)
+                    found = os.lstat(path)
                 except FileNotFoundError:
                     continue  # deleted since the listing
-                if stat.S_ISREG(info.st_mode):
-                    yield FileInfo(relative, _etag(info), info.st_mtime)
+                if stat.S_ISREG(found.st_mode):
+                    yield FileInfo(relative, _etag(found), found.st_mtime)
 
     def open(self, file: FileInfo) -> OpenedFile:
         try:

@@ -73,12 +73,12 @@ def _resolver(policy: egress.Policy) -> Any:
         async def resolve(self, host: str, port: int = 0, family: Any = 0) -> Any:
             if self._inner is None:
                 self._inner = ThreadedResolver()  # must be created in the loop that uses it
-            addresses = await self._inner.resolve(host, port, family)
+            found = await self._inner.resolve(host, port, family)
             try:
-                policy.addresses(host, port, lambda *_: [each["host"] for each in addresses])
+                policy.addresses(host, port, lambda *_: [each["host"] for each in found])
             except egress.Refused as error:
                 raise OSError(str(error)) from error
-            return addresses
+            return found
 
         async def close(self) -> None:
             if self._inner is not None:

@@ -49,17 +49,17 @@ class SftpFolder(Place):
 
     @classmethod
     def find_problems(cls, settings: ParsedConfig) -> list[tuple[str, str]]:
-        problems = []
+        found = []
         if settings.get(PASSWORD) is not None and settings.get(PRIVATE_KEY) is not None:
-            problems.append((PRIVATE_KEY, f"Set {PASSWORD} or {PRIVATE_KEY}, not both."))
+            found.append((PRIVATE_KEY, f"Set {PASSWORD} or {PRIVATE_KEY}, not both."))
         if settings.get(PASSPHRASE) is not None and settings.get(PRIVATE_KEY) is None:
-            problems.append((PASSPHRASE, f"Needs {PRIVATE_KEY}."))
-        return problems
+            found.append((PASSPHRASE, f"Needs {PRIVATE_KEY}."))
+        return found
 
     def __init__(self, url: str, settings: ParsedConfig) -> None:
         self._host, self._port, self._path = _parts_of(url)
-        host = f"[{self._host}]" if ":" in self._host else self._host
-        self.address = f"sftp://{host}{'' if self._port == 22 else f':{self._port}'}{self._path}".rstrip("/")
+        shown = f"[{self._host}]" if ":" in self._host else self._host
+        self.address = f"sftp://{shown}{'' if self._port == 22 else f':{self._port}'}{self._path}".rstrip("/")
         self._login = Login.of(settings)
         self._client: paramiko.SFTPClient | None = None
 

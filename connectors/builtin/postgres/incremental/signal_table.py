@@ -51,9 +51,9 @@ class SignalTable:
         """Add a signal. Return the record that commits it."""
         columns = self._columns[int.from_bytes(message[1:5], "big")]
         values, _, _ = read_row(message, 6, [bytes] * len(columns))
-        fields = {name: value for name, value in zip(columns, values, strict=True) if isinstance(value, bytes)}
+        found = {name: value for name, value in zip(columns, values, strict=True) if isinstance(value, bytes)}
         record = OffsetRecord(self._partition, {})
-        kind, data = (fields.get(name, b"").decode() for name in ("type", "data"))
+        kind, data = (found.get(name, b"").decode() for name in ("type", "data"))
         self._pending.append(PendingSignal(record, kind, data))
         return record
 

@@ -113,20 +113,20 @@ class IncrementalSnapshots:
             raise ValueError("a table is locked, so the tables cannot be listed. Request it again") from error
         except psycopg.Error as error:
             raise read_error(error) from error
-        chosen = [one for one in tables if request.names(f"{one.schema}.{one.name}")]
-        if not chosen:
+        found = [one for one in tables if request.names(f"{one.schema}.{one.name}")]
+        if not found:
             raise ValueError(
                 f"no captured and published table matches {', '.join(request.tables)[:200]}. Check "
                 f"{names.TABLES} and the publication"
             )
-        if keyless := [one for one in chosen if not one.key]:
+        if keyless := [one for one in found if not one.key]:
             raise ValueError(
                 f"{keyless[0].schema}.{keyless[0].name} has no primary key and no index as replica identity, so it "
                 "cannot be read in chunks"
             )
-        queued = [QueuedTable(one.oid, f"{one.schema}.{one.name}", one.rows) for one in chosen]
-        text = ", ".join(one.name for one in queued[:5]) + (f" and {len(queued) - 5} more" if len(queued) > 5 else "")
-        return self.state.execute(queued, f"To be read: {text}.")
+        queued = [QueuedTable(one.oid, f"{one.schema}.{one.name}", one.rows) for one in found]
+        shown = ", ".join(one.name for one in queued[:5]) + (f" and {len(queued) - 5} more" if len(queued) > 5 else "")
+        return self.state.execute(queued, f"To be read: {shown}.")
 
     def _begin_recording(self) -> None:
         """Record the transactions that the stream delivers from now on. Wait for those that are running now: they may

@@ -49,10 +49,10 @@ class Window:
         moved = change.op == "u" and old != new and len(records) > 1  # a delete, a tombstone and a create
         at_old = records[:-1] if moved else records if change.op == "d" else ()
         at_new = records[-1:] if moved else () if change.op == "d" else records
-        events = [*(at_old if old in self._keys else ()), *(at_new if new in self._keys else ())]
-        if events and self._counted:
+        found = [*(at_old if old in self._keys else ()), *(at_new if new in self._keys else ())]
+        if found and self._counted:
             self.broken = "a transaction whose records are counted has changed its rows"
-        self.contained.update(map(id, events))
+        self.contained.update(map(id, found))
 
     def truncate(self) -> None:
         """Note a TRUNCATE of the table."""

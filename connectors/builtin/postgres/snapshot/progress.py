@@ -33,8 +33,8 @@ class SnapshotState:
         """Return what the stream must skip from this position; None if it has passed all of that."""
         if self.plan is None:
             return None
-        contained = Contained(self.server, self.plan, self.ranges, lambda table, bounds: order_of(query, table, bounds))
-        return contained if contained.until > position else None
+        made = Contained(self.server, self.plan, self.ranges, lambda table, bounds: order_of(query, table, bounds))
+        return made if made.until > position else None
 
 
 def find_state(server: str, mode: str, offset: Callable[[SourcePartition], SourceOffset | None]) -> SnapshotState:
