@@ -130,8 +130,8 @@ def entry_points_of(environment: PluginEnvironment) -> list[EntryPoint]:
     """Return the entry points of its connectors."""
     if not environment.packages:
         return []
-    distributions_there = distributions(path=[environment.packages])
-    return [point for each in distributions_there for point in each.entry_points if point.group == GROUP]
+    installed = distributions(path=[environment.packages])
+    return [point for each in installed for point in each.entry_points if point.group == GROUP]
 
 
 @lru_cache(maxsize=1000)

@@ -121,8 +121,8 @@ class Cast(KeyOrValue):
         if isinstance(default, Struct):
             values = {name: default[name] for name in default.schema.names}
             for name, target in self._fields.items():
-                if (field_there := schema.field(name)) is not None:
-                    values[name] = cast(field_there.schema, values[name], target)
+                if (inner := schema.field(name)) is not None:
+                    values[name] = cast(inner.schema, values[name], target)
             built = built.but(default=Struct(built.but(optional=True), values))
         return built
 

@@ -40,14 +40,14 @@ class FieldPath:
     def field(self, schema: Schema) -> Field | None:
         """Return the field in a struct's schema; None if it does not exist."""
         current: Schema = schema
-        field_there: Field | None = None
+        inner: Field | None = None
         for number, step in enumerate(self.steps):
-            field_there = current.field(step)
-            if field_there is None:
+            inner = current.field(step)
+            if inner is None:
                 return None
             if number < len(self.steps) - 1:
-                current = field_there.schema
-        return field_there
+                current = inner.schema
+        return inner
 
     def in_struct(self, struct: Struct | None, defaults: bool) -> object:
         """Return the field's value; None if a step of the path is null or missing."""

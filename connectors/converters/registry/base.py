@@ -106,11 +106,11 @@ class RegistryConverter(Converter):
         registry = load("confluent_kafka.schema_registry")
         unreachable = transport_error()
         no_token = load("confluent_kafka.schema_registry.error").OAuthTokenError
-        schema_ = registry.Schema(text, self.kind)
+        candidate = registry.Schema(text, self.kind)
         try:
             if self._register:
-                return int(self._client.register_schema(subject, schema_, self._normalize))
-            return int(self._client.lookup_schema(subject, schema_, self._normalize).schema_id)
+                return int(self._client.register_schema(subject, candidate, self._normalize))
+            return int(self._client.lookup_schema(subject, candidate, self._normalize).schema_id)
         except unreachable as error:
             raise RetriableError(
                 f"{name} cannot reach the Schema Registry ({type(error).__name__}): check that it is running at the "

@@ -171,9 +171,9 @@ class _Protobuf(_Form):
         message = self._file.message_types_by_name[self._names[path[0]]]
         for index in path[1:]:
             message = message.nested_types[index]
-        message_ = self._factory.GetMessageClass(message)()
-        message_.ParseFromString(data[at:])
-        return self._format.MessageToDict(message_, preserving_proto_field_name=True)
+        content = self._factory.GetMessageClass(message)()
+        content.ParseFromString(data[at:])
+        return self._format.MessageToDict(content, preserving_proto_field_name=True)
 
 
 def _indexes(data: bytes) -> tuple[list[int], int]:

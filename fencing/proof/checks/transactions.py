@@ -16,8 +16,8 @@ def check_transactions(
     name = "transactions"
     bad = [
         _complaint(attempt, one, what)
-        for what, commits_there in (("records", aligned), ("dead letters", letters))
-        for attempt, one in sorted(commits_there.items())
+        for what, attempts in (("records", aligned), ("dead letters", letters))
+        for attempt, one in sorted(attempts.items())
         if one.difference
     ]
     if bad:
