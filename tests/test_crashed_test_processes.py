@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.slow import mark_slow
+
 ROOT = Path(__file__).parents[1]
 LIMIT, SPARE = 2.0, 1.0
 # A run of pytest with its processes takes seconds to start on a busy machine; what is shown is that it ends at all.
@@ -63,9 +65,7 @@ def run(folder: Path, body: str, *arguments: str) -> tuple[subprocess.CompletedP
     return done, time.monotonic() - started
 
 
-@pytest.mark.parametrize(
-    "how", [each if each in FIRST else pytest.param(each, marks=pytest.mark.slow) for each in CRASHES]
-)
+@pytest.mark.parametrize("how", mark_slow(CRASHES, CRASHES.keys() - set(FIRST)))
 def test_the_run_ends_and_names_the_test(tmp_path: Path, how: str) -> None:
     done, seconds = run(tmp_path, CRASHES[how], "-n", "2", "--no-loadscope-reorder")
     told = done.stdout + done.stderr

@@ -1,7 +1,6 @@
 """SparkTableSource on PostgreSQL: its parts hold all rows once, whatever the key is and wherever a life ends."""
 
-from collections.abc import Callable, Iterable, Iterator, Set
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -11,6 +10,7 @@ from ringfence.connectors.builtin.spark_table.task import SparkTableSourceTask
 from tests.connectors.fakes import FakeContext, FakeOffsets
 from tests.postgres.local import loopback
 from tests.support.postgres import Postgres
+from tests.support.slow import mark_slow
 
 ROWS = 500
 
@@ -65,10 +65,6 @@ class Reader:
             if self.live(1 + number % 2).waits:
                 return sorted(int(str(row["n"])) for row in self.rows)
         raise AssertionError("no end")
-
-
-def mark_slow(cases: Iterable[str], slow: Set[str]) -> list[Any]:
-    return [pytest.param(each, marks=pytest.mark.slow) if each in slow else each for each in cases]
 
 
 KEYS = {

@@ -14,6 +14,7 @@ from tests.e2e.browser.scene import Scene
 from tests.e2e.browser.visitor import NARROW, Visitor
 from tests.e2e.conftest import await_calm
 from tests.e2e.up import Up
+from tests.support.slow import mark_slow
 
 LIMIT_BYTES = 150_000
 
@@ -49,12 +50,10 @@ def visitor(_anybody: Visitor, request: pytest.FixtureRequest, tmp_path: Path) -
     assert _anybody.complaints == []
 
 
-def _marked(name: str) -> Any:
-    seldom = name in SELDOM or (name.startswith("console") and name not in OFTEN)
-    return pytest.param(name, marks=pytest.mark.slow if seldom else ())
+_SLOW = SELDOM | ({name for name in PAGES if name.startswith("console")} - OFTEN)
 
 
-@pytest.mark.parametrize("name", map(_marked, PAGES))
+@pytest.mark.parametrize("name", mark_slow(PAGES, _SLOW))
 def test_a_page_is_for_everybody(visitor: Visitor, scene: Scene, name: str) -> None:
     scales = Scales(visitor.page)
     if name in STATUS:
