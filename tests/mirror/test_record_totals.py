@@ -9,7 +9,7 @@ from ringfence.projection import bad_records
 from ringfence.projection.config_rows import prune
 from ringfence.projection.health import refresh
 from ringfence.projection.minutes import EVERYTHING, minute_of
-from ringfence.projection.models import Connector, DeletedConnector, Minute, RecordTotals, Task
+from ringfence.projection.models import Connector, Minute, RecordTotals, Task, Tombstone
 from ringfence.projection.record_totals import find_reported
 from tests.mirror.test_projection import C, project, running
 from tests.support.topics import Topic, connector, connector_status, generation
@@ -88,7 +88,7 @@ def test_late_reports_of_a_deleted_connector_do_not_count_for_another_of_its_nam
     project("offsets", offsets)
     assert total() == (7, 0, 0)
     prune(int(time.time() * 1000))
-    assert not DeletedConnector.objects.exists(), "1970 is long ago"
+    assert not Tombstone.objects.exists(), "1970 is long ago"
 
 
 def aborted() -> int:

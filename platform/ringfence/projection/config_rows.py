@@ -26,12 +26,12 @@ from ringfence.projection.clean_text import clean
 from ringfence.projection.health import refresh
 from ringfence.projection.models import (
     Connector,
-    DeletedConnector,
     DrainedWorker,
     Event,
     GenerationRow,
     LogLevel,
     Task,
+    Tombstone,
     pack,
 )
 from ringfence.projection.records import Record
@@ -42,7 +42,7 @@ _CONNECTOR_FIELDS = (
     "fencing", "unreadable", "log_level", "log_level_until_ms",
 )  # fmt: skip
 _GENERATION_FIELDS = ("tasks", "config_offset", "committed_ms", "stage")
-_DELETED_KEPT_MS = 24 * 3600 * 1000
+_TOMBSTONES_KEPT_MS = 24 * 3600 * 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class ConfigChange:
     levels: Mapping[str, LogLevel] = field(default_factory=dict)
     configs: Sequence[WrittenConfig] = field(default_factory=tuple)
     drains: Sequence[DrainRecord] = field(default_factory=tuple)
-    deleted: Mapping[str, DeletedConnector] = field(default_factory=dict)
+    tombstones: Mapping[str, Tombstone] = field(default_factory=dict)
 
 
 def fold(state: ClusterState, records: Iterable[Record], topic: str = "the config topic") -> ConfigChange:  # noqa: C901 - a case for each record type
@@ -72,7 +72,7 @@ def fold(state: ClusterState, records: Iterable[Record], topic: str = "the confi
     levels: dict[str, LogLevel] = {}
     configs: list[WrittenConfig] = []
     drains: list[DrainRecord] = []
-    deleted: dict[str, DeletedConnector] = {}
+    tombstones: dict[str, Tombstone] = {}
     vault = ConfigVault()
     for record in records:
         connector = connector_of(record.key or b"")
@@ -103,9 +103,7 @@ def fold(state: ClusterState, records: Iterable[Record], topic: str = "the confi
                 since = folding.connector(name).config_offset
                 configs.append(WrittenConfig(name, since, record.timestamp_ms, config))
             case ConnectorRecord(name, None):
-                deleted[name] = DeletedConnector(
-                    connector=name, config_offset=record.offset, time_ms=record.timestamp_ms
-                )
+                tombstones[name] = Tombstone(connector=name, config_offset=record.offset, time_ms=record.timestamp_ms)
             case TaskCountRecord(name, _, generation, _) if generation is not None:
                 fenced.append((name, generation, record.timestamp_ms))
             case _:
@@ -113,7 +111,7 @@ def fold(state: ClusterState, records: Iterable[Record], topic: str = "the confi
         if connector is not None:
             touched.add(connector)
     return ConfigChange(
-        folding.state, frozenset(touched), generations, fenced, warnings, levels, configs, drains, deleted
+        folding.state, frozenset(touched), generations, fenced, warnings, levels, configs, drains, tombstones
     )
 
 
@@ -136,7 +134,7 @@ def write(change: ConfigChange) -> set[str]:
         batch_size=80,
     )
     _write_generations(change)
-    _write_deleted(change.deleted)
+    _write_tombstones(change.tombstones)
     configurations_read.send(sender=None, written=change.configs)
     for drain in change.drains:
         DrainedWorker.objects.filter(worker=drain.worker).delete()
@@ -175,10 +173,10 @@ def _write_generations(change: ConfigChange) -> None:
         GenerationRow.objects.filter(connector=connector, generation=generation).update(stage="done", ended_ms=time_ms)
 
 
-def _write_deleted(deleted: Mapping[str, DeletedConnector]) -> None:
-    record_totals.forget(deleted.keys())
-    DeletedConnector.objects.bulk_create(
-        deleted.values(),
+def _write_tombstones(tombstones: Mapping[str, Tombstone]) -> None:
+    record_totals.forget(tombstones.keys())
+    Tombstone.objects.bulk_create(
+        tombstones.values(),
         update_conflicts=True,
         update_fields=("config_offset", "time_ms"),
         unique_fields=["connector"],
@@ -244,9 +242,9 @@ def remove_others(state: ClusterState) -> set[str]:
 def begin() -> None:
     """Prepare for a topic that has replaced another one: its offsets, and so its generations, are different."""
     GenerationRow.objects.all().delete()
-    DeletedConnector.objects.all().delete()
+    Tombstone.objects.all().delete()
 
 
 def prune(now_ms: int) -> None:
     """Forget deletions from which no late report can come any more."""
-    DeletedConnector.objects.filter(time_ms__lt=now_ms - _DELETED_KEPT_MS).delete()
+    Tombstone.objects.filter(time_ms__lt=now_ms - _TOMBSTONES_KEPT_MS).delete()

@@ -22,10 +22,10 @@ from ringfence.fencing.topics.events import Event as Report
 from ringfence.projection.minutes import Minutes, minute_of
 from ringfence.projection.models import (
     Connector,
-    DeletedConnector,
     RecordTotals,
     SourceOffset,
     Task,
+    Tombstone,
     Worker,
     pack,
 )
@@ -96,7 +96,7 @@ def add(all_told: Iterable[Told], history: Minutes) -> set[str]:
     if not newest:
         return set()
     names = {report.connector for report in newest.values()}
-    deleted = dict(DeletedConnector.objects.filter(connector__in=names).values_list("connector", "config_offset"))
+    deleted = dict(Tombstone.objects.filter(connector__in=names).values_list("connector", "config_offset"))
     rows = {(row.connector, row.task): row for row in RecordTotals.objects.filter(connector__in=names)}
     tasks = Task.objects.filter(connector__in=names).values_list("connector", "number", "state", "since_ms")
     states = {(name, number): (state, since_ms) for name, number, state, since_ms in tasks}

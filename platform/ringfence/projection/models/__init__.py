@@ -20,11 +20,11 @@ from ringfence.projection.models.cluster import (
 from ringfence.projection.models.connectors import (
     ActiveTopic,
     Connector,
-    DeletedConnector,
     GenerationRow,
     RecordTotals,
     SourceOffset,
     Task,
+    Tombstone,
 )
 from ringfence.projection.models.past import (
     Event,
@@ -37,7 +37,6 @@ __all__ = [
     "ActiveTopic",
     "ClusterInfo",
     "Connector",
-    "DeletedConnector",
     "DrainedWorker",
     "Event",
     "GenerationRow",
@@ -51,6 +50,7 @@ __all__ = [
     "SourceOffset",
     "Startups",
     "Task",
+    "Tombstone",
     "TopicPosition",
     "Worker",
     "pack",

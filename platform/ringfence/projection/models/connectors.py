@@ -174,8 +174,8 @@ class RecordTotals(models.Model):
         constraints: ClassVar = [models.UniqueConstraint(fields=["connector", "task"], name="one_record_totals")]
 
 
-class DeletedConnector(models.Model):
-    """The newest deletion of a connector: the offset of its tombstone in the config topic.
+class Tombstone(models.Model):
+    """The newest deletion of a connector in the config topic.
 
     Another connector of that name has only generations after it. So reports of older ones, which can come late from
     the other topics, are not counted for it.

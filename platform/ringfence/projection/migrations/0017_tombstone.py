@@ -9,7 +9,7 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
-            name='DeletedConnector',
+            name='Tombstone',
             fields=[
                 ('connector', models.TextField(primary_key=True, serialize=False)),
                 ('config_offset', models.BigIntegerField()),
