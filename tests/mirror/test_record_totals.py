@@ -11,6 +11,7 @@ from ringfence.projection.health import refresh
 from ringfence.projection.minutes import EVERYTHING, minute_of
 from ringfence.projection.models import Connector, Minute, RecordTotals, Task, Tombstone
 from ringfence.projection.record_totals import find_reported
+from ringfence.projection.topic_projection import Projection
 from tests.mirror.test_projection import C, project, running
 from tests.support.topics import Topic, connector, connector_status, generation
 
@@ -89,6 +90,24 @@ def test_late_reports_of_a_deleted_connector_do_not_count_for_another_of_its_nam
     assert total() == (7, 0, 0)
     prune(int(time.time() * 1000))
     assert not Tombstone.objects.exists(), "1970 is long ago"
+
+
+def test_a_deletion_that_is_read_twice_empties_the_totals_once() -> None:
+    """As one behind an open transaction: shown at first, and applied when that transaction has ended."""
+    config, offsets = Topic(), Topic()
+    config.config(connector("c"), *generation("c", 1, 1))
+    project("config", config)
+    before = config.end
+    config.config(CommitRecord(C, 0), ConnectorRecord(C, None), TargetStateRecord(C, None))
+    config.config(connector("c"), *generation("c", 1, len(config.records) + 1))
+    projection = Projection("config", "config-topic", "id-1")
+    projection.apply(config.records[: before[0]], before)
+    projection.show(config.records[before[0] :], before)
+    again = AttemptCounts(0, Connector.objects.get().generation, 1, RecordCounts(7, 0, 0))
+    offsets.offset("c", {"file": "x"}, {"at": 97}, again)
+    project("offsets", offsets)
+    projection.apply(config.records[before[0] :], config.end)
+    assert total() == (7, 0, 0)
 
 
 def aborted() -> int:

@@ -174,9 +174,12 @@ def _write_generations(change: ConfigChange) -> None:
 
 
 def _write_tombstones(tombstones: Mapping[str, Tombstone]) -> None:
-    record_totals.forget(tombstones.keys())
+    """Write those that are new: a record behind an open transaction comes twice (`topic_projection`)."""
+    stored = record_totals.find_deletions(tombstones)
+    new = [row for name, row in tombstones.items() if row.config_offset > stored.get(name, -1)]
+    record_totals.forget([row.connector for row in new])
     Tombstone.objects.bulk_create(
-        tombstones.values(),
+        new,
         update_conflicts=True,
         update_fields=("config_offset", "time_ms"),
         unique_fields=["connector"],

@@ -96,13 +96,13 @@ def add(all_told: Iterable[Told], history: Minutes) -> set[str]:
     if not newest:
         return set()
     names = {report.connector for report in newest.values()}
-    deleted = dict(Tombstone.objects.filter(connector__in=names).values_list("connector", "config_offset"))
+    deletions = find_deletions(names)
     rows = {(row.connector, row.task): row for row in RecordTotals.objects.filter(connector__in=names)}
     tasks = Task.objects.filter(connector__in=names).values_list("connector", "number", "state", "since_ms")
     states = {(name, number): (state, since_ms) for name, number, state, since_ms in tasks}
     changed: set[tuple[str, int]] = set()
     for report in newest.values():
-        if report.generation < deleted.get(report.connector, -1):
+        if report.generation < deletions.get(report.connector, -1):
             continue
         key = (report.connector, report.task)
         row = rows.setdefault(key, RecordTotals(connector=key[0], task=key[1]))
@@ -179,6 +179,11 @@ def _sum_up(names: Collection[str]) -> None:
     for row in rows:
         counts = {name: row[name] for name in _SUMS}
         Connector.objects.filter(name=row["connector"]).update(**counts, last_commit_ms=row["last"])
+
+
+def find_deletions(names: Collection[str]) -> dict[str, int]:
+    """Return the config offsets of these connectors' newest deletions."""
+    return dict(Tombstone.objects.filter(connector__in=names).values_list("connector", "config_offset"))
 
 
 def forget(names: Collection[str]) -> None:
