@@ -95,6 +95,11 @@ class Gate:
         self._turn = threading.RLock()
         self._closed = False
 
+    @property
+    def closed(self) -> bool:
+        """Whether `close` has been called, also while it runs."""
+        return self._closed
+
     def __enter__(self) -> None:
         self._turn.acquire()
         if self._closed:

@@ -102,9 +102,12 @@ class InputGroup:
         return self._owned
 
     def _on_partitions_assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        consumer.assign(self._with_start_offsets(consumer, partitions))
-        self._owned = [(one.topic, one.partition) for one in partitions]
-        self.metadata = GroupMetadata.of(consumer.consumer_group_metadata()) if partitions else None
+        if self._gate.closed:
+            return  # `close` also delivers an assignment, which the client ignores; soon there is no metadata either
+        with kafka_errors("taking over partitions of the input"):
+            consumer.assign(self._with_start_offsets(consumer, partitions))
+            self._owned = [(one.topic, one.partition) for one in partitions]
+            self.metadata = GroupMetadata.of(consumer.consumer_group_metadata()) if partitions else None
 
     def _with_start_offsets(self, consumer: Consumer, partitions: list[TopicPartition]) -> list[TopicPartition]:
         """Add the offset of `first` to partitions without a committed offset."""
@@ -119,11 +122,13 @@ class InputGroup:
         return partitions
 
     @staticmethod
-    def _committed_offsets(consumer: Consumer, asked: list[TopicPartition], deadline: Deadline) -> list[TopicPartition]:
+    def _committed_offsets(
+        consumer: Consumer, partitions: list[TopicPartition], deadline: Deadline
+    ) -> list[TopicPartition]:
         while True:
             try:
                 with kafka_errors("reading the committed offsets of the input"):
-                    return consumer.committed(asked, timeout=max(0.1, deadline.slice(5.0)))
+                    return consumer.committed(partitions, timeout=max(0.1, deadline.slice(5.0)))
             except Retriable:
                 if deadline.expired:
                     raise
@@ -134,14 +139,15 @@ class InputGroup:
     def _was_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._give_up(consumer, self._on_loss)
 
-    def _give_up(self, consumer: Consumer, told: Callable[[], None]) -> None:
+    def _give_up(self, consumer: Consumer, notify: Callable[[], None]) -> None:
         self._collected.clear()
-        try:
-            told()
-        finally:
-            self.metadata = None
-            self._owned = []
-            consumer.unassign()
+        with kafka_errors("giving up partitions of the input"):
+            try:
+                notify()
+            finally:
+                self.metadata = None
+                self._owned = []
+                consumer.unassign()
 
     def poll(self, seconds: float, limit: int) -> list[InputRecord]:
         """Return at most `limit` records of partitions that the member owns now; none after `seconds` without any.

@@ -109,18 +109,20 @@ class GroupMembership:
         return self._owns
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        if consumer is not self._consumer:
-            return
-        if partitions:
-            consumer.incremental_assign(partitions)
-            consumer.pause(partitions)
-            self._owns = True
-        if self._owns:
-            self._on_gain(GroupMetadata.of(consumer.consumer_group_metadata()))
+        if consumer is not self._consumer or self._gate.closed:
+            return  # `close` also delivers an assignment, which the client ignores; soon there is no metadata either
+        with kafka_errors("becoming the owner of the partition"):
+            if partitions:
+                consumer.incremental_assign(partitions)
+                consumer.pause(partitions)
+                self._owns = True
+            if self._owns:
+                self._on_gain(GroupMetadata.of(consumer.consumer_group_metadata()))
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         if partitions:
-            consumer.incremental_unassign(partitions)
+            with kafka_errors("giving up the partition"):
+                consumer.incremental_unassign(partitions)
             if consumer is self._consumer:
                 self._lose()
 

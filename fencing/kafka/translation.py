@@ -83,6 +83,10 @@ def kafka_errors(doing: str) -> Iterator[None]:
     """Translate the errors of confluent-kafka inside the block.
 
     `flush` and `poll` also raise fatal errors, sometimes wrapped in a SystemError if a callback was running.
+
+    A callback of a client needs this around its own calls, also for errors that it does not translate. Before Python
+    3.12, confluent-kafka (2.15, 2.16) saves only the value of what a callback raises. Until a handler has seen the
+    exception, that may be its text, and the caller gets a SystemError ("not a BaseException subclass") instead.
     """
     try:
         yield

@@ -2,12 +2,15 @@
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 
 from ringfence.fencing.clock import SYSTEM_CLOCK, Deadline
 from ringfence.fencing.errors import Fenced
+from ringfence.fencing.kafka import input_group
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.groups import GroupMember, group_members
 from ringfence.fencing.kafka.input_group import InputGroup, InputRecord
@@ -276,3 +279,42 @@ def test_what_was_aborted_is_read_again_by_the_same_owner(copy: Copy) -> None:
     copy.exact()
     assert (member.producers, member.input.aborted) == (2, 1)
     member.leave()
+
+
+class SlowToAssign(Consumer):
+    """A client whose main thread ends its membership while the callback still runs."""
+
+    def assign(self, *partitions: Any) -> None:
+        super().assign(*partitions)
+        with suppress(RuntimeError):  # raised when the member has left
+            eventually(lambda: not self.consumer_group_metadata(), 3)
+
+
+def test_a_member_may_close_before_it_has_seen_its_assignment(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """librdkafka delivers the assignment inside `close`, in which the metadata of the group disappears."""
+    first = copy.join().run()
+    eventually(lambda: first.owned == PARTITIONS, 60, "the first member owns everything")
+    monkeypatch.setattr(input_group, "Consumer", SlowToAssign)
+    second = copy.join()
+    eventually(
+        lambda: [len(one.topics) for one in members(copy)] == [1, 1], 60, "the broker has divided the partitions"
+    )
+    assert second.owned == 0
+    second.leave()
+    first.leave()
+    assert members(copy) == []
+
+
+def test_what_a_callback_raises_reaches_the_caller(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = Consumer({"group.id": copy.group})
+    gone.close()
+
+    class Broken(Consumer):
+        def unassign(self) -> None:
+            gone.consumer_group_metadata()
+
+    monkeypatch.setattr(input_group, "Consumer", Broken)
+    member = copy.join()
+    member.step_until(lambda: member.owned == PARTITIONS, "it owns everything")
+    with pytest.raises(RuntimeError, match="closed"):
+        member.leave()
