@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
@@ -27,6 +28,10 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Not before the imports: it is read when it is first used. Every process that a test starts has it, or one of its own.
 os.environ.setdefault("RINGFENCE_ENCRYPTION_KEYS", "dGVzdHMgb25seSwgbm90IGEgc2VjcmV0LCAzMiBieXQ")
+
+# A machine at work is slow now and then, which says nothing about the code.
+hypothesis.settings.register_profile("ringfence", deadline=None)
+hypothesis.settings.load_profile("ringfence")
 
 use_archive()  # for the Spark drivers of the tests themselves
 

@@ -273,7 +273,7 @@ _known = st.sampled_from(["name", "config", "initial_state", "offsets", "connect
 _near = st.dictionaries(_known, _json | st.just([{"partition": {}}]), max_size=5).map(lambda v: json.dumps(v).encode())
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sent=_bodies | _near)
 def test_no_body_is_an_internal_error(client: Client, sent: bytes) -> None:
     for method, path in (

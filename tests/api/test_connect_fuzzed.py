@@ -76,7 +76,7 @@ def send(client: Client, data: Any) -> None:
         assert told["message"], what
 
 
-FUZZED = settings(deadline=None, database=None, suppress_health_check=list(HealthCheck))
+FUZZED = settings(database=None, suppress_health_check=list(HealthCheck))
 
 
 @settings(FUZZED, max_examples=300, derandomize=True)

@@ -105,7 +105,7 @@ KEYS = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_s
 VALUES = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(KEYS, VALUES | st.sampled_from([" a", "a\\", "a\nb", "no", "1.50", "#x", "=", "${file:/a:b}"])))
 def test_every_form_keeps_every_setting(config: dict[str, str]) -> None:
     from ringfence.api.v1.transfer import FORMATS, parse, write

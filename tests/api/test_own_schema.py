@@ -66,7 +66,6 @@ def differences(document: Any, examples: int) -> list[str]:
         @seed(0)
         @settings(
             max_examples=examples,
-            deadline=None,
             database=None,
             phases=[Phase.generate, Phase.shrink],
             suppress_health_check=list(HealthCheck),

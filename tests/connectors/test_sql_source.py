@@ -112,7 +112,7 @@ times = st.lists(st.integers(0, 5), min_size=1, max_size=25)
 
 
 @given(times=times, limit=st.integers(1, 6), both=st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_equal_times_over_the_end_of_a_batch(
     tmp_path_factory: pytest.TempPathFactory, times: list[int], limit: int, both: bool
 ) -> None:

@@ -46,7 +46,7 @@ columns = st.integers(1, 8).flatmap(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(columns)
 def test_kafka_source(parts: tuple[list[Any], list[Any], list[Any], list[int]]) -> None:
     values, keys, headers, times = parts

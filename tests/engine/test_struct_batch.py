@@ -18,7 +18,7 @@ def batch_of(values: Sequence[Struct]) -> StructBatch:
     return StructBatch(PARTITION, {"row": len(values), "done": True}, "t1", ROW, columns, lambda n: {"row": n + 1})
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.lists(rows, min_size=1, max_size=12),
     st.lists(st.sampled_from(sorted(TRANSFORMS)), max_size=3, unique=True),

@@ -39,6 +39,7 @@ def run(up: Up, *arguments: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
+@pytest.mark.slow
 def test_a_lost_config_topic_stops_everything_and_is_restored_exactly_once(empty: Up, tmp_path: Path) -> None:
     up = empty
     one = Flow(up, unique("flow"), throughput=500, interval_ms=200).create()

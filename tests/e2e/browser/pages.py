@@ -82,10 +82,12 @@ OFTEN = frozenset({"console", "console, fence"})
 
 SELDOM = frozenset(
     {
+        "list, nothing matches",
         "connector, stopped",
         "offsets, stopped",
         "offsets, reset",
         "offsets, restored",
+        "snapshots, none",
         "snapshots, started",
         "snapshots, stopped",
         "rollback",
@@ -94,7 +96,9 @@ SELDOM = frozenset(
         "catalog, docs",
         "pasted",
         "alerts, new destination",
+        "repair, dead letter",
         "consumer groups, one topic",
+        "share group, timeline",
         "documentation, one document",
         "documentation, the longest document",
     }

@@ -147,7 +147,6 @@ def search(
             stateful_step_count=steps,
             derandomize=derandomize,
             database=None,
-            deadline=None,
             phases=[Phase.generate],
             suppress_health_check=list(HealthCheck),
             report_multiple_bugs=False,
