@@ -46,8 +46,8 @@ class CeleryHost:
         for lane in lanes:
             lane.start()
         for celery, queue in ((housekeeping, "health"), (commands, "leader")):
-            named = f"{queue}-queue"
-            threading.Thread(target=self._follow, args=(celery, queue, stop), name=named, daemon=True).start()
+            thread_name = f"{queue}-queue"
+            threading.Thread(target=self._follow, args=(celery, queue, stop), name=thread_name, daemon=True).start()
         threading.Thread(target=self._tell_clock, args=(stop,), name="clock", daemon=True).start()
         housekeeping.start()
         for lane in lanes:  # the same signal has ended them

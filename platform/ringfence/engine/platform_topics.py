@@ -45,9 +45,9 @@ Remembered = Callable[[], TopicIds | None]
 
 def topics_of(config: WorkerConfig, ids: TopicIds | None = None) -> Topics:
     """Return the names of the topics, and the ids of those without which an attempt must end."""
-    known = {role: one.id for role, one in (ids.topics if ids else {}).items()}
+    by_role = {role: one.id for role, one in (ids.topics if ids else {}).items()}
     names = (config.config_topic, config.offsets_topic, config.status_topic, config.events_topic)
-    return Topics(*names, known.get(CONFIG, ""), known.get(OFFSETS, ""))
+    return Topics(*names, by_role.get(CONFIG, ""), by_role.get(OFFSETS, ""))
 
 
 def names_of(config: WorkerConfig) -> dict[str, str]:
@@ -90,16 +90,16 @@ def ensure_topics(
 
     remembered: returns the ids in the database, None if it has no connectors.
     """
-    topics_now = present(connection, config, deadline)  # 1
-    known = recall(connection, config, deadline, remembered())  # 2
-    lost = losses(known, topics_now) if known is not None else []
+    topics = present(connection, config, deadline)  # 1
+    ids = recall(connection, config, deadline, remembered())  # 2
+    lost = losses(ids, topics) if ids is not None else []
     if precious := [one for one in lost if one.role in PRECIOUS]:  # 3
         raise TopicLost(explanation(precious))
     for one in lost:
         log.error("Of the cluster's topics, %s: the cluster continues with a new one, and reports are repeated", one)
-    if missing := [spec for role, spec in specs(config).items() if topics_now[role] is None]:
+    if missing := [spec for role, spec in specs(config).items() if topics[role] is None]:
         create_topics(connection, missing, deadline)  # 4
-    return (known or TopicIds()).after(_await_topics(connection, config, deadline))
+    return (ids or TopicIds()).after(_await_topics(connection, config, deadline))
 
 
 def present(connection: Connection, config: WorkerConfig, deadline: Deadline) -> dict[str, Topic | None]:
@@ -121,16 +121,16 @@ def recall(
 
     The small topics are read first, the offsets topic only if they have none.
     """
-    topics_now = present(connection, config, deadline)
-    versions: list[TopicIds] = []
-    places = ((CONFIG, KEY.encode()), (STATUS, KEY.encode()), (OFFSETS, offsets_key(config.group_id)))
-    for role, key in places:
-        topic = topics_now[role]
-        sure = bool(versions) or (role == OFFSETS and remembered is not None)
+    topics = present(connection, config, deadline)
+    candidates: list[TopicIds] = []
+    keys = ((CONFIG, KEY.encode()), (STATUS, KEY.encode()), (OFFSETS, offsets_key(config.group_id)))
+    for role, key in keys:
+        topic = topics[role]
+        sure = bool(candidates) or (role == OFFSETS and remembered is not None)
         if topic is not None and not sure:
             values = _records(connection, topic.name, key, deadline)
-            versions += [one for value in values if (one := loads(value)) is not None]
-    return newest([remembered, *versions])
+            candidates += [one for value in values if (one := loads(value)) is not None]
+    return newest([remembered, *candidates])
 
 
 def _records(connection: Connection, topic: str, key: bytes, deadline: Deadline) -> list[bytes | None]:

@@ -86,14 +86,14 @@ def _config_keys(asked: questions.ConfigKeys, services: Services, limit: Deadlin
 def _validate(asked: questions.Validate, services: Services, limit: Deadline) -> object:
     for name in {asked.plugin, (asked.config.get("connector.class") or asked.plugin).strip()}:
         check_permission(services.plugins, name, java=asked.java)
-    given = {name: value for name, value in asked.config.items() if value is not None}
-    brokers = services.refusals.ask(given, limit) if asked.ask_brokers else Asked()
+    settings = {name: value for name, value in asked.config.items() if value is not None}
+    brokers = services.refusals.ask(settings, limit) if asked.ask_brokers else Asked()
     exactly_once = services.config.mode == "enabled"
     timeout = limit.slice(services.plugins.call_seconds)
-    validation = services.plugins.validate(asked.plugin, asked.config, timeout, exactly_once=exactly_once)
-    validation = client_overrides.add_to(validation, asked.config, services.config)
-    validation = topic_rules.add_to(validation, services.topics.errors_of(given))
-    return validation_errors.add_to(validation, brokers.within(limit.slice(validation_errors.PATIENCE_SECONDS)))
+    answer = services.plugins.validate(asked.plugin, asked.config, timeout, exactly_once=exactly_once)
+    answer = client_overrides.add_to(answer, asked.config, services.config)
+    answer = topic_rules.add_to(answer, services.topics.errors_of(settings))
+    return validation_errors.add_to(answer, brokers.within(limit.slice(validation_errors.PATIENCE_SECONDS)))
 
 
 @_answers(questions.DescribeGuarantee)
@@ -161,11 +161,11 @@ def _describe_share_group(asked: questions.DescribeShareGroup, services: Service
     """Describe a share group, with the stored state of its records, or with the effect of a requested change."""
     if asked.act is not None:
         return share_groups.foresee(services.config, asked.group, asked.act, limit)
-    description = share_groups.describe(services.config, asked.group, limit)
-    often = share_state.delivery_limit_of({setting["name"]: setting["value"] for setting in description["settings"]})
-    page = description["partitions"][asked.skip : asked.skip + share_state.MOST_PARTITIONS]
+    group = share_groups.describe(services.config, asked.group, limit)
+    often = share_state.delivery_limit_of({setting["name"]: setting["value"] for setting in group["settings"]})
+    page = group["partitions"][asked.skip : asked.skip + share_state.MOST_PARTITIONS]
     states = share_state.find_states(services.config, asked.group, page, often, limit)
-    return {**description, "states": states, "skip": asked.skip}
+    return {**group, "states": states, "skip": asked.skip}
 
 
 @_answers(questions.FindArchived)

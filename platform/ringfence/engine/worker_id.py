@@ -46,7 +46,7 @@ def await_free_id(
     held_until: Deadline | None = None
     while True:
         try:
-            members_now = list(members())
+            group_members = list(members())
         except Retriable as error:
             if patience.expired:
                 raise
@@ -56,8 +56,10 @@ def await_free_id(
             stop.wait(_BACKOFF.pause(failures))
             continue
         failures = 0
-        _check(members_now, group, config_topic)
-        if worker not in [parsed[0] for member in members_now if (parsed := parse_member_client_id(member.client_id))]:
+        _check(group_members, group, config_topic)
+        if worker not in [
+            parsed[0] for member in group_members if (parsed := parse_member_client_id(member.client_id))
+        ]:
             return
         held_until = held_until or Deadline.after(session_s + _GRACE_SECONDS, clock)
         if held_until.expired:

@@ -22,7 +22,7 @@ def describe_topics(
         if asked.names is None:
             names = topic_names(connection, limit)
             return {"names": names, "internal": {name: what for name in names if (what := access.internal(name))}}
-        infos = topic_infos(connection, asked.names[:MOST_DESCRIBED], limit)
+        topics = topic_infos(connection, asked.names[:MOST_DESCRIBED], limit)
     except FencingError as error:
         raise Refused(500, f"The topics of the workers' cluster cannot be listed: {error}") from error
     return {
@@ -36,6 +36,6 @@ def describe_topics(
                 "settings": each.settings,
                 "internal": access.internal(each.name),
             }
-            for each in infos
+            for each in topics
         ]
     }

@@ -30,39 +30,39 @@ def find_origin(
 
     def ask(connection: Connection) -> dict[str, object]:
         producer = find_producer(connection, asked.place.topic, asked.partition, asked.offset, limit)
-        held, problem = _holder(connection, producer, limit)
-        source, why = _source(asked, worker, writers, offsets, connection, producer, held, limit)
+        owner, problem = _holder(connection, producer, limit)
+        source, why = _source(asked, worker, writers, offsets, connection, producer, owner, limit)
         source_json = None if source is None else _source_json(source, scrubber_of(writers))
-        return {**_producer_json(producer, held, problem), "source": source_json, "why": why}
+        return {**_producer_json(producer, owner, problem), "source": source_json, "why": why}
 
     return on_topic(asked.place, worker, writers, ask)
 
 
-def _holder(connection: Connection, found: Producer, limit: Deadline) -> tuple[Held | None, str]:
+def _holder(connection: Connection, producer: Producer, limit: Deadline) -> tuple[Held | None, str]:
     """Return the transactional id that has the producer id now, as its coordinator describes it; and a problem."""
-    if found.segment is None:
+    if producer.segment is None:
         return None, ""
     try:
         with HangingProber(connection) as prober:
-            return prober.owners({found.producer_id}, limit).get(found.producer_id), ""
+            return prober.owners({producer.producer_id}, limit).get(producer.producer_id), ""
     except FencingError as error:
         return None, str(error)
 
 
-def _producer_json(found: Producer, held: Held | None, problem: str) -> dict[str, object]:
-    segment = found.segment
+def _producer_json(producer: Producer, owner: Held | None, problem: str) -> dict[str, object]:
+    segment = producer.segment
     if segment is None:
         return {"transaction": None}
     return {
         "transaction": {
-            "producer_id": found.producer_id,
-            "epoch": found.epoch,
+            "producer_id": producer.producer_id,
+            "epoch": producer.epoch,
             "state": {None: "open", Marker.COMMIT: "committed", Marker.ABORT: "aborted"}[segment.marker],
             "marker_offset": segment.marker_offset,
             "marker_ms": segment.marker_ms,
-            "transactional_id": held.transactional_id if held else "",
-            "coordinator_state": held.state if held else "",
-            "coordinator_epoch": held.epoch if held else -1,
+            "transactional_id": owner.transactional_id if owner else "",
+            "coordinator_state": owner.state if owner else "",
+            "coordinator_epoch": owner.epoch if owner else -1,
             "problem": problem,
         }
     }
@@ -74,28 +74,30 @@ def _source(
     writers: Sequence[Writer],
     offsets: ConnectorOffsets,
     connection: Connection,
-    found: Producer,
-    held: Held | None,
+    producer: Producer,
+    owner: Held | None,
     limit: Deadline,
 ) -> tuple[Transaction | None, str]:
-    if found.segment is None:
+    if producer.segment is None:
         return None, "The record was written without a transaction, so nothing ties it to a source offset."
-    if found.segment.marker is None:
+    if producer.segment.marker is None:
         return None, "The transaction is open: its source offsets are written when it is committed."
-    if found.segment.marker is Marker.ABORT:
+    if producer.segment.marker is Marker.ABORT:
         return (
             None,
             "The transaction was aborted: no read_committed reader sees the record, and no source offset was committed "
             "with it.",
         )
-    likely = [each for each in writers if held and held.transactional_id.startswith(f"{worker.group_id}-{each.name}-")]
+    likely = [
+        each for each in writers if owner and owner.transactional_id.startswith(f"{worker.group_id}-{each.name}-")
+    ]
     troubles = []
     for writer in likely or writers:
         try:
             stores = offsets.stores(writer.config, limit)
             data = (connection, sorted({*writer.topics, asked.place.topic}))
             where = [(stores.effective.reading, stores.effective.name)]
-            source = find_transaction(found, data, where, limit)
+            source = find_transaction(producer, data, where, limit)
         except FencingError as error:
             troubles.append(f"{writer.name}: {error}")
         else:
@@ -145,22 +147,22 @@ def find_records_of(
         return find_records(writer.name, asked.partition, asked.offset, asked.time_ms, where, data, limit)
 
     try:
-        result = on_topic(asked.place, worker, [writer], ask)
+        records = on_topic(asked.place, worker, [writer], ask)
     except FencingError as error:
         raise Refused(500, f"The records of that source offset cannot be found: {error}") from error
-    return {"found": None if result is None else _found_json(result)}
+    return {"found": None if records is None else _found_json(records)}
 
 
-def _found_json(found: RecordsOf) -> Mapping[str, object]:
+def _found_json(records: RecordsOf) -> Mapping[str, object]:
     return {
-        "topic": found.topic,
-        "kafka_partition": found.kafka_partition,
-        "kafka_offset": found.kafka_offset,
-        "producer_id": found.producer_id,
-        "epoch": found.epoch,
-        "task": found.task,
-        "generation": found.generation,
-        "exact": found.exact,
+        "topic": records.topic,
+        "kafka_partition": records.kafka_partition,
+        "kafka_offset": records.kafka_offset,
+        "producer_id": records.producer_id,
+        "epoch": records.epoch,
+        "task": records.task,
+        "generation": records.generation,
+        "exact": records.exact,
         "records": [
             {
                 "topic": each.topic,
@@ -169,6 +171,6 @@ def _found_json(found: RecordsOf) -> Mapping[str, object]:
                 "last": each.last,
                 "count": each.count,
             }
-            for each in found.records
+            for each in records.records
         ],
     }

@@ -80,8 +80,8 @@ def _decoder(named: str, half: str, config: Mapping[str, str], worker: WorkerCon
     """Return a decoder with the named registry, else with the one of the connector's converter, else the worker's."""
     prefix = f"{half}.converter."
     settings: dict[str, str] = {}
-    for known in (config, worker.settings):
-        settings = {key.removeprefix(prefix): value for key, value in known.items() if key.startswith(prefix)}
+    for properties in (config, worker.settings):
+        settings = {key.removeprefix(prefix): value for key, value in properties.items() if key.startswith(prefix)}
         if settings.get(_URL):
             break
     if named:

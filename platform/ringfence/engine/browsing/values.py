@@ -66,33 +66,33 @@ class Decoder:
         if number is not None:
             if self._reader is not None:
                 try:
-                    decoded = self._reader.read(data)
+                    read_value = self._reader.read(data)
                 except ConnectorError as error:
                     problem = str(error)
                 else:
-                    schema = f"{decoded.name or 'schema'} (id {decoded.id})"
-                    return self._structure(_KINDS[decoded.kind], _plain(decoded.value), schema)
+                    schema = f"{read_value.name or 'schema'} (id {read_value.id})"
+                    return self._structure(_KINDS[read_value.kind], _plain(read_value.value), schema)
             problem = problem or self._why
         text = _as_text(data)
         if text is not None:
             return self._of_text(text)
-        masked = self._scrubber.value(data)
-        raw = masked if isinstance(masked, bytes) else data
+        value = self._scrubber.value(data)
+        raw = value if isinstance(value, bytes) else data
         schema = "" if number is None else f"schema (id {number})"
         tail = " …" if len(raw) > _HEX_BYTES else ""
         return DecodedValue("hex", raw.hex(), raw[:_HEX_BYTES].hex(" ") + tail, schema, problem)
 
     def _of_text(self, text: str) -> DecodedValue:
         try:
-            loaded = json.loads(text)
+            document = json.loads(text)
         except (ValueError, RecursionError):
             clean = self._scrubber.text(text)
             return DecodedValue("string", clean, clean)
-        if isinstance(loaded, dict) and loaded.keys() == {"schema", "payload"}:
-            schema = loaded["schema"]
+        if isinstance(document, dict) and document.keys() == {"schema", "payload"}:
+            schema = document["schema"]
             name = schema.get("name") or schema.get("type") if isinstance(schema, dict) else None
-            return self._structure("JSON with schema", loaded["payload"], str(name or "schemaless"))
-        return self._structure("JSON", loaded, "")
+            return self._structure("JSON with schema", document["payload"], str(name or "schemaless"))
+        return self._structure("JSON", document, "")
 
     def _structure(self, kind: str, value: Any, schema: str) -> DecodedValue:
         clean = self._scrubber.value(value)

@@ -71,11 +71,11 @@ def on_topic(
     Raises `Refused`.
     """
     base = worker.connection("ringfence-topics")
-    chosen = [each for each in writers if each.name == place.via]
+    matches = [each for each in writers if each.name == place.via]
     try:
-        accesses = ways(None, chosen[0].config, base, worker.settings) if chosen else None
+        accesses = ways(None, matches[0].config, base, worker.settings) if matches else None
     except FencingError as error:
-        hide = chosen[0].resolved.hide
+        hide = matches[0].resolved.hide
         raise Refused(400, hide(f"The cluster of topic {place.topic} cannot be reached: {error}")) from error
     connections = (
         [(way.whose, way.connection) for way in accesses] if accesses else [("the worker's credentials", base)]
@@ -91,4 +91,4 @@ def on_topic(
                 raise Refused(404, f"There is no topic {place.topic}") from error
             troubles.append(f"with {whose}: {error}")
     message = f"Topic {place.topic} cannot be read {'; '.join(troubles)}"
-    raise Refused(500, chosen[0].resolved.hide(message) if chosen else message)
+    raise Refused(500, matches[0].resolved.hide(message) if matches else message)

@@ -53,14 +53,14 @@ class AbandonedTransactions:
 
     def start(self, due: Iterable[TaskStatus]) -> None:
         """Fence the ids of these attempts, each attempt once."""
-        attempts_of: dict[ConnectorName, list[TaskStatus]] = defaultdict(list)
-        seen = set()
+        by_connector: dict[ConnectorName, list[TaskStatus]] = defaultdict(list)
+        keys = set()
         for last in due:
-            seen.add(last.key)
+            keys.add(last.key)
             if last.key not in self._done:
-                attempts_of[last.task.connector].append(last)
-        self._done &= seen
-        for name, attempts in attempts_of.items():
+                by_connector[last.task.connector].append(last)
+        self._done &= keys
+        for name, attempts in by_connector.items():
             if name not in self._running and time.monotonic() >= self._not_before.get(name, 0.0):
                 future = self._pool.submit(self._fence, name, attempts)
                 self._running[name] = (attempts, future)

@@ -62,15 +62,15 @@ class ConfigReloads:
             return False
         settled = stamp is not None and stamp == before.last
         changed = settled and stamp != before.used
-        used = stamp if changed and stamp is not None else before.used
-        self._watched[connector.name] = _Watched(offset, used, before.last if stamp is None else stamp)
+        used_stamp = stamp if changed and stamp is not None else before.used
+        self._watched[connector.name] = _Watched(offset, used_stamp, before.last if stamp is None else stamp)
         return changed
 
 
 def _stamp(files: Iterable[Path]) -> Stamp | None:
     """Return time and size of each file; None if one of them is missing."""
     try:
-        infos = [os.stat(file) for file in files]
+        stats = [os.stat(file) for file in files]
     except OSError:
         return None
-    return tuple((one.st_mtime_ns, one.st_ino, one.st_size) for one in infos)
+    return tuple((one.st_mtime_ns, one.st_ino, one.st_size) for one in stats)

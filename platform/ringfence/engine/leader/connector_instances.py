@@ -77,7 +77,7 @@ class Instances:
             offsets = self._offsets.read(name, self._offsets.prepare(config, limit), limit)
         except FencingError as error:
             raise PluginError(f"Connector {name} was not started, its offsets cannot be read: {error}") from error
-        pairs = [(dict(entry.partition), dict(entry.offset or {})) for entry in offsets.present()]
+        pairs = [(dict(each.partition), dict(each.offset or {})) for each in offsets.present()]
         version = self._host.start_connector(name, config, pairs, grant=None if grant is None else grant.to_value())
         self._upgrades.note(name, config, version)
         try:

@@ -36,15 +36,15 @@ Rights = Mapping[str, tuple[Right, ...]]
 
 def changes(grants: Iterable[TopicGrantRecord], rights: Rights) -> list[tuple[TopicGrantRecord, TopicGrantRecord]]:
     """Return the outdated records, each with its new version. Pure."""
-    changes = []
+    pairs = []
     for grant in grants:
         if grant.user not in rights:
             continue
         allowed = [right for right in rights[grant.user] if right.allows(Verb.EDIT, grant.connector)]
         now = grant.follow(topic for right in allowed for topic in right.topics)
         if now != grant:
-            changes.append((grant, now))
-    return changes
+            pairs.append((grant, now))
+    return pairs
 
 
 def read_rights(names: Iterable[str]) -> Rights:

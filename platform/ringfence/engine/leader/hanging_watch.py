@@ -48,28 +48,28 @@ class HangingWatch:
         """Start a search if it is due, and report what the last one found. active: topics by connector."""
         if self._running is not None and self._running.done():
             done, self._running = self._running, None
-            hanging = done.result()
-            if hanging or self._told:
-                self._tell(hanging)
-            self._told = bool(hanging)
+            transactions = done.result()
+            if transactions or self._told:
+                self._tell(transactions)
+            self._told = bool(transactions)
         if self._running is None and time.monotonic() >= self._next:
             self._next = time.monotonic() + _EVERY_SECONDS
             self._running = self._pool.submit(self._look, state, dict(active))
 
     def _look(self, state: ClusterState, active: Topics) -> list[Found]:
-        hanging: list[Found] = []
+        transactions: list[Found] = []
         try:
             for place in places_of(state, active, self._worker):
                 try:
-                    hanging += look(place, self._worker.group_id, self._hung_ms)
+                    transactions += look(place, self._worker.group_id, self._hung_ms)
                 except Refused as refusal:
                     log.info("%s", refusal)
         except Exception:
             # The root of the search. A failure must not end the leadership.
             log.exception("Hanging transactions could not be looked for; it is tried again in a minute")
-        left = {(one.cluster, one.one.key) for one in hanging}
-        self._since = {key: since for key, since in self._since.items() if key in left}
-        return hanging
+        keys = {(one.cluster, one.one.key) for one in transactions}
+        self._since = {key: since for key, since in self._since.items() if key in keys}
+        return transactions
 
     def _hung_ms(self, cluster: str, one: Hanging) -> float:
         now = time.monotonic()

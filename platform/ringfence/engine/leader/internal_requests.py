@@ -18,10 +18,8 @@ _WRITE_SECONDS = 20.0
 def rotate_key(term: Term, keys: SessionKeys, now_ms: int) -> None:
     """Write a new key if the newest has expired. Call it on the leader's thread."""
     if keys.due(term.state.session_key, now_ms):
-        new_key = keys.make_key(now_ms)
-        term.write(
-            lambda state: [new_key] if keys.due(state.session_key, now_ms) else [], Deadline.after(_WRITE_SECONDS)
-        )
+        key = keys.make_key(now_ms)
+        term.write(lambda state: [key] if keys.due(state.session_key, now_ms) else [], Deadline.after(_WRITE_SECONDS))
 
 
 def check_signature(keys: SessionKeys, state: ClusterState, request: Fence) -> None:

@@ -104,8 +104,8 @@ class LeaderStatuses:
 
     def _give_up(self, lost: TaskStatus) -> None:
         key = f"status-task-{lost.task}"
-        held, when = self._said.get(key, (None, 0.0))
-        if isinstance(held, TaskStatus) and held.key == lost.key and time.monotonic() - when <= _SAY_AGAIN_SECONDS:
+        record, when = self._said.get(key, (None, 0.0))
+        if isinstance(record, TaskStatus) and record.key == lost.key and time.monotonic() - when <= _SAY_AGAIN_SECONDS:
             return
         message = (
             f"Placed on worker {lost.worker}, it has not reported for {_SILENT_SECONDS:g} s, so it counts as lost and "
@@ -127,12 +127,14 @@ class LeaderStatuses:
     def _due_statuses(self, state: ClusterState, status: StatusState) -> dict[str, StatusRecord]:
         due: dict[str, StatusRecord] = {}
         for connector in state.existing():
-            expected = self._status_of(connector)
-            if status.connectors.get(connector.name) != expected:
-                due[f"status-connector-{connector.name}"] = expected
-        gone = [f"status-connector-{name}" for name in status.connectors if name not in state]
-        gone += [key_of(name, topic) for name in status.topics if name not in state for topic in status.topics[name]]
-        due |= {key: Removed(key) for key in gone}
+            record = self._status_of(connector)
+            if status.connectors.get(connector.name) != record:
+                due[f"status-connector-{connector.name}"] = record
+        stale_keys = [f"status-connector-{name}" for name in status.connectors if name not in state]
+        stale_keys += [
+            key_of(name, topic) for name in status.topics if name not in state for topic in status.topics[name]
+        ]
+        due |= {key: Removed(key) for key in stale_keys}
         for task in status.tasks:
             connector = state.connector(task.connector)
             if connector.round_pending:

@@ -45,8 +45,8 @@ class MemberWatch:
         from a question that failed until the next answer; its error is raised once.
         """
         if self._asked is not None and self._asked.done():
-            asked, self._asked, self._answer = self._asked, None, None
-            self._answer = asked.result()
+            future, self._asked, self._answer = self._asked, None, None
+            self._answer = future.result()
         if self._asked is None and time.monotonic() - self._asked_at >= _SECONDS:
             self._asked_at = time.monotonic()
             self._asked = self._pool.submit(self._ask)

@@ -51,7 +51,7 @@ class OffsetAlteration:
 
     def tombstones(self) -> list[tuple[Partition, Offset | None]]:
         """Return the changes that delete every offset."""
-        return [(offset.partition, None) for offset in self._known.present()]
+        return [(each.partition, None) for each in self._known.present()]
 
     def move(self, changes: Changes) -> Plan:
         """Carry out steps 1 and 2 if the connector has its own topic. Return the plan for the leader's write."""

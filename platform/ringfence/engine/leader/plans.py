@@ -83,8 +83,8 @@ def create(
         if name in state:
             raise Refused(409, f"Connector {name} already exists")
         target = [TargetStateRecord(name, initial)] if state.connector(name).target is not initial else []
-        new_tasks = () if initial is TargetState.STOPPED else tasks
-        task_records = [] if new_tasks is None else _task_set(name, new_tasks)
+        task_configs = () if initial is TargetState.STOPPED else tasks
+        task_records = [] if task_configs is None else _task_set(name, task_configs)
         return [
             *target,
             *_grant_records(state.connector(name), grant),
@@ -115,8 +115,8 @@ def configure(
         granted = _grant_records(connector, grant)
         if connector.config == config and connector.unreadable is None:
             return granted
-        new_tasks = () if connector.target is TargetState.STOPPED else tasks
-        task_records = [] if new_tasks is None else _task_set(name, new_tasks)
+        task_configs = () if connector.target is TargetState.STOPPED else tasks
+        task_records = [] if task_configs is None else _task_set(name, task_configs)
         return [*granted, ConnectorRecord(name, dict(config)), *task_records]
 
     return plan
@@ -209,16 +209,20 @@ def delete(name: ConnectorName) -> Plan:
 
     def plan(state: ClusterState) -> Records:
         connector = require_existing(state, name, f"Connector {name} not found")
-        gone: list[ConfigRecord] = [CommitRecord(name, 0), TargetStateRecord(name, None), ConnectorRecord(name, None)]
+        records: list[ConfigRecord] = [
+            CommitRecord(name, 0),
+            TargetStateRecord(name, None),
+            ConnectorRecord(name, None),
+        ]
         if connector.topic_grant is not None:
-            gone.append(TopicGrantRecord(name, None))
+            records.append(TopicGrantRecord(name, None))
         if connector.topics_reset >= 0:
-            gone.append(TopicsResetRecord(name, None))
+            records.append(TopicsResetRecord(name, None))
         if connector.sweep_request is not None:
-            gone.append(SweepRequestRecord(name, None))
+            records.append(SweepRequestRecord(name, None))
         if connector.signals:
-            gone.append(SignalsRecord(name, None))
-        return [*gone, ConnectorLevelRecord(name, None)] if connector.log_level is not None else gone
+            records.append(SignalsRecord(name, None))
+        return [*records, ConnectorLevelRecord(name, None)] if connector.log_level is not None else records
 
     return plan
 

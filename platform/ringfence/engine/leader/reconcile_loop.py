@@ -126,8 +126,8 @@ class Reconciler:
         self._end_abandoned()
         for waits in statuses_without_slot(state, status, due.unassigned, self._reporter.now_ms()):
             self.statuses.say_without_slot(waits)
-        for task_status in statuses_with_restart(state, status, self._settings):
-            self.statuses.say(f"status-task-{task_status.task}", task_status)
+        for record in statuses_with_restart(state, status, self._settings):
+            self.statuses.say(f"status-task-{record.task}", record)
         for round_ in due.rounds:
             # A user waits for a generation of this term. Older ones are only due because the leader changed.
             if self._rounds.start(round_, self._busy, urgent=round_.generation >= self._began):
@@ -185,7 +185,7 @@ class Reconciler:
         fenced: FenceResult | None = None,
         elapsed: float = 0.0,
     ) -> None:
-        ids = [
+        producers = [
             {"id": one.transactional_id, "producer_id": one.producer_id, "epoch": one.epoch}
             for one in (fenced.producers if fenced else ())
         ]
@@ -195,7 +195,7 @@ class Reconciler:
             generation=round_.generation,
             stage=stage,
             tasks=round_.tasks,
-            fenced=ids,
+            fenced=producers,
             credentials=fenced.whose if fenced else "",
             ms=int(elapsed * 1000),
             message=message,
@@ -204,8 +204,8 @@ class Reconciler:
     def _busy(self, round_: Round) -> bool:
         """Return whether tasks of the earlier generation still report to be at work. Any thread may call it."""
         return any(
-            status.generation != round_.generation and (status.worker, status.incarnation) in self._live
-            for status in self._status().at_work(round_.connector)
+            attempt.generation != round_.generation and (attempt.worker, attempt.incarnation) in self._live
+            for attempt in self._status().at_work(round_.connector)
         )
 
     def _end_abandoned(self) -> None:
@@ -254,15 +254,15 @@ class Reconciler:
             self.statuses.announce(before, after)
 
     def _tend_instances(self, state: ClusterState) -> None:
-        keep = set()
+        names = set()
         for connector in state.existing():
             if connector.target is TargetState.STOPPED or connector.unreadable is not None:
                 continue
-            keep.add(connector.name)
+            names.add(connector.name)
             if not self._instances.runs(connector.name, connector.config_offset):
                 self._instances.ask(connector)
         for name in self._instances.running():
-            if name not in keep:
+            if name not in names:
                 self._instances.forget(name)
 
     def reconfigure(self, name: ConnectorName) -> None:

@@ -43,9 +43,9 @@ class Resignation:
         if all(member.incarnation == self._worker.incarnation for member in members):
             raise Refused(409, _ALONE)
         with self._lock:
-            self._asked = asked = self._asked or Future()
+            self._asked = future = self._asked or Future()
         try:
-            return asked.result(limit.remaining)
+            return future.result(limit.remaining)
         except FutureTimeout:
             raise Refused(500, _LATE) from None
 
@@ -61,8 +61,8 @@ class Resignation:
     def await_successor(self, poll: Callable[[], None], stop: threading.Event) -> None:
         """After leaving the group, follow the status topic (`poll`) until another worker reports that it leads."""
         with self._lock:
-            asked = self._asked
-        if asked is None:
+            future = self._asked
+        if future is None:
             return
         before = self._statuses().leader
         patience = Deadline.after(_PATIENCE_SECONDS)
@@ -70,10 +70,10 @@ class Resignation:
             while not patience.expired and not stop.is_set():
                 poll()
                 if (successor := self._successor(before)) is not None:
-                    asked.set_result(successor)
+                    future.set_result(successor)
                     return
                 time.sleep(_POLL_SECONDS)
-            asked.set_exception(Refused(500, _NOBODY.format(seconds=_PATIENCE_SECONDS)))
+            future.set_exception(Refused(500, _NOBODY.format(seconds=_PATIENCE_SECONDS)))
         finally:
             with self._lock:
                 self._asked = None

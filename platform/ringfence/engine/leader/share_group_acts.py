@@ -66,9 +66,9 @@ def owners(state: ClusterState, group: str, worker: WorkerConfig) -> list[Connec
 
 def describe_members(members: Sequence[ShareGroupMember]) -> str:
     """Describe the members in a refusal."""
-    named = [f"{each.client_id} ({each.host})" for each in members[:_NAMED]]
+    texts = [f"{each.client_id} ({each.host})" for each in members[:_NAMED]]
     more = [f"{len(members) - _NAMED} more"] if len(members) > _NAMED else []
-    return ", ".join([*named, *more])
+    return ", ".join([*texts, *more])
 
 
 class ShareGroupAct:
@@ -88,10 +88,10 @@ class ShareGroupAct:
                 retry=True,
             )
         if len(self._owners) > 1:
-            named = ", ".join(each.name for each in self._owners)
+            names = ", ".join(each.name for each in self._owners)
             raise Refused(
                 409,
-                f"The connectors {named} read share group {self._group}, which is for one: nothing was done. Give each "
+                f"The connectors {names} read share group {self._group}, which is for one: nothing was done. Give each "
                 f"its own by {share_group.GROUP}",
             )
 
@@ -105,10 +105,10 @@ class ShareGroupAct:
             raise share_groups.refuse(error, f"Share group {self._group} could not be changed") from error
 
     def _configure(self, admin: ShareGroupAdmin, act: Configure) -> Done:
-        known = {each.name.removeprefix(PREFIX) for each in admin.settings(self._group)}
+        names = {each.name.removeprefix(PREFIX) for each in admin.settings(self._group)}
         short = {name.removeprefix(PREFIX): value for name, value in act["settings"].items()}
-        if unknown := sorted(set(short) - known):
-            raise Refused(400, f"Unknown setting {', '.join(unknown)}: use some of {', '.join(sorted(known))}")
+        if unknown := sorted(set(short) - names):
+            raise Refused(400, f"Unknown setting {', '.join(unknown)}: use some of {', '.join(sorted(names))}")
         for owner in self._owners:
             if fixed := sorted(set(short) & set(ShareSettings().of_group)):
                 raise Refused(
@@ -147,12 +147,13 @@ class ShareGroupAct:
         return {"moves": done, "unsure": [{"topic": topic, "partition": number} for topic, number in unsure]}
 
     def _require_here(self, owner: ConnectorState) -> None:
-        given = (owner.config or {}).get(SOURCE_SERVERS, "").strip()
-        if given and not set(servers(given)) & set(servers(self._connection.bootstrap)):
+        bootstrap = (owner.config or {}).get(SOURCE_SERVERS, "").strip()
+        if bootstrap and not set(servers(bootstrap)) & set(servers(self._connection.bootstrap)):
             raise Refused(
                 409,
-                f"Connector {owner.name} reads from {given}, and this cluster's Kafka is {self._connection.bootstrap}: "
-                "nothing was changed. Move its offsets on its Offsets tab; the share group needs no change",
+                f"Connector {owner.name} reads from {bootstrap}, and this cluster's Kafka is "
+                f"{self._connection.bootstrap}: nothing was changed. Move its offsets on its Offsets tab; the share "
+                "group needs no change",
             )
 
     def _require_empty(self, admin: ShareGroupAdmin) -> None:
@@ -178,10 +179,10 @@ class ShareGroupAct:
             ]
         topics = {move.topic for move in moves}
         forgotten: dict[InputPartition, None] = {}
-        for offset in known:
-            parsed = parse_partition(offset.partition)
-            named = (offset.offset or {}).get(TOPIC)
-            if parsed is not None and (act["kind"] == "delete" or named in topics):
+        for each in known:
+            parsed = parse_partition(each.partition)
+            topic = (each.offset or {}).get(TOPIC)
+            if parsed is not None and (act["kind"] == "delete" or topic in topics):
                 forgotten[parsed[0]] = None
         return [(partition_key(place), None) for place in forgotten]
 

@@ -23,12 +23,12 @@ class TaskRequests:
 
     def note(self, state: ClusterState, status: StatusState) -> None:
         """Take in the newest state. Requests of older generations are answered already."""
-        for task, status_of_task in status.tasks.items():
-            if not status_of_task.reconfigure_ms or status_of_task.reconfigure_ms == self._heard.get(task):
+        for task, report in status.tasks.items():
+            if not report.reconfigure_ms or report.reconfigure_ms == self._heard.get(task):
                 continue
             connector = state.connector(task.connector)
             if connector.config is None or connector.commit is None or connector.target in _AT_REST:
                 continue
-            if status_of_task.generation != connector.commit.generation or self._ask(connector):
-                self._heard[task] = status_of_task.reconfigure_ms
+            if report.generation != connector.commit.generation or self._ask(connector):
+                self._heard[task] = report.reconfigure_ms
         self._heard = {task: heard for task, heard in self._heard.items() if task in status.tasks}

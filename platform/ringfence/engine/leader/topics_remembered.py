@@ -11,10 +11,10 @@ from ringfence.worker_config import WorkerConfig
 
 def remember_topics(ids: TopicIds, config: WorkerConfig, term: Term, status: StatusState, reporter: Reporter) -> None:
     """Write the ids to each topic that has older ones or none."""
-    known = term.state.topic_ids
-    if known is None or known.version < ids.version:
+    stored_ids = term.state.topic_ids
+    if stored_ids is None or stored_ids.version < ids.version:
         copy = TopicRecord(config.offsets_topic, offsets_key(config.group_id), dumps(ids))
         term.write(lambda _state: [ids, copy], Deadline.after(TRY_SECONDS))
-    known = status.topic_ids
-    if known is None or known.version < ids.version:
+    stored_ids = status.topic_ids
+    if stored_ids is None or stored_ids.version < ids.version:
         reporter.status(ids)

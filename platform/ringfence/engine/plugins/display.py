@@ -35,12 +35,12 @@ def describe_output(
     hide: Hide,
 ) -> dict[str, object]:
     """Do the same for the result of the converters."""
-    key_and_value = {
+    output = {
         "key": describe_value(key, hide),
         "value": describe_value(value, hide),
         "headers": _headers(headers, hide),
     }
-    return {**describe_record(record, hide), **key_and_value}
+    return {**describe_record(record, hide), **output}
 
 
 def describe_value(value: object, hide: Hide) -> dict[str, object] | None:

@@ -50,9 +50,9 @@ class Environments:
 
     def _read_taken(self) -> frozenset[str]:
         state = installed_state(self._variables)
-        known = self._taken
-        if known is None or known[0] != state:
+        cache = self._taken
+        if cache is None or cache[0] != state:
             points = (each for dist in find_distributions(self._variables) for each in dist.entry_points)
             names = frozenset(name for each in points if each.group == GROUP for name in names_of(each))
-            known = self._taken = (state, names)
-        return known[1]
+            cache = self._taken = (state, names)
+        return cache[1]

@@ -93,8 +93,8 @@ class PluginHost:
 
     def class_of(self, plugin: str, timeout: float | None = None) -> str | None:
         """Return the class that a name in `connector.class` means; None if it is not installed."""
-        plugins = (one for one in self.plugins(timeout) if plugin in names_in(one))
-        return next((str(one["class"]) for one in plugins), None)
+        matches = (one for one in self.plugins(timeout) if plugin in names_in(one))
+        return next((str(one["class"]) for one in matches), None)
 
     def version_of(self, config: Mapping[str, str]) -> str | None:
         """Return the plugin version that a configuration runs; None if it is not installed. It is requested once."""
@@ -102,9 +102,9 @@ class PluginHost:
         if key not in self.known_versions:
             for one in self.plugins():
                 if key[0] in names_in(one):
-                    info = choose_version(key[1], one)
-                    if info is not None:
-                        self.known_versions[key] = info
+                    version = choose_version(key[1], one)
+                    if version is not None:
+                        self.known_versions[key] = version
         return self.known_versions.get(key)
 
     def upgrade_of(self, config: Mapping[str, str], running: str) -> str | None:

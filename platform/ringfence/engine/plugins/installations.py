@@ -93,8 +93,8 @@ class PluginInstallations:
         if self._installer is None:
             return False
         settled = WorkerInstallation.objects.filter(worker=self._worker).exclude(state="running")
-        pending = PluginInstallation.objects.filter(ready=True).exclude(pk__in=settled.values("installation"))
-        if (next_one := pending.order_by("pk").first()) is None:
+        installations = PluginInstallation.objects.filter(ready=True).exclude(pk__in=settled.values("installation"))
+        if (next_one := installations.order_by("pk").first()) is None:
             return False
         share, _ = WorkerInstallation.objects.get_or_create(
             installation=next_one, worker=self._worker, defaults={"started_ms": _now_ms()}

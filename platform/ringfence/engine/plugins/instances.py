@@ -32,7 +32,7 @@ class SnapshotReader:
 
     def offset(self, partition: SourcePartition) -> SourceOffset | None:
         target = dict(partition)
-        return next((offset for known, offset in self._offsets if known == target), None)
+        return next((offset for key, offset in self._offsets if key == target), None)
 
     def offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
         return [self.offset(partition) for partition in partitions]

@@ -27,24 +27,24 @@ def walk_in_java(
     """
     clean = scrubber.record(record)
     try:
-        trial = connector.try_record(parts, _as_json(clean))
+        answer = connector.try_record(parts, _as_json(clean))
     except ConnectorError as error:
         raise BadRequest(scrubber.text(str(error))) from error
-    written = trial.get("written")
+    output = answer.get("written")
     return {
         "before": describe_record(clean, scrubber.text),
-        "steps": list(_steps(config, trial["steps"], scrubber)),
-        "outcome": trial["outcome"],
-        "written": None if written is None else _describe_written(written, scrubber),
-        "error": _short(trial["error"], scrubber),
+        "steps": list(_steps(config, answer["steps"], scrubber)),
+        "outcome": answer["outcome"],
+        "written": None if output is None else _describe_written(output, scrubber),
+        "error": _short(answer["error"], scrubber),
     }
 
 
 def _steps(
-    config: Mapping[str, str], found: Sequence[Mapping[str, Any]], scrubber: Scrubber
+    config: Mapping[str, str], steps: Sequence[Mapping[str, Any]], scrubber: Scrubber
 ) -> Iterator[dict[str, object]]:
     """Yield the steps that the record has reached."""
-    for name, step in zip(aliases(config, "transforms"), found, strict=False):
+    for name, step in zip(aliases(config, "transforms"), steps, strict=False):
         record = step.get("record")
         yield {
             "name": name,

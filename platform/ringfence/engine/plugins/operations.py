@@ -62,9 +62,9 @@ class Operations:
 
         version: a version or a range; None for the newest. Raises `BadRequest` if it is not installed.
         """
-        named = {CONNECTOR_CLASS: plugin, **({} if version is None else {PLUGIN_VERSION: version})}
-        chosen = plugin_choice.find_version(self._registry, named)
-        own = chosen.cls.config_def()
+        config = {CONNECTOR_CLASS: plugin, **({} if version is None else {PLUGIN_VERSION: version})}
+        info = plugin_choice.find_version(self._registry, config)
+        own = info.cls.config_def()
         if not common:
             return own.infos()
         framework = validation.common_keys(self._registry.versions(plugin_choice.find(self._registry, plugin)))
@@ -81,8 +81,8 @@ class Operations:
         resolved, errors = self._attempt(config)
         closed = {name: resolved.hide(text) for name, text in self._find_closed(plugin, resolved.config).items()}
         # These are excluded: a plugin that connects to its source would have its client read them.
-        seen = {name: value for name, value in {**resolved.config, **nulls}.items() if name not in closed}
-        answer = validation.validate(self._registry, plugin, seen, exactly_once=exactly_once)
+        settings = {name: value for name, value in {**resolved.config, **nulls}.items() if name not in closed}
+        answer = validation.validate(self._registry, plugin, settings, exactly_once=exactly_once)
         return validation.as_given(answer, resolved, {**errors, **closed})
 
     def exactly_once_support(self, config: Mapping[str, str]) -> tuple[str, bool]:
@@ -93,8 +93,8 @@ class Operations:
         """See `guarantee.describe_guarantee`."""
         resolved = self._resolve(config)
         connector = plugin_choice.find_for(self._registry, config).cls()
-        description = describe_guarantee(connector, resolved.config, exactly_once=exactly_once)
-        return {**description, "why": resolved.hide(description["why"])}
+        guarantee = describe_guarantee(connector, resolved.config, exactly_once=exactly_once)
+        return {**guarantee, "why": resolved.hide(guarantee["why"])}
 
     def is_java(self, plugin: str) -> bool:
         """Return whether a name means a Java plugin."""
@@ -197,9 +197,9 @@ class Operations:
         """Return a scrubber for the values of config providers, of passwords by definition, and of the `secret`
         settings.
         """
-        known = validation.redactor(plugin_choice.find_for(self._registry, config), resolved.config).secrets
-        named = [resolved.config[name] for name in secret if name in resolved.config]
-        return Scrubber([*known, *named, *resolved.found.values()])
+        passwords = validation.redactor(plugin_choice.find_for(self._registry, config), resolved.config).secrets
+        values = [resolved.config[name] for name in secret if name in resolved.config]
+        return Scrubber([*passwords, *values, *resolved.found.values()])
 
     def start(
         self,

@@ -37,19 +37,19 @@ class PluginLists:
             own = group.ask(ListPlugins(), timeout)
         environments = self._environments.read()
         usable = [each for each in environments if each.plugins]
-        listed = {each: self._list(each, timeout) for each in usable}
-        self._listed = listed
+        answers = {each: self._list(each, timeout) for each in usable}
+        self._listed = answers
         broken = {Path(each.folder).name: each.problem for each in environments if each.problem is not None}
-        for answer in (*listed.values(), own):
+        for answer in (*answers.values(), own):
             broken.update(cast("dict[str, str]", answer["broken"]))
-        others = ((each, _plugins_in(answer)) for each, answer in listed.items())
+        others = ((each, _plugins_in(answer)) for each, answer in answers.items())
         return PluginList(join_lists(_plugins_in(own), others), broken)
 
     def _list(self, environment: PluginEnvironment, timeout: float) -> Entry:
         """Return an environment's list. It is requested once, in a process that then ends, since it does not change."""
-        known = self._listed.get(environment)
-        if known is not None:
-            return known
+        entry = self._listed.get(environment)
+        if entry is not None:
+            return entry
         with self._groups.use(environment) as group:
             return group.ask(ListPlugins(), timeout, leave_nothing=True)
 
@@ -63,14 +63,14 @@ def join_lists(own: Sequence[Entry], others: Iterable[tuple[PluginEnvironment, S
 
     A connector outside of plugin environments keeps its short names.
     """
-    taken = {name for entry in own for name in names_in(entry)}
-    plugins_there = [{**entry, "environment": None} for entry in own]
+    own_names = {name for entry in own for name in names_in(entry)}
+    all_entries = [{**entry, "environment": None} for entry in own]
     for environment, entries in others:
         for entry in entries:
-            names = [name for name in names_in(entry) if name == entry["class"] or name not in taken]
-            plugins_there.append({**entry, "names": names, "environment": environment.folder})
+            names = [name for name in names_in(entry) if name == entry["class"] or name not in own_names]
+            all_entries.append({**entry, "names": names, "environment": environment.folder})
     by_class: dict[object, list[Entry]] = {}
-    for entry in plugins_there:
+    for entry in all_entries:
         by_class.setdefault(entry["class"], []).append(entry)
     return [_newest(same) for same in by_class.values()]
 
@@ -99,6 +99,6 @@ def _newest(same: Sequence[Entry]) -> Entry:
     # Unless a version is requested, the plugin in an environment runs, not the one in the packages of the worker.
     several = [entry for entry in same if entry["environment"] is not None]
     newest = max(several, key=lambda entry: versions.order(str(entry["version"])))
-    known = {version for entry in same for version in versions_in(entry)}
+    all_versions = {version for entry in same for version in versions_in(entry)}
     names = sorted({name for entry in same for name in names_in(entry)})
-    return {**newest, "names": names, "versions": sorted(known, key=versions.order, reverse=True)}
+    return {**newest, "names": names, "versions": sorted(all_versions, key=versions.order, reverse=True)}

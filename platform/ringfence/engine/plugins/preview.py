@@ -106,9 +106,9 @@ class _Reading:
         records: list[dict[str, object]] = []
         size = 0
         for record in self._records():
-            walked = chain.walk(record)
+            report = chain.walk(record)
             partition, offset = scrubber.value(record.source_partition), scrubber.value(record.source_offset)
-            records.append({"source_partition": partition, "source_offset": offset, **walked})
+            records.append({"source_partition": partition, "source_offset": offset, **report})
             size += size_of(record)
             if len(records) >= self._bounds.records or size >= self._bounds.bytes:
                 self._ended = "records" if len(records) >= self._bounds.records else "bytes"

@@ -58,8 +58,8 @@ class Scrubber:
                 return self.text(value)
             case bytes() | bytearray() | memoryview():
                 raw = bytes(value)
-                masked = self.text(raw.decode("utf-8", "surrogateescape"))
-                return masked.encode("utf-8", "surrogateescape")
+                clean_text = self.text(raw.decode("utf-8", "surrogateescape"))
+                return clean_text.encode("utf-8", "surrogateescape")
             case Mapping():
                 return {self.text(k) if isinstance(k, str) else k: self.value(item) for k, item in value.items()}
             case Struct():

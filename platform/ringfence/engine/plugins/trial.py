@@ -52,13 +52,13 @@ class TransformationChain:
         Each step is `{"name", "type", "outcome", "record", "error"}`; outcome: changed, unchanged, dropped or failed.
         """
         current = self._scrubber.record(record)
-        walked: dict[str, object] = {
+        result: dict[str, object] = {
             "before": describe_record(current, self._scrubber.text),
             "written": None,
             "error": "",
         }
         steps: list[dict[str, object]] = []
-        walked["steps"] = steps
+        result["steps"] = steps
         for name, type_, transform in self._steps:
             step: dict[str, object] = {"name": name, "type": type_, "record": None, "error": ""}
             steps.append(step)
@@ -66,18 +66,18 @@ class TransformationChain:
                 out = transform.apply(current)
             except Exception as error:  # noqa: BLE001 - foreign code: its error is the answer
                 step["outcome"], step["error"] = "failed", self._describe(error)
-                return {**walked, "outcome": "failed", "error": step["error"]}
+                return {**result, "outcome": "failed", "error": step["error"]}
             if out is None:
                 step["outcome"] = "dropped"
-                return {**walked, "outcome": "dropped"}
+                return {**result, "outcome": "dropped"}
             step["outcome"] = "unchanged" if out is current else "changed"
             step["record"] = describe_record(out, self._scrubber.text)
             current = out
         try:
-            written = self._convert(current)
+            output = self._convert(current)
         except Exception as error:  # noqa: BLE001 - foreign code: its error is the answer
-            return {**walked, "outcome": "failed", "error": self._describe(error)}
-        return {**walked, "outcome": "written", "written": written}
+            return {**result, "outcome": "failed", "error": self._describe(error)}
+        return {**result, "outcome": "written", "written": output}
 
     def close(self) -> None:
         for _, _, transform in self._steps:

@@ -56,8 +56,10 @@ def validate(
         raise BadRequest(
             f"Included connector type {config.get(CONNECTOR_CLASS)} does not match request type {requested}"
         )
-    given, newest = _given_values(config), plugin_choice.find_newest(registry, config)
-    framework = _with_versions(source_config_def(given, java=plugin_choice.is_java(plugin)), registry.versions(newest))
+    settings, newest = _given_values(config), plugin_choice.find_newest(registry, config)
+    framework = _with_versions(
+        source_config_def(settings, java=plugin_choice.is_java(plugin)), registry.versions(newest)
+    )
     connector = plugin.cls()
     own, judged = _judge_own(connector, config, framework)
     keys = {**framework.keys, **own.keys}
@@ -65,15 +67,15 @@ def validate(
     _add(values, keys, judged.more)
     own_is_sound = not any(values[name].errors for name in own.keys)
     if not isinstance(connector, JavaSourceConnector):
-        _add(values, keys, _ask_plugin(connector, given, report=own_is_sound))
+        _add(values, keys, _ask_plugin(connector, settings, report=own_is_sound))
     _add(values, keys, {name: [_null(name)] for name, value in config.items() if value is None and name not in keys})
     if (problem := plugin_choice.find_problem(registry, config)) is not None:
         values[PLUGIN_VERSION].errors.append(problem)
     if own_is_sound:
-        _check_exactly_once(connector, given, values, exactly_once=exactly_once)
+        _check_exactly_once(connector, settings, values, exactly_once=exactly_once)
 
-    notes = _offer(connector, given, values) if own_is_sound else {}
-    guarantee = describe_guarantee(connector, given, exactly_once=exactly_once, sound=own_is_sound)
+    notes = _offer(connector, settings, values) if own_is_sound else {}
+    guarantee = describe_guarantee(connector, settings, exactly_once=exactly_once, sound=own_is_sound)
     redact = Redactor(config, [own, framework])
     for value in values.values():
         value.errors[:] = [redact(error) for error in value.errors]
@@ -117,9 +119,9 @@ def common_keys(versions: Sequence[PluginInfo]) -> ConfigDef:
 
 def _with_versions(definition: ConfigDef, versions: Sequence[PluginInfo]) -> ConfigDef:
     """Return the definition with the installed versions as choices and the newest as the default."""
-    known = [each.version for each in versions]
+    choices = [each.version for each in versions]
     keys = (
-        replace(key, default=known[0], recommender=Choices(*known)) if key.name == PLUGIN_VERSION else key
+        replace(key, default=choices[0], recommender=Choices(*choices)) if key.name == PLUGIN_VERSION else key
         for key in definition.keys.values()
     )
     return ConfigDef(keys)
@@ -155,9 +157,9 @@ def _offer(
         log.info("The plugin could not list its choices: %s", type(error).__name__)
         return {}
     choices = {name: {each.value: each.description for each in offered[name][:_MOST_CHOICES]} for name in offered}
-    for name, offers in choices.items():
+    for name, descriptions in choices.items():
         if name in values:
-            values[name].recommended_values = [*offers]
+            values[name].recommended_values = [*descriptions]
     return choices
 
 
@@ -166,8 +168,8 @@ def _add(values: dict[str, ConfigValue], keys: dict[str, ConfigKey], errors: Map
         if name not in values:
             keys[name] = ConfigKey(name, ConfigType.STRING, default=None)
             values[name] = ConfigValue(name)
-        known = values[name].errors
-        known.extend(text for text in map(str, texts) if text not in known)
+        messages = values[name].errors
+        messages.extend(text for text in map(str, texts) if text not in messages)
 
 
 def _check_exactly_once(
@@ -243,16 +245,16 @@ def as_given(found: dict[str, object], resolved: Resolved, errors: Mapping[str, 
         own = [resolved.hide(str(error)) for error in cast("list[object]", value["errors"])]
         offered = cast("list[object]", value["recommended_values"])
         value["recommended_values"] = [None if one is None else resolved.hide(str(one)) for one in offered]
-        raw, seen = resolved.raw.get(name), resolved.config.get(name)
-        if raw != seen and raw is not None:
+        raw, resolved_value = resolved.raw.get(name), resolved.config.get(name)
+        if raw != resolved_value and raw is not None:
             # Errors of its own setting never contain the value, however short.
-            own = [error.replace(seen, raw) if seen else error for error in own]
+            own = [error.replace(resolved_value, raw) if resolved_value else error for error in own]
             value["value"] = raw if value["value"] != HIDDEN else HIDDEN
         value["errors"] = [*([unplaced.pop(name)] if name in unplaced else []), *own]
     for name, error in unplaced.items():
         key = ConfigKey(name, ConfigType.STRING, default=None)
-        masked = ConfigValue(name, resolved.raw[name], errors=[error])
-        configs.append({"definition": key.info(), "value": masked.info(key.type)})
+        config_value = ConfigValue(name, resolved.raw[name], errors=[error])
+        configs.append({"definition": key.info(), "value": config_value.info(key.type)})
     count = sum(len(cast("list[object]", entry["value"]["errors"])) for entry in configs)
     notes = cast("dict[str, dict[str, str]]", found.get(CHOICE_NOTES, {}))
     hidden = {name: {resolved.hide(each): resolved.hide(note) for each, note in notes[name].items()} for name in notes}

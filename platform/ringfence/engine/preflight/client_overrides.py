@@ -40,29 +40,29 @@ def overrides_of(config: Mapping[str, str | None]) -> dict[str, Role]:
 
 def warnings_of(config: Mapping[str, str | None], worker: WorkerConfig) -> dict[str, str]:
     """Return a warning for each ignored setting, also of the worker, by full name."""
-    given = _given_overrides(config)
-    return {name: text for role in Role for name, text in effective(role, worker.settings, given).warnings.items()}
+    overrides = _given_overrides(config)
+    return {name: text for role in Role for name, text in effective(role, worker.settings, overrides).warnings.items()}
 
 
 def errors_of(config: Mapping[str, str | None], worker: WorkerConfig) -> dict[str, list[str]]:
     """Return the errors by setting: of client overrides, and of placeholders in settings that must not have any."""
-    given = _given_overrides(config)
+    overrides = _given_overrides(config)
     errors: dict[str, list[str]] = {}
-    for name in sorted(_WHERE & given.keys()):
-        if _PLACEHOLDER.search(given[name]):
+    for name in sorted(_WHERE & overrides.keys()):
+        if _PLACEHOLDER.search(overrides[name]):
             text = (
                 f"{name} decides where records and offsets go, so a placeholder is not allowed: write the value here."
             )
             errors.setdefault(name, []).append(text)
     if OFFSETS_STORAGE_TOPIC not in errors:
-        errors.update(_own_topic_errors(given.get(OFFSETS_STORAGE_TOPIC, "").strip(), given, worker))
-    groups_of_errors = [_forbidden(config, worker), *(effective(role, worker.settings, given).errors for role in Role)]
+        errors.update(_own_topic_errors(overrides.get(OFFSETS_STORAGE_TOPIC, "").strip(), overrides, worker))
+    error_maps = [_forbidden(config, worker), *(effective(role, worker.settings, overrides).errors for role in Role)]
     if worker.mode == "enabled":
-        groups_of_errors.append({**too_few_acks(worker.settings, given), **_too_long(given, worker)})
-    for each in groups_of_errors:
+        error_maps.append({**too_few_acks(worker.settings, overrides), **_too_long(overrides, worker)})
+    for each in error_maps:
         for name, text in each.items():
             errors.setdefault(name, []).append(text)
-    for name, text in astray(worker.bootstrap, worker.settings, given).items():
+    for name, text in astray(worker.bootstrap, worker.settings, overrides).items():
         if name not in errors:
             errors[name] = [text]
     return errors
@@ -103,12 +103,12 @@ def _too_long(given: Mapping[str, str], worker: WorkerConfig) -> dict[str, str]:
 
 
 def _own_topic_errors(name: str, given: Mapping[str, str], worker: WorkerConfig) -> dict[str, list[str]]:
-    taken = (worker.config_topic, worker.status_topic, worker.events_topic)
+    worker_topics = (worker.config_topic, worker.status_topic, worker.events_topic)
     if not name:
         return {}
     if name in (".", "..") or not _TOPIC.fullmatch(name):
         text = f"Invalid value {name} for configuration {OFFSETS_STORAGE_TOPIC}: no topic can have this name."
-    elif name in taken:
+    elif name in worker_topics:
         text = f"{OFFSETS_STORAGE_TOPIC}: {name} is one of the workers' topics: name another one."
     elif name in (topic.strip() for topic in given.get("topic", "").split(",")):
         text = f"{OFFSETS_STORAGE_TOPIC}: the connector's records go to {name}: offsets need a separate topic."

@@ -78,12 +78,12 @@ def checks(asker: Asker) -> Iterator[Check]:
     worker = asker.worker
     base = worker.connection(f"ringfence-preflight-{asker.connector}")
     provided: set[str] = {role for role in Role if has_placeholder(_overrides(role, asker.config))}
-    known = {key: value for key, value in asker.config.items() if not has_placeholder(value)}
+    known_config = {key: value for key, value in asker.config.items() if not has_placeholder(value)}
     try:
-        producer = connection_of(Role.PRODUCER, base, worker.settings, known)
-        overrides = producer_overrides(base, worker.settings, known, asker.timeout_ms)
+        producer = connection_of(Role.PRODUCER, base, worker.settings, known_config)
+        overrides = producer_overrides(base, worker.settings, known_config, asker.timeout_ms)
         topic, settings = worker.offsets_topic, worker.settings
-        stores = stores_of(base, topic, settings, known, transactional=asker.transactional)
+        stores = stores_of(base, topic, settings, known_config, transactional=asker.transactional)
     except Invalid as error:
         remedy = "Correct the settings: nothing else can be checked before."
         closed = isinstance(error.__cause__, Refused)  # validation reports the other errors

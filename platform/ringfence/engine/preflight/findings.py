@@ -25,10 +25,10 @@ def lagging(modes: Mapping[str, str] | None, *, required: bool) -> Check | None:
     behind = {worker: mode for worker, mode in sorted((modes or {}).items()) if mode != "enabled"}
     if not behind:
         return None
-    named = ", ".join(f"{worker} ({mode})" for worker, mode in list(behind.items())[:_SHOWN])
+    workers = ", ".join(f"{worker} ({mode})" for worker, mode in list(behind.items())[:_SHOWN])
     more = f" and {len(behind) - _SHOWN} more" if len(behind) > _SHOWN else ""
     key = EXACTLY_ONCE_SUPPORT
-    text = f"Not every worker has exactly-once source support enabled: {named}{more}."
+    text = f"Not every worker has exactly-once source support enabled: {workers}{more}."
     remedy = "Set exactly.once.source.support=enabled on these workers, and restart them."
     return Check(key, Result.FAILED if required else Result.UNKNOWN, text, remedy, key, decides=required)
 
@@ -162,12 +162,12 @@ def check_granted(
         text = f"The {principal}'s principal has no {operation} on {resource} {', '.join(denied[:_SHOWN])}{more}."
         remedy = f"Grant {operation} on {resource} {denied[0]}, or on its prefix."
         return Check(name, Result.FAILED, text, remedy, key, decides=decides)
-    example = next(iter(answers), "")
+    first = next(iter(answers), "")
     if not answers or Permission.UNKNOWN in answers.values():
-        text = f"It is unknown whether the {principal}'s principal has {operation} on {resource} {example}."
+        text = f"It is unknown whether the {principal}'s principal has {operation} on {resource} {first}."
         return Check(name, Result.UNKNOWN, text, "Compare with the table in the documentation.", key)
     others = f" and {len(answers) - 1} more" if len(answers) > 1 else ""
-    return Check(name, Result.OK, f"{operation} on {resource} {example}{others}.", key=key)
+    return Check(name, Result.OK, f"{operation} on {resource} {first}{others}.", key=key)
 
 
 def check_holders(ids: Sequence[str], holders: Mapping[str, IdHolder], known_tasks: int | None) -> Check:

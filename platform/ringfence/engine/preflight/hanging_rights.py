@@ -22,8 +22,8 @@ CLUSTER: Final = "Cluster"
 
 def rights_of(prober: Prober, topics: Sequence[str]) -> Rights:
     """Return the principal's rights. A topic that does not exist needs none."""
-    seen = {name: prober.topic(name) for name in topics}
-    reads = {name: one.read for name, one in seen.items() if one.exists is not False}
+    rights = {name: prober.topic(name) for name in topics}
+    reads = {name: one.read for name, one in rights.items() if one.exists is not False}
     return {**reads, CLUSTER: may_write_markers(prober)}
 
 

@@ -116,8 +116,8 @@ def count_known_tasks(name: ConnectorName, worker: WorkerConfig, limit: Deadline
 def checks(question: Question, worker: WorkerConfig) -> list[Check]:
     """Return all checks, in the order in which people should read them. Takes seconds if brokers do not answer."""
     asker = Asker(question.config, worker, question.known_tasks)
-    own = [*_support(question, worker), *_boundary(question), *_ignored_settings(question)]
-    return [*own, *cluster_checks.checks(asker)]
+    own_checks = [*_support(question, worker), *_boundary(question), *_ignored_settings(question)]
+    return [*own_checks, *cluster_checks.checks(asker)]
 
 
 def _support(question: Question, worker: WorkerConfig) -> Iterator[Check]:

@@ -48,15 +48,15 @@ def checks(config: Mapping[str, str], worker: WorkerConfig) -> Iterator[Check]:
         text = "Settings of the source's clients come from a config provider, which only tasks can read."
         yield Check("source connection", Result.UNKNOWN, text, "Compare with docs/share-groups.md.")
         return
-    translated = source_settings(config)
-    servers = translated.settings.get("bootstrap.servers", "")
-    if translated.errors or not servers:
+    source = source_settings(config)
+    servers = source.settings.get("bootstrap.servers", "")
+    if source.errors or not servers:
         return  # validation reports their errors
     try:
         settings = ShareSettings.of(config)
     except Invalid:
         return  # here, too
-    others = {key: value for key, value in translated.settings.items() if key != "bootstrap.servers"}
+    others = {key: value for key, value in source.settings.items() if key != "bootstrap.servers"}
     connection = Connection(servers, others, f"ringfence-preflight-{config.get('name', '')}")
     group = share_group.group_of(worker.group_id, config.get("name", ""), config.get(share_group.GROUP))
     try:
@@ -97,14 +97,14 @@ def _check_group(prober: ShareProber, group: str, client_ids: str, settings: Sha
 
 
 def _check_topic(prober: ShareProber, topic: str, settings: ShareSettings) -> Iterator[Check]:
-    seen = prober.topic(topic)
-    if seen.exists is False:
+    rights = prober.topic(topic)
+    if rights.exists is False:
         text = f"{topic} does not exist yet. It is read from its beginning as soon as it exists."
         yield Check(f"input topic {topic}", Result.OK, text, key=names.TOPICS)
         return
-    yield findings.check_granted(_WHO, "Read", "Topic", {topic: seen.read}, names.TOPICS)
+    yield findings.check_granted(_WHO, "Read", "Topic", {topic: rights.read}, names.TOPICS)
     unclean, retention = (prober.topic_setting(topic, name) for name in (UNCLEAN_ELECTION, _RETENTION))
-    yield judge_election(topic, unclean, seen.replicas)
+    yield judge_election(topic, unclean, rights.replicas)
     yield judge_retention(topic, retention, settings.sweep_after_s)
 
 
@@ -144,10 +144,10 @@ def judge_members(group: str, members: Sequence[ShareGroupMember], client_ids: s
     foreign = [one for one in members if not ours.fullmatch(one.client_id)]
     if not foreign:
         return Check(name, Result.OK, f"Share group {group} has no members besides this connector's tasks.", key=key)
-    examples = ", ".join(f"{one.client_id} at {one.host}" for one in foreign[:_SHOWN])
+    clients = ", ".join(f"{one.client_id} at {one.host}" for one in foreign[:_SHOWN])
     more = f" and {len(foreign) - _SHOWN} more" if len(foreign) > _SHOWN else ""
     text = (
-        f"Share group {group} has other members: {examples}{more}. Both would process its records, as this connector "
+        f"Share group {group} has other members: {clients}{more}. Both would process its records, as this connector "
         "reads from the topics what others accept."
     )
     remedy = f"Set {key} to a group without other members, or stop these clients."

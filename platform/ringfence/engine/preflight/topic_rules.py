@@ -74,11 +74,11 @@ class TopicRules:
             return f"The connector's dead letters go to {own}: offsets need a separate topic."
         state = self._state()
         for other in state.existing() if state is not None else ():
-            named = other.name != config.get("name") and other.config is not None
-            if named and any(own in targets(other.config or {}, key) for key in TARGETS):
+            foreign = other.name != config.get("name") and other.config is not None
+            if foreign and any(own in targets(other.config or {}, key) for key in TARGETS):
                 return f"Another connector's records go to {own}: offsets need a separate topic."
             # Moreover, that connector could no longer read it.
-            if named and own in targets(other.config or {}, _SOURCES):
+            if foreign and own in targets(other.config or {}, _SOURCES):
                 return f"Another connector reads {own}: offsets need a separate topic."
         # Otherwise anybody could block a topic for connectors that write there by a transform, by naming it here.
         if any(own in topics for topics in self._active().values()):

@@ -59,10 +59,10 @@ class ValidationErrors:
 
     def ask(self, config: Mapping[str, str], limit: Deadline) -> Asked:
         """Start the checks; none for a configuration without a name, which is refused anyway."""
-        asked = Asked()
+        checks = Asked()
         if config.get("name", "").strip():
-            asked.work = self._pool.submit(self._ask, config, limit, asked.found.append)
-        return asked
+            checks.work = self._pool.submit(self._ask, config, limit, checks.found.append)
+        return checks
 
     def _ask(self, config: Mapping[str, str], limit: Deadline, found: Callable[[Check], None]) -> None:
         """Run the checks. It is the root of their thread: an error here refuses nothing."""

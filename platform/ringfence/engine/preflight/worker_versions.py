@@ -21,13 +21,13 @@ def check_versions(class_name: str, requirement: str, workers: Versions) -> Chec
     if len(workers) < 2:
         return None
     try:
-        chosen = {
+        choices = {
             worker: versions.choose(requirement, plugins.get(class_name, ()), str)
             for worker, plugins in sorted(workers.items())
         }
     except ValueError:  # the validation reports it
         return None
-    missing = [worker for worker, version in chosen.items() if version is None]
+    missing = [worker for worker, version in choices.items() if version is None]
     if missing:
         plugin = f"{class_name} {requirement}".strip()
         text = (
@@ -35,13 +35,13 @@ def check_versions(class_name: str, requirement: str, workers: Versions) -> Chec
         )
         remedy = "Install it there, too: from the page Install a plugin, or with ringfence plugins install."
         return Check(_NAME, Result.FAILED, text, remedy, PLUGIN_VERSION if requirement else CONNECTOR_CLASS)
-    if len(set(chosen.values())) > 1:
-        differences = _join([f"{worker} runs {version}" for worker, version in chosen.items()])
+    if len(set(choices.values())) > 1:
+        differences = _join([f"{worker} runs {version}" for worker, version in choices.items()])
         text = f"The workers differ: {differences}. The version that a task runs depends on its worker."
         remedy = f"Install the same version on every worker, or name one that all have in {PLUGIN_VERSION}."
         return Check(_NAME, Result.FAILED, text, remedy, PLUGIN_VERSION)
-    version = next(iter(chosen.values()))
-    return Check(_NAME, Result.OK, f"Each of {len(chosen)} workers has {class_name} {version}.", key=PLUGIN_VERSION)
+    version = next(iter(choices.values()))
+    return Check(_NAME, Result.OK, f"Each of {len(choices)} workers has {class_name} {version}.", key=PLUGIN_VERSION)
 
 
 def unknown_versions(class_name: str) -> Check:
@@ -51,5 +51,5 @@ def unknown_versions(class_name: str) -> Check:
 
 
 def _join(texts: Sequence[str]) -> str:
-    examples = ", ".join(texts[:_SHOWN])
-    return f"{examples} and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else examples
+    text = ", ".join(texts[:_SHOWN])
+    return f"{text} and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else text

@@ -61,12 +61,14 @@ class ConnectorOffsets:
         return read_merged(stores, name, limit, known=self._snapshots(name), patience_s=_PATIENCE_SECONDS)
 
     def _of_worker(self, name: ConnectorName, limit: Deadline) -> SourceOffsets:
-        known = self._snapshots(name)
-        return read_offsets(self._connection, self.worker_topic, name, limit, known=known, patience_s=_PATIENCE_SECONDS)
+        snapshots = self._snapshots(name)
+        return read_offsets(
+            self._connection, self.worker_topic, name, limit, known=snapshots, patience_s=_PATIENCE_SECONDS
+        )
 
     def _snapshots(self, name: ConnectorName) -> list[OffsetsSnapshot]:
-        known = self._view.snapshot(name) if self._view is not None else None
-        return [] if known is None else [known]
+        snapshot = self._view.snapshot(name) if self._view is not None else None
+        return [] if snapshot is None else [snapshot]
 
     def await_view(self) -> None:
         """Wait while the worker's view of the topic is being read and makes progress. For reads that are not urgent."""
@@ -122,9 +124,9 @@ class ConnectorOffsets:
     def _tombstones_first(self, stores: OffsetStores, known: SourceOffsets, due: Records, limit: Deadline) -> None:
         if known.gaps is None:
             return
-        by_key = {known.key_of(offset.partition): offset.partition for offset in known.all()}
-        gone = [by_key[key] for key, value in due if value is None and key in by_key]
-        self.copy(stores, [(known.gaps.key_of(partition), None) for partition in gone], limit)
+        by_key = {known.key_of(each.partition): each.partition for each in known.all()}
+        partitions = [by_key[key] for key, value in due if value is None and key in by_key]
+        self.copy(stores, [(known.gaps.key_of(partition), None) for partition in partitions], limit)
 
     def copy(self, stores: OffsetStores, records: Records, limit: Deadline) -> None:
         """Write to the worker's topic, without a transaction and with the worker's credentials."""

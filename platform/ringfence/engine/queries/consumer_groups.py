@@ -43,14 +43,14 @@ def list_all(asked: ListConsumerGroups, worker: WorkerConfig, rules: TopicRules,
     connection, search = _connection(worker), asked.search.casefold()
     try:
         with consumer_group_admin(connection) as admin:
-            listed = [each for each in admin.groups() if search in each.name.casefold()]
-            looked_at = listed[:MOST_GROUPS]
-            members = admin.members(looked_at)
-            committed = admin.committed_offsets([each.name for each in looked_at])
-        places = {each.name: _places(members[each.name], committed.get(each.name, {})) for each in looked_at}
+            matches = [each for each in admin.groups() if search in each.name.casefold()]
+            page = matches[:MOST_GROUPS]
+            members = admin.members(page)
+            offsets = admin.committed_offsets([each.name for each in page])
+        places = {each.name: _places(members[each.name], offsets.get(each.name, {})) for each in page}
         if asked.topic:
             places = {name: {one for one in some if one[0] == asked.topic} for name, some in places.items()}
-            looked_at = [each for each in looked_at if places[each.name]]
+            page = [each for each in page if places[each.name]]
         ends = ends_of(connection, {one for some in places.values() for one in some}, limit)
     except FencingError as error:
         raise _refuse(error) from error
@@ -58,12 +58,12 @@ def list_all(asked: ListConsumerGroups, worker: WorkerConfig, rules: TopicRules,
         {
             **_head(each),
             "members": len(members[each.name]),
-            "topics": _by_topic(places[each.name], committed.get(each.name, {}), ends),
+            "topics": _by_topic(places[each.name], offsets.get(each.name, {}), ends),
         }
-        for each in looked_at
+        for each in page
     ]
     names = {topic for some in places.values() for topic, _ in some}
-    return {"groups": groups, "left_out": len(listed[MOST_GROUPS:]), "internal": _internal(names, rules)}
+    return {"groups": groups, "left_out": len(matches[MOST_GROUPS:]), "internal": _internal(names, rules)}
 
 
 def describe(asked: DescribeConsumerGroup, worker: WorkerConfig, rules: TopicRules, limit: Deadline) -> dict[str, Any]:
@@ -78,8 +78,8 @@ def describe(asked: DescribeConsumerGroup, worker: WorkerConfig, rules: TopicRul
             if group is None:
                 raise Refused(404, f"There is no consumer group {asked.group}")
             members = admin.members([group])[group.name]
-            committed = admin.committed_offsets([group.name]).get(group.name, {})
-            places = sorted(_places(members, committed))
+            offsets = admin.committed_offsets([group.name]).get(group.name, {})
+            places = sorted(_places(members, offsets))
             ends = ends_of(connection, places[:MOST_PARTITIONS], limit)
             problem, holders = "", dict[Where, Holder]()
             try:
@@ -93,7 +93,7 @@ def describe(asked: DescribeConsumerGroup, worker: WorkerConfig, rules: TopicRul
         **_head(group),
         "members": [_member(each) for each in members],
         "partitions": [
-            _partition(place, committed.get(place), ends.get(place), by_place.get(place, ""), holders.get(place))
+            _partition(place, offsets.get(place), ends.get(place), by_place.get(place, ""), holders.get(place))
             for place in places[:MOST_PARTITIONS]
         ],
         "left_out": len(places[MOST_PARTITIONS:]),

@@ -74,19 +74,19 @@ class DeadLetters:
         committed_only: bool,
     ) -> dict[str, object]:
         """Return the newest matching dead letters as JSON, with `before` for the next page. Raises `Refused`."""
-        topic, letter_filter = self._topic_of(config), DeadLetterFilter(config["name"], stage, by)
+        topic, selection = self._topic_of(config), DeadLetterFilter(config["name"], stage, by)
         resolved = ConfigProviders(self._worker.settings).attempt(config)[0]
         try:
             base = self._worker.connection("ringfence-dead-letters")
-            found_ways = ways(None, resolved.config, base, self._worker.settings)
+            accesses = ways(None, resolved.config, base, self._worker.settings)
         except FencingError as error:
             raise Refused(400, resolved.hide(f"The cluster of topic {topic} cannot be reached: {error}")) from error
         troubles = []
-        for way in found_ways:
+        for way in accesses:
             limits = Limits(PAGE_SIZE, _SHOWN_BYTES)
             try:
                 read = page(
-                    way.connection, topic, letter_filter, limit, limits, before=before, committed_only=committed_only
+                    way.connection, topic, selection, limit, limits, before=before, committed_only=committed_only
                 )
             except FencingError as error:
                 troubles.append(f"with {way.whose}: {error}")
@@ -118,14 +118,14 @@ class DeadLetters:
         transactional_id = replay_transactional_id(self._worker.group_id, name)
 
         def convert(letters: Sequence[DeadLetter]) -> list[Converted]:
-            converted = self._convert(config, letters, secret, topic, limit)
+            records = self._convert(config, letters, secret, topic, limit)
             rules = CreationRules.of(config, settings)
             if rules is not None:
                 admin = connection_of(Role.ADMIN, base, settings, resolved.config)
                 maker = TopicMaker(admin, rules, SYSTEM_CLOCK, lambda text: log.info("Replay of %s: %s", name, text))
-                for target in sorted({str(each.call[0]) for each in converted if each.call is not None}):
+                for target in sorted({str(each.call[0]) for each in records if each.call is not None}):
                     maker.ensure(target)
-            return converted
+            return records
 
         try:
             reading = connection_of(Role.CONSUMER, base, settings, resolved.config)
@@ -140,8 +140,8 @@ class DeadLetters:
                 places: list[Place] = [(int(partition), int(offset)) for partition, offset in chosen["places"]]
                 results = replays.replay(places, convert, told)
             else:
-                letter_filter = DeadLetterFilter(name, str(chosen.get("stage") or ""), str(chosen.get("class") or ""))
-                results = replays.all(letter_filter, convert, told)
+                selection = DeadLetterFilter(name, str(chosen.get("stage") or ""), str(chosen.get("class") or ""))
+                results = replays.all(selection, convert, told)
         except Invalid as error:
             raise Refused(400, resolved.hide(f"Nothing was replayed: {error}")) from error
         except Fenced as error:
@@ -172,11 +172,11 @@ class DeadLetters:
         if not letters:
             return []
         converters = {key: value for key, value in self._worker.settings.items() if key.startswith(_CONVERTERS)}
-        refused = [topic, config.get(OFFSETS_STORAGE_TOPIC, "").strip() or topic]
-        sent = [_encode(letter) for letter in letters]
-        answers = self._plugins.replay(config, sent, converters, secret, refused, min(30.0, limit.remaining))
+        refused_topics = [topic, config.get(OFFSETS_STORAGE_TOPIC, "").strip() or topic]
+        payloads = [_encode(letter) for letter in letters]
+        results = self._plugins.replay(config, payloads, converters, secret, refused_topics, min(30.0, limit.remaining))
         access = self._topics.access(config.get("name", ""))
-        return [_check_topic(_decode(each), access) for each in answers]
+        return [_check_topic(_decode(each), access) for each in results]
 
 
 def _serialize(found: Page) -> dict[str, object]:

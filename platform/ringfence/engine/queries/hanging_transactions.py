@@ -31,9 +31,9 @@ def find(
 
     def ask(way: AdminAccess) -> list[dict[str, object]]:
         with HangingProber(way.connection) as prober:
-            hanging = _hanging(prober, name, tasks, all_topics, worker, limit)
-            longest = prober.longest_ms() if hanging else 0
-            return [_serialize(way, one, longest) for one in hanging]
+            transactions = _hanging(prober, name, tasks, all_topics, worker, limit)
+            longest = prober.longest_ms() if transactions else 0
+            return [_serialize(way, one, longest) for one in transactions]
 
     purpose = f"The hanging transactions of connector {name} cannot be found"
     return [row for to_it in clusters(name, configs, worker) for row in first_that_may(to_it, ask, purpose)]
@@ -82,24 +82,24 @@ def end(state: ClusterState, asked: EndHanging, worker: WorkerConfig) -> list[di
     if name not in state:
         raise Refused(404, f"Connector {name} not found")
     configs = [connector.config or {}, *asked.earlier]
-    topic, key = asked.topic, (asked.topic, asked.partition, asked.producer_id)
+    topic, target = asked.topic, (asked.topic, asked.partition, asked.producer_id)
     if topic not in set(asked.topics).union(*(topics_of((), config, worker) for config in configs)):
         raise Refused(400, f"Connector {name} has not written to topic {topic}: GET …/topics lists its topics")
 
     def ask(way: AdminAccess) -> list[dict[str, object]]:
         with HangingProber(way.connection) as prober:
-            hanging = _hanging(prober, name, asked.tasks, [topic], worker, limit)
-            chosen = [one for one in hanging if (one.topic, one.partition, one.producer_id) == key]
-            longest = prober.longest_ms() if chosen else 0
-            for one in chosen:
+            transactions = _hanging(prober, name, asked.tasks, [topic], worker, limit)
+            matches = [one for one in transactions if (one.topic, one.partition, one.producer_id) == target]
+            longest = prober.longest_ms() if matches else 0
+            for one in matches:
                 if why := _why_not(one, longest):
                     raise Refused(409, why)
                 prober.abort(one)
-            return [_serialize(way, one, longest) for one in chosen]
+            return [_serialize(way, one, longest) for one in matches]
 
-    purpose = f"What hangs on {topic}-{key[1]} could not be ended"
-    ended = [row for to_it in clusters(name, configs, worker) for row in first_that_may(to_it, ask, purpose)]
-    if not ended:
+    purpose = f"What hangs on {topic}-{target[1]} could not be ended"
+    rows = [row for to_it in clusters(name, configs, worker) for row in first_that_may(to_it, ask, purpose)]
+    if not rows:
         text = "no transaction of that producer that a coordinator does not know: list what hangs again"
-        raise Refused(404, f"On {topic}-{key[1]} there is {text}")
-    return ended
+        raise Refused(404, f"On {topic}-{target[1]} there is {text}")
+    return rows

@@ -60,8 +60,8 @@ class Previews:
             offsets = [] if fresh else self._offsets(config, limit)
             timeout = min(limit.remaining, bounds["seconds"] + _MARGIN_SECONDS)
             result = self._plugins.preview(config, offsets, self._converters(), secret, bounds, timeout)
-            began = [{"partition": dict(partition), "offset": offset} for partition, offset in offsets]
-            return {**result, "from": began, "beside": rival is not None}
+            start = [{"partition": dict(partition), "offset": offset} for partition, offset in offsets]
+            return {**result, "from": start, "beside": rival is not None}
         finally:
             self._places.release()
 
@@ -78,8 +78,8 @@ class Previews:
     def _plugin(self, config: Config) -> Mapping[str, object]:
         """Return the description of the configuration's plugin; {} if it is not installed."""
         class_name = config.get("connector.class", "").strip()
-        known = (one for one in self._plugins.plugins() if class_name in cast("list[str]", one["names"]))
-        return next(known, {})
+        matches = (one for one in self._plugins.plugins() if class_name in cast("list[str]", one["names"]))
+        return next(matches, {})
 
     def _rival(self, config: Config, plugin: Mapping[str, object], limit: Deadline) -> str | None:
         try:
@@ -99,9 +99,9 @@ class Previews:
     def _offsets(
         self, config: Config, limit: Deadline
     ) -> list[tuple[Mapping[str, object], Mapping[str, object] | None]]:
-        kept = ConnectorOffsets(self._worker, "ringfence-preview")
+        store = ConnectorOffsets(self._worker, "ringfence-preview")
         try:
-            offsets = kept.view(ConnectorName(config["name"]), config, limit)
+            offsets = store.view(ConnectorName(config["name"]), config, limit)
         except FencingError as error:
             raise Refused(500, f"The committed source offsets cannot be read now: {error}") from error
         return [(each.partition, each.offset) for each in offsets]
@@ -126,10 +126,12 @@ def rival_of(
     def source(of: Config) -> list[str]:
         return [of.get(key, default).strip() for key, default in defaults.items()]
 
-    place = source(config)
+    own_source = source(config)
     for other in state.existing():
         theirs = other.config or {}
-        same = other.name != name and theirs.get("connector.class", "").strip() in names and source(theirs) == place
+        same = (
+            other.name != name and theirs.get("connector.class", "").strip() in names and source(theirs) == own_source
+        )
         if same and not at_rest(other):
             return other.name
     return None

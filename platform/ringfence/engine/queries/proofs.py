@@ -90,25 +90,25 @@ class Proofs:
         topics = [topic for topic in asked.topics if not access.internal(topic)]
         letters = asked.config.get(DEAD_LETTERS, "").strip()
         stores = self._offsets.stores(resolved.config, deadline)
-        declared, no_positions = self._ask_declaration(asked.config)
-        question = Asked(
+        declaration, no_positions = self._ask_declaration(asked.config)
+        request = Asked(
             name,
             stores.effective.name,
             [topic for topic in topics if topic != letters],
             ids_of(name, asked.tasks, self._worker),
             "" if access.internal(letters) else letters,
-            parse_declaration(declared),
+            parse_declaration(declaration),
         )
         troubles = []
         for way in self._ways(resolved.config):
             try:
-                count = Counting(way.connection, stores.effective.reading, question, deadline, row.beat).run()
+                counts = Counting(way.connection, stores.effective.reading, request, deadline, row.beat).run()
             except FencingError as error:
                 if deadline.expired:
                     raise
                 troubles.append(f"with {way.whose}: {error}")
             else:
-                return self._report(asked, count, way, no_positions, row)
+                return self._report(asked, counts, way, no_positions, row)
         raise Refused(500, f"The topics of connector {name} cannot be read {'; '.join(troubles)}")
 
     def _ways(self, config: Mapping[str, str]) -> list[AdminAccess]:
@@ -124,17 +124,17 @@ class Proofs:
         return positions, "" if positions else "This connector's records do not name their place in the source"
 
     def _report(
-        self, asked: StartProof, found: Counted, way: AdminAccess, no_positions: str, row: "_Row"
+        self, asked: StartProof, counts: Counted, way: AdminAccess, no_positions: str, row: "_Row"
     ) -> dict[str, Any]:
         row.beat("asking the connector for its source", 0, 0)
-        of_source, no_source = self._of_source(asked.config, found)
-        checks = make_checks(found, of_source, no_positions, no_source)
+        of_source, no_source = self._of_source(asked.config, counts)
+        checks = make_checks(counts, of_source, no_positions, no_source)
         checks = [_weaken(each, asked) for each in checks]
-        if found.missing:
-            text = f"Topics of the connector that do not exist (any more): {', '.join(found.missing)}"
+        if counts.missing:
+            text = f"Topics of the connector that do not exist (any more): {', '.join(counts.missing)}"
             checks.append(Check("topics", Result.UNKNOWN, text))
         return {
-            **to_json(found, checks),
+            **to_json(counts, checks),
             "connector": asked.config["name"],
             "class": asked.config.get("connector.class", ""),
             "version": self._plugins.version_of(asked.config) or "",
@@ -144,18 +144,18 @@ class Proofs:
             "source_count": of_source,
         }
 
-    def _of_source(self, config: Mapping[str, str], found: Counted) -> tuple[int | None, str]:
-        offsets = [(each.partition, each.offset) for each in found.offsets]
+    def _of_source(self, config: Mapping[str, str], result: Counted) -> tuple[int | None, str]:
+        offsets = [(each.partition, each.offset) for each in result.offsets]
         if not offsets:
             return None, "No source offset is committed"
         try:
             counts = self._plugins.count_records(config, offsets, _SOURCE_SECONDS)
         except PluginError as error:
             return None, f"The connector could not count its source: {error.message}"
-        known = [each for each in counts if each is not None]
-        if len(known) < len(counts):
+        known_counts = [each for each in counts if each is not None]
+        if len(known_counts) < len(counts):
             return None, "This connector cannot count the records of its source up to an offset"
-        return sum(known), ""
+        return sum(known_counts), ""
 
 
 def _weaken(check: Check, asked: StartProof) -> Check:

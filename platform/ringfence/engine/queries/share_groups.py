@@ -52,26 +52,26 @@ def list_all(worker: WorkerConfig, limit: Deadline) -> dict[str, Any]:
         with share_group_admin(connection_of(worker)) as admin:
             states = admin.names()
             names = sorted(states)
-            described = admin.describe(names)
-            asked = names[:MOST_ASKED] if limit.remaining > _LEAST_TO_ASK_SECONDS else []
-            starts = admin.starts(asked)
+            details = admin.describe(names)
+            page = names[:MOST_ASKED] if limit.remaining > _LEAST_TO_ASK_SECONDS else []
+            starts = admin.starts(page)
     except FencingError as error:
         raise refuse(error, "The share groups cannot be listed") from error
-    groups = [_summary(name, states[name], described.get(name), starts.get(name)) for name in names]
+    groups = [_summary(name, states[name], details.get(name), starts.get(name)) for name in names]
     return {"worker_group": worker.group_id, "groups": groups}
 
 
 def _summary(name: str, state: str, group: ShareGroup | None, starts: Sequence[ShareStart] | None) -> dict[str, Any]:
     members = group.members if group else ()
     topics = {topic for member in members for topic in member.topics} | {one.topic for one in starts or ()}
-    known = [one.lag for one in starts or () if one.lag >= 0]
+    lags = [one.lag for one in starts or () if one.lag >= 0]
     return {
         "group": name,
         "state": group.state if group else state,
         "members": len(members),
         "topics": sorted(topics),
         "partitions": None if starts is None else len(starts),
-        "lag": sum(known) if known else None,
+        "lag": sum(lags) if lags else None,
         "problem": next((one.problem for one in starts or () if one.problem), ""),
     }
 
@@ -102,10 +102,10 @@ def describe(worker: WorkerConfig, name: str, limit: Deadline) -> dict[str, Any]
 
 
 def _existing(admin: ShareGroupAdmin, name: str) -> ShareGroup:
-    share_group = admin.describe([name]).get(name)
-    if share_group is None:
+    group = admin.describe([name]).get(name)
+    if group is None:
         raise NotThere(f"There is no share group {name}")
-    return share_group
+    return group
 
 
 def members_as_json(group: ShareGroup) -> list[dict[str, Any]]:
@@ -142,8 +142,8 @@ def _edges(connection: Connection, topics: Collection[str], limit: Deadline) -> 
 
 def _partition(one: ShareStart, edges: tuple[str, int, int, int] | None) -> dict[str, Any]:
     topic_id, first, stable, end = edges or ("", UNKNOWN, UNKNOWN, UNKNOWN)
-    fields = {"topic": one.topic, "topic_id": topic_id, "partition": one.partition, "start": one.offset}
-    return {**fields, "lag": one.lag, "first": first, "stable": stable, "end": end, "problem": one.problem}
+    row = {"topic": one.topic, "topic_id": topic_id, "partition": one.partition, "start": one.offset}
+    return {**row, "lag": one.lag, "first": first, "stable": stable, "end": end, "problem": one.problem}
 
 
 def foresee(worker: WorkerConfig, name: str, act: Move, limit: Deadline) -> dict[str, Any]:
@@ -163,31 +163,31 @@ def find_moves(
 ) -> list[PartitionMove]:
     """Return the moves. Raises `Refused` if a topic or partition does not exist, and `FencingError`."""
     starts = {(one.topic, one.partition): one.offset for one in admin.starts([name]).get(name, [])}
-    named = None if act["kind"] == "delete" else act["topics"]
-    topics = {topic for topic, _ in starts} if named is None else set(named)
+    topic_names = None if act["kind"] == "delete" else act["topics"]
+    topics = {topic for topic, _ in starts} if topic_names is None else set(topic_names)
     edges = _edges(connection, topics, limit)
-    if missing := sorted(topics - {topic for topic, _ in edges}) if named is not None else []:
+    if missing := sorted(topics - {topic for topic, _ in edges}) if topic_names is not None else []:
         raise Refused(404, f"There is no topic {', '.join(missing)}. Name a topic that the group reads")
     if act["kind"] != "alter":
         if unread := sorted(topics - {topic for topic, _ in starts}):
             raise Refused(404, f"Share group {name} has no offsets in topic {', '.join(unread)}")
         settings = {each.name: each.value for each in admin.settings(name)}
         wish = Wish("latest" if settings.get("share.auto.offset.reset", _LATEST) == _LATEST else "earliest")
-        chosen = sorted(place for place in edges if place in starts)
+        places = sorted(place for place in edges if place in starts)
     else:
         wish = Wish.parse(act["to"])
         numbers = act.get("partitions")
-        chosen = sorted(place for place in edges if numbers is None or place[1] in numbers)
-        if not chosen:
+        places = sorted(place for place in edges if numbers is None or place[1] in numbers)
+        if not places:
             raise Refused(404, f"Share group {name} has none of these partitions: nothing was changed")
     since: dict[tuple[str, int], int] = {}
     if wish.time_ms != UNKNOWN:
-        for topic in {topic for topic, _ in chosen}:
-            numbers = [number for one, number in chosen if one == topic]
+        for topic in {topic for topic, _ in places}:
+            numbers = [number for one, number in places if one == topic]
             offsets = offsets_since(connection, topic, numbers, wish.time_ms, limit)
             since |= {(topic, number): offset for number, offset in offsets.items()}
     moves = []
-    for place in chosen:
+    for place in places:
         topic_id, first, _, end = edges[place]
         to = wish.find(first, end, since.get(place, UNKNOWN))
         start = starts.get(place, UNKNOWN)

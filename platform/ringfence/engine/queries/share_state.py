@@ -29,8 +29,8 @@ def find_states(
     worker: WorkerConfig, name: str, partitions: Sequence[Mapping[str, Any]], delivery_limit: int, limit: Deadline
 ) -> list[dict[str, Any]]:
     """Return strip and archived records of these partitions of a group (see `share_groups.describe`)."""
-    chosen = [each for each in partitions if each["topic_id"]]
-    keys = {_key(name, each): each for each in chosen}
+    rows = [each for each in partitions if each["topic_id"]]
+    keys = {_key(name, each): each for each in rows}
     histories = _read(worker, name, list(keys), limit)
     return [
         {
@@ -47,29 +47,29 @@ def find_archived(worker: WorkerConfig, name: str, limit: Deadline) -> dict[str,
     """Return which offsets of each partition the group no longer delivers, processed or not: all before `start`, and
     the ranges in `archived`, which have reached the delivery limit. `left_out`: the partitions that are not included.
     """
-    described = share_groups.describe(worker, name, limit)
-    often = delivery_limit_of({each["name"]: each["value"] for each in described["settings"]})
-    begun = [each for each in described["partitions"] if each["topic_id"] and each["start"] >= 0]
-    chosen = begun[:MOST_ARCHIVED]
-    histories = _read(worker, name, [_key(name, each) for each in chosen], limit)
+    group = share_groups.describe(worker, name, limit)
+    often = delivery_limit_of({each["name"]: each["value"] for each in group["settings"]})
+    partitions = [each for each in group["partitions"] if each["topic_id"] and each["start"] >= 0]
+    page = partitions[:MOST_ARCHIVED]
+    histories = _read(worker, name, [_key(name, each) for each in page], limit)
     places = []
-    for each in chosen:
+    for each in page:
         state = _last(histories[_key(name, each)].entries)
         archived = () if state is None else state.find_archived(often)
         place = {key: each[key] for key in ("topic", "topic_id", "partition", "start", "stable")}
         places.append({**place, "archived": [[one.first, one.last] for one in archived[:MOST_RANGES]]})
-    return {"worker_group": worker.group_id, "places": places, "left_out": len(begun) - len(chosen)}
+    return {"worker_group": worker.group_id, "places": places, "left_out": len(partitions) - len(page)}
 
 
 def find_timeline(worker: WorkerConfig, name: str, topic: str, partition: int, limit: Deadline) -> dict[str, Any]:
     """Return the newest steps of one share-partition, oldest first, each with the state after it."""
-    described = share_groups.describe(worker, name, limit)
-    matching = [each for each in described["partitions"] if (each["topic"], each["partition"]) == (topic, partition)]
-    if not matching or not matching[0]["topic_id"]:
+    group = share_groups.describe(worker, name, limit)
+    matches = [each for each in group["partitions"] if (each["topic"], each["partition"]) == (topic, partition)]
+    if not matches or not matches[0]["topic_id"]:
         raise Refused(404, f"Share group {name} does not read {topic}-{partition}")
-    key = _key(name, matching[0])
+    key = _key(name, matches[0])
     history = _read(worker, name, [key], limit)[key]
-    settings = {each["name"]: each["value"] for each in described["settings"]}
+    settings = {each["name"]: each["value"] for each in group["settings"]}
     archived_after = delivery_limit_of(settings)
     steps = [
         {
@@ -85,7 +85,7 @@ def find_timeline(worker: WorkerConfig, name: str, topic: str, partition: int, l
         "worker_group": worker.group_id,
         "topic": topic,
         "partition": partition,
-        "end": matching[0]["end"],
+        "end": matches[0]["end"],
         "whole": history.whole,
         "left_out": max(0, len(steps) - MOST_STEPS),
         "steps": steps[-MOST_STEPS:],

@@ -25,14 +25,14 @@ def clusters(name: str, configs: Iterable[Settings], worker: WorkerConfig) -> li
 
     Raises `Refused`.
     """
-    accesses: dict[frozenset[str], list[AdminAccess]] = {}
+    by_servers: dict[frozenset[str], list[AdminAccess]] = {}
     for config in configs:
         try:
             to_it = ways(None, config, worker.connection("ringfence-transactions"), worker.settings)
         except FencingError as error:
             raise Refused(400, f"The cluster of connector {name} cannot be reached: {error}") from error
-        accesses.setdefault(servers(to_it[0].connection.bootstrap), to_it)
-    return list(accesses.values())
+        by_servers.setdefault(servers(to_it[0].connection.bootstrap), to_it)
+    return list(by_servers.values())
 
 
 def ids_of(name: str, tasks: int, worker: WorkerConfig) -> list[str]:
@@ -84,8 +84,8 @@ def _serialize(way: AdminAccess, task: int, one: Transaction) -> dict[str, objec
 
 def ways_of(connector: ConnectorState, worker: WorkerConfig) -> list[AdminAccess]:
     """Return the connections to the tasks' cluster, according to the count record, else the configuration."""
-    known = connector.count is not None and connector.count.generation is not None
-    target = connector.count.target if connector.count is not None and known else None
+    has_count = connector.count is not None and connector.count.generation is not None
+    target = connector.count.target if connector.count is not None and has_count else None
     return ways(target, connector.config, worker.connection("ringfence-fence"), worker.settings)
 
 

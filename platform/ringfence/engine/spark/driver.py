@@ -227,7 +227,7 @@ def _end_of(told: str, spec: TaskSpec) -> Outcome | Lost:
 
 
 def _root_cause(lines: list[str]) -> str:
-    errors = [
+    messages = [
         line.strip() for line in lines if "crashed unexpectedly" in line or "Error" in line or "Exception" in line
     ]
-    return (errors or lines or ["the job ended without an outcome"])[-1][:500]
+    return (messages or lines or ["the job ended without an outcome"])[-1][:500]

@@ -207,11 +207,11 @@ class Launcher:
         self._spark.submit(spec, self.on_end, None if environment is None else environment.as_variables())
 
     def _snapshot(self, connector: ConnectorName) -> OffsetsSnapshot | None:
-        known = self._view.snapshot(connector) if self._view is not None else None
-        if known is not None and known.size > MOST_BYTES:
-            log.info("Connector %s has %d MiB of source offsets: its tasks read them", connector, known.size >> 20)
+        snapshot = self._view.snapshot(connector) if self._view is not None else None
+        if snapshot is not None and snapshot.size > MOST_BYTES:
+            log.info("Connector %s has %d MiB of source offsets: its tasks read them", connector, snapshot.size >> 20)
             return None
-        return known
+        return snapshot
 
     def _cancel_overdue(self, log_: ConfigLog) -> None:
         """Have Spark end superseded attempts that do not end by themselves (their plugin hangs): they occupy slots."""

@@ -137,8 +137,8 @@ def run_task(text: str) -> str:
     finally:
         reporter.close()  # this process may run other tasks
     trace = None if outcome.trace is None else explain(outcome.trace, size)
-    answer = {"reason": outcome.reason, "trace": trace, "left_open": outcome.left_open}
-    return json.dumps(answer | ({"failure": outcome.failure.fields()} if outcome.failure is not None else {}))
+    result = {"reason": outcome.reason, "trace": trace, "left_open": outcome.left_open}
+    return json.dumps(result | ({"failure": outcome.failure.fields()} if outcome.failure is not None else {}))
 
 
 def run_spec(spec: TaskSpec, reporter: Reporter, *, tell_logs: bool = False) -> Outcome:
@@ -164,11 +164,11 @@ def run_spec(spec: TaskSpec, reporter: Reporter, *, tell_logs: bool = False) -> 
         return task
 
     def redact(text: str) -> str:
-        return named(task.hide(connector.hide(text)))
+        return hide(task.hide(connector.hide(text)))
 
     spec = replace(spec, connector_config=connector.config, task_config=task.config)
     config = {**spec.connector_config, **spec.task_config}
-    named = hiding(config)
+    hide = hiding(config)
     task_class = _find_task_class(spec.task_class)
     java = task_class is not None and issubclass(task_class, JavaSourceTask)
     version = None if task_class is None else _version_of(task_class, connector.config)
@@ -208,10 +208,10 @@ def _java_version(config: Mapping[str, str]) -> str | None:
     class_name = config.get(CONNECTOR_CLASS, "").strip()
     plugins = () if java is None else find_plugins(java.folders)
     try:
-        chosen = choose_plugin(plugins, class_name, config.get(PLUGIN_VERSION))
+        plugin = choose_plugin(plugins, class_name, config.get(PLUGIN_VERSION))
     except ValueError:  # its start reports it
         return None
-    return None if chosen is None else chosen.version
+    return None if plugin is None else plugin.version
 
 
 def _find_task_class(path: str) -> type[SourceTask] | None:

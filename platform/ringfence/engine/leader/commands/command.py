@@ -154,17 +154,17 @@ class WritingCommand(LeaderCommand[Asked]):
     def run(self, report: Callable[[Outcome], None]) -> Outcome:
         plan = self.plan()
         try:
-            written = self.leader.write(plan)
+            result = self.leader.write(plan)
         except Refused:
             if self.starts:
                 self.leader.discard_instance(self.name)
             raise
-        now = written.state.connector(self.name)
+        now = result.state.connector(self.name)
         if self.starts and now.config is not None and not now.tasks_stale:
             self.leader.mark_started(self.name, now.config_offset)
         self.leader.wake()
-        report(Outcome(offset=written.offset, note=self.note()))
-        outcome = Outcome(self.value(written), written.offset, ends=self.after())
+        report(Outcome(offset=result.offset, note=self.note()))
+        outcome = Outcome(self.value(result), result.offset, ends=self.after())
         if self.awaits_round():
             self.leader.await_round(self.name)
         return outcome

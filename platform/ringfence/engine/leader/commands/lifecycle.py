@@ -78,8 +78,8 @@ class SendSignal(WritingCommand[commands.SendSignal]):
         return request_plans.send_signal(self.name, self.request.kind, self.request.data, self.leader.now_ms())
 
     def note(self) -> str:
-        named = self.request.data.get("data-collections")
-        return " ".join([self.request.kind, *map(str, named if isinstance(named, list | tuple) else ())])
+        collections = self.request.data.get("data-collections")
+        return " ".join([self.request.kind, *map(str, collections if isinstance(collections, list | tuple) else ())])
 
 
 @carries_out(commands.Resume)

@@ -10,11 +10,11 @@ from ringfence.requests import commands
 class Restart(WritingCommand[commands.Restart]):
     def plan(self) -> Plan:
         connector, status = self.connector, self.leader.statuses()
-        chosen = self.request.include_tasks, self.request.only_failed
+        scope = self.request.include_tasks, self.request.only_failed
         if connector.config is not None:
-            self.leader.mark_restarting(self.name, restart_plans.tasks_to_restart(connector, *chosen, status))
+            self.leader.mark_restarting(self.name, restart_plans.tasks_to_restart(connector, *scope, status))
             self.leader.restart_instance(self.name, only_failed=self.request.only_failed)
-        return restart_plans.restart(self.name, *chosen, status)
+        return restart_plans.restart(self.name, *scope, status)
 
 
 @carries_out(commands.RestartTask)

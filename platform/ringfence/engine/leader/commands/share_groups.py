@@ -16,8 +16,8 @@ from ringfence.requests import commands
 @carries_out(commands.SweepNow)
 class SweepNow(WritingCommand[commands.SweepNow]):
     def plan(self) -> Plan:
-        asked = {"places": [list(place) for place in self.request.places], "time_ms": self.leader.now_ms()}
-        record = SweepRequestRecord.parse("", self.name, asked)
+        value = {"places": [list(place) for place in self.request.places], "time_ms": self.leader.now_ms()}
+        record = SweepRequestRecord.parse("", self.name, value)
         assert record is not None
         return request_plans.request_sweep(record)
 

@@ -28,9 +28,9 @@ def check_own_offsets_topic(prober: Prober, asker: Asker, stores: OffsetStores) 
 
 
 def _check(prober: Prober, asker: Asker, topic: str) -> Check:
-    seen = prober.topic(topic)
-    if seen.exists is False:
+    rights = prober.topic(topic)
+    if rights.exists is False:
         text = f"{topic} does not exist yet. If it is created here with three replicas, it gets {MIN_ISR}=2."
         return Check(f"durability of topic {topic}", Result.OK, text, key=EXACTLY_ONCE_SUPPORT)
     min_isr, unclean = (prober.topic_setting(topic, name) for name in (MIN_ISR, UNCLEAN_ELECTION))
-    return findings.durability(topic, seen.replicas, min_isr, unclean, required=findings.insists(asker.config))
+    return findings.durability(topic, rights.replicas, min_isr, unclean, required=findings.insists(asker.config))

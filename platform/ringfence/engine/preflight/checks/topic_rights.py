@@ -19,15 +19,15 @@ def check_writing(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterato
     topic, offsets = asker.topic, stores.effective.name
     topics = [offsets, *([topic] if topic else [])]
     if asker.transactional:
-        written = prober.write_topics(asker.ids[0], topics)
+        permissions = prober.write_topics(asker.ids[0], topics)
     else:
-        written = {name: prober.topic(name).write for name in topics}
-    yield findings.check_granted("producer", "Write", "Topic", {offsets: written[offsets]}, OFFSETS_STORAGE_TOPIC)
+        permissions = {name: prober.topic(name).write for name in topics}
+    yield findings.check_granted("producer", "Write", "Topic", {offsets: permissions[offsets]}, OFFSETS_STORAGE_TOPIC)
     if not topic:
         text = "The configuration has no setting `topic`, so it is unknown where the connector writes."
         yield Check("producer Write Topic", Result.UNKNOWN, text, "Grant it Write on the topics that it writes to.")
         return
-    yield findings.check_granted("producer", "Write", "Topic", {topic: written[topic]}, "topic")
+    yield findings.check_granted("producer", "Write", "Topic", {topic: permissions[topic]}, "topic")
     if prober.topic(topic).exists is False:  # another client may still create it
         answer = {topic: prober.create_topic(topic)}
         yield findings.check_granted("producer", "Create", "Topic", answer, "topic", decides=False)

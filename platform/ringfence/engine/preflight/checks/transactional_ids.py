@@ -28,8 +28,8 @@ def check_tasks(prober: Prober, asker: Asker, _stores: OffsetStores) -> Iterator
     yield findings.check_granted("producer", "Write", _ID, prober.write_ids(asker.ids), "name")
     may, holders = prober.describe_ids(asker.ids)
     yield findings.check_granted("producer", "Describe", _ID, may, "name")
-    known = asker.known_tasks() if any(holder.state for holder in holders.values()) else 0
-    yield findings.check_holders(asker.ids, holders, known)
+    count = asker.known_tasks() if any(holder.state for holder in holders.values()) else 0
+    yield findings.check_holders(asker.ids, holders, count)
 
 
 def check_fencing(prober: Prober, asker: Asker, stores: OffsetStores) -> Iterator[Check]:
