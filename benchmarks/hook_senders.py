@@ -21,7 +21,7 @@ MOST_CONNECTIONS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SenderResult:
     """p50, p99: of all answered requests, in milliseconds. statuses: the number of responses by status. cut: requests
     whose connection ended before the response. late: requests without a free connection.
     """
@@ -90,7 +90,7 @@ class Load:
         self._latencies.append((asyncio.get_running_loop().time() - due) * 1000)
         self._statuses[status] += 1
 
-    async def run(self, rate: int, seconds: float) -> Sent:
+    async def run(self, rate: int, seconds: float) -> SenderResult:
         await asyncio.gather(*(self._open() for _ in range(50)))
         loop = asyncio.get_running_loop()
         start, count = loop.time() + 0.1, int(rate * seconds)
@@ -104,7 +104,7 @@ class Load:
         while len(self._latencies) + self.cut + self._late < count and loop.time() < end:
             await asyncio.sleep(0.01)
         latencies = sorted(self._latencies) or [0.0]
-        return Sent(
+        return SenderResult(
             latencies[len(latencies) // 2],
             latencies[len(latencies) * 99 // 100],
             dict(self._statuses),

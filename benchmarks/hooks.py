@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from benchmarks.hook_senders import Sent
+from benchmarks.hook_senders import SenderResult
 from benchmarks.machine import describe, foot, load
 from benchmarks.rest import BenchmarkError, Rest
 from benchmarks.stand import OURS, Stand
@@ -26,7 +26,7 @@ RATES: Final = (200, 500, 1000, 2000)
 TARGET_RATE, TARGET_MS = 2000, 50.0
 
 
-def measure(stand: Stand, rest: Rest, rate: int, seconds: float) -> tuple[Sent, int]:
+def measure(stand: Stand, rest: Rest, rate: int, seconds: float) -> tuple[SenderResult, int]:
     """Return the senders' result, and the number of records that a read_committed consumer gets."""
     name = f"hook-{rate}"
     create_topics(stand.connection, [TopicSpec(name)], Deadline.after(30))
@@ -42,12 +42,12 @@ def measure(stand: Stand, rest: Rest, rate: int, seconds: float) -> tuple[Sent, 
     return sent, received
 
 
-def _send(port: str, name: str, rate: int, seconds: float) -> Sent:
+def _send(port: str, name: str, rate: int, seconds: float) -> SenderResult:
     asked = [sys.executable, "-m", "benchmarks.hook_senders", port, name, str(rate), str(seconds)]
     done = subprocess.run(asked, capture_output=True, text=True, timeout=seconds + 90, check=False)
     if done.returncode:
         raise BenchmarkError(done.stderr[-2000:])
-    return Sent(**json.loads(done.stdout))
+    return SenderResult(**json.loads(done.stdout))
 
 
 def _count(stand: Stand, topic: str) -> int:
@@ -73,7 +73,7 @@ def _config(topic: str) -> dict[str, str]:
     }
 
 
-def table(found: Mapping[int, tuple[Sent, int]]) -> str:
+def table(found: Mapping[int, tuple[SenderResult, int]]) -> str:
     rows = [
         "| requests/s | p50 | p99 | answered 200 | other answers | cut or not sent | records |",
         "|--:|--:|--:|--:|--:|--:|--:|",
@@ -87,7 +87,7 @@ def table(found: Mapping[int, tuple[Sent, int]]) -> str:
     return "\n".join(rows)
 
 
-def page(found: Mapping[int, tuple[Sent, int]], machine: Mapping[str, str], seconds: float) -> str:
+def page(found: Mapping[int, tuple[SenderResult, int]], machine: Mapping[str, str], seconds: float) -> str:
     """Return the text of docs/benchmarks-hooks.md."""
     sent = found[TARGET_RATE][0]
     return f"""\
@@ -115,7 +115,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     root = Path(tempfile.mkdtemp(prefix="ringfence-bench-hooks-"))
     before = load()
-    results: dict[int, tuple[Sent, int]] = {}
+    results: dict[int, tuple[SenderResult, int]] = {}
     try:
         with Stand(root, who=(OURS,)) as stand, Rest(stand.sides[OURS].url) as rest:
             for rate in args.rates:

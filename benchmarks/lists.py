@@ -44,7 +44,7 @@ LISTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Measurement:
     """The measurements of a request: wall-clock and processor seconds of each run; queries; size of the response."""
 
     seconds: tuple[float, ...]
@@ -117,7 +117,7 @@ def fill(connectors: int, tasks: int) -> None:
             health.refresh(set(names[start : start + 200]))
 
 
-def measure(path: str, rounds: int) -> Found:
+def measure(path: str, rounds: int) -> Measurement:
     """Send the request `rounds` times after one warm-up. Raises BenchmarkError for a status other than 200."""
     from django.db import connection
     from django.test import Client
@@ -135,7 +135,7 @@ def measure(path: str, rounds: int) -> Found:
         body = ask()
     queries = len(captured)  # now: the next request clears the log of queries
     runs = [_seconds(ask) for _ in range(rounds)]
-    return Found(tuple(clock for clock, _ in runs), tuple(cpu for _, cpu in runs), queries, len(body))
+    return Measurement(tuple(clock for clock, _ in runs), tuple(cpu for _, cpu in runs), queries, len(body))
 
 
 def _seconds(ask: Callable[[], bytes]) -> tuple[float, float]:
@@ -145,7 +145,7 @@ def _seconds(ask: Callable[[], bytes]) -> tuple[float, float]:
     return time.perf_counter() - clock, time.process_time() - cpu
 
 
-def table(found: Mapping[List, Found]) -> str:
+def table(found: Mapping[List, Measurement]) -> str:
     """Return medians, minimum, queries and size of each list."""
     rows = [
         "| list | processor time: median | clock: shortest | median | at most | queries | answer |",

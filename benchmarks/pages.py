@@ -53,7 +53,7 @@ CASES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class LiveLoad:
     """cores: processor seconds of the web process per second. seconds: from a change until a page that shows it had it.
     last: until all of them had it. size: KiB of a part.
     """
@@ -81,7 +81,7 @@ async def _quiet(web: Tree, pages: Sequence[OpenPage], seconds: float = 2.0) -> 
             await asyncio.sleep(seconds)
 
 
-async def hold(case: Case, web: Tree, pages: Sequence[OpenPage], changes: Changes, seconds: int) -> Held:
+async def hold(case: Case, web: Tree, pages: Sequence[OpenPage], changes: Changes, seconds: int) -> LiveLoad:
     """Change something once a second for so many seconds, and wait until all pages have it."""
     running = [asyncio.create_task(page.run()) for page in pages]
     try:
@@ -118,7 +118,7 @@ async def hold(case: Case, web: Tree, pages: Sequence[OpenPage], changes: Change
     fetches = sum(len(page.arrived) for page in pages)
     size = sum(page.fetched for page in pages) / fetches / 1024 if fetches else 0.0
     every = [delay for each in known for delay in each]
-    return Held(case.title, cpu / took, every, [max(each) for each in known], fetches, size)
+    return LiveLoad(case.title, cpu / took, every, [max(each) for each in known], fetches, size)
 
 
 async def first_bytes(port: int, path: str, rounds: int, web: Tree) -> tuple[float, list[float]]:
@@ -135,7 +135,7 @@ async def first_bytes(port: int, path: str, rounds: int, web: Tree) -> tuple[flo
     return (web.cpu_seconds() - before) / rounds, first_s
 
 
-def held_table(found: Sequence[Held]) -> str:
+def held_table(found: Sequence[LiveLoad]) -> str:
     rows = [
         "| all pages show | cores of the web process | parts fetched | of | delay: median | 99 % | the last page |",
         "|---|--:|--:|--:|--:|--:|--:|",
@@ -191,7 +191,7 @@ On an otherwise idle processor, a request takes its processor time, so the limit
 {foot(machine)}"""
 
 
-def measure(args: argparse.Namespace, scratch: Path) -> tuple[list[Held], dict[str, tuple[float, list[float]]]]:
+def measure(args: argparse.Namespace, scratch: Path) -> tuple[list[LiveLoad], dict[str, tuple[float, list[float]]]]:
     """Measure everything, with separate processes that end with this one."""
     valkey = EmbeddedValkey(scratch / "valkey", free_port(), scratch / "valkey.log")
     database = scratch / "pages.sqlite3"
@@ -216,7 +216,7 @@ def measure(args: argparse.Namespace, scratch: Path) -> tuple[list[Held], dict[s
         wait_until(lambda: accepts("127.0.0.1", port) or process.poll() is not None, 60)
         tree = Tree(process.pid)
 
-        async def run() -> tuple[list[Held], dict[str, tuple[float, list[float]]]]:
+        async def run() -> tuple[list[LiveLoad], dict[str, tuple[float, list[float]]]]:
             first = {path: await first_bytes(port, path, args.rounds, tree) for path in PATHS}
             held = []
             for case in CASES:

@@ -29,7 +29,7 @@ from benchmarks.postgres_page import (
     RATE,
     TWO_TASKS,
     Latency,
-    Received,
+    ReceiveRates,
     page,
     snapshot_table,
     table,
@@ -209,7 +209,7 @@ def main(argv: Sequence[str]) -> int:
     machine = describe() | {"load before the runs": load()}
     by_side: dict[str, list[Numbers]] = {CONNECT: [], OURS: []}
     shots: dict[str, list[Numbers]] = {CONNECT: [], OURS: [], TWO_TASKS: []}
-    received = Received([], [])
+    received = ReceiveRates([], [])
     try:
         with logical_postgres() as postgres, Stand(root, (DEBEZIUM,), args.nice) as stand:
             runs = PostgresRuns(stand, postgres, args.rows)

@@ -25,7 +25,7 @@ class Latency:
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class ReceiveRates:
     """What `pg_recvlogical` received, rows a second in each round: while rows were inserted, and of a backlog."""
 
     meanwhile: list[float]
@@ -37,7 +37,7 @@ Streams = dict[str, Numbers]
 Latencies = dict[str, Latency]
 
 
-def table(streams: Streams, latencies: Latencies, received: Received) -> str:
+def table(streams: Streams, latencies: Latencies, received: ReceiveRates) -> str:
     """Return both sides, and the rate of the server."""
     rows = [
         "| who | rows/s | x Debezium | CPU s a million | x Debezium | commit to visible, p50 | p99 |",
@@ -68,7 +68,7 @@ def snapshot_table(snapshots: Streams) -> str:
     return "\n".join(rows)
 
 
-def targets(streams: Streams, snapshots: Streams, latencies: Latencies, received: Received) -> str:
+def targets(streams: Streams, snapshots: Streams, latencies: Latencies, received: ReceiveRates) -> str:
     """Return the targets, and whether they were met."""
     one, two = snapshots[OURS].records_s, snapshots[TWO_TASKS].records_s
     ours, peer = streams[OURS], streams[CONNECT]

@@ -35,7 +35,7 @@ class Provider:
 
 
 @dataclass(frozen=True)
-class Resolved:
+class ResolvedConfig:
     """A configuration as the plugin sees it. raw: as it is stored. found: each reference and its value."""
 
     raw: Mapping[str, str]
@@ -91,14 +91,14 @@ class ConfigProviders:
                     paths.add(provider.file(match[3] or "", match[4]))
         return sorted(paths)
 
-    def resolve(self, config: Mapping[str, str]) -> Resolved:
+    def resolve(self, config: Mapping[str, str]) -> ResolvedConfig:
         """Replace every reference by its value, once. Raises `ConfigException`, which names setting and reference."""
         resolved, errors = self.attempt(config)
         for error in errors.values():
             raise ConfigException(error)
         return resolved
 
-    def attempt(self, config: Mapping[str, str]) -> tuple[Resolved, dict[str, str]]:
+    def attempt(self, config: Mapping[str, str]) -> tuple[ResolvedConfig, dict[str, str]]:
         """Do the same, and return the error of each setting that could not be resolved; such a setting
         keeps its text.
         """
@@ -119,7 +119,7 @@ class ConfigProviders:
             except ConfigException as error:
                 errors[key] = f"Invalid value {value} for configuration {key}: {error}"
                 result[key] = value
-        return Resolved(dict(config), result, secrets), errors
+        return ResolvedConfig(dict(config), result, secrets), errors
 
 
 def _provider(name: str, settings: Mapping[str, str]) -> Provider:

@@ -27,7 +27,7 @@ _PORTS: Final = re.compile(
 _CLASSES: Final = frozenset({"public", "private", "loopback"})
 
 
-class Refused(Exception):
+class Refusal(Exception):
     """The connection is not allowed. The message is for users."""
 
 
@@ -61,14 +61,14 @@ class Policy:
         )
 
     def addresses(self, host: str, port: int, resolve: Resolve | None = None) -> list[str]:
-        """Resolve a name. Returns addresses that are all allowed. Raises `Refused`, and OSError if it has
+        """Resolve a name. Returns addresses that are all allowed. Raises `Refusal`, and OSError if it has
         no address.
         """
         hosts = list(dict.fromkeys((resolve or look_up)(host.strip("[]"), port)))
         for each in hosts:
             if not self.allows(host.strip("[]"), plain(each), port):
                 where = f"{host}:{port}" if each == host.strip("[]") else f"{host}:{port} ({each})"
-                raise Refused(
+                raise Refusal(
                     f"Connections to {where} are not allowed by the worker's {EGRESS_ALLOW}: add its name, address or "
                     "network there, unless it is one that is never allowed (link-local, metadata services)"
                 )
@@ -103,7 +103,7 @@ def _entry(text: str) -> tuple[Callable[[str, Address], bool], int, int]:
 
 
 def check_servers(policy: Policy, servers: str) -> None:
-    """Check `host:port,…`, as in bootstrap.servers. Raises `Refused`; a name without an address is left to
+    """Check `host:port,…`, as in bootstrap.servers. Raises `Refusal`; a name without an address is left to
     the client.
     """
     for server in servers.split(","):

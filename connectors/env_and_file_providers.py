@@ -71,7 +71,7 @@ def read_property(real: Callable[[str], Path]) -> Callable[[str, str], str]:
     def value(path: str, key: str) -> str:
         try:
             values = properties.read(read_file(real(path)), bare=True)
-        except properties.Malformed as error:
+        except properties.MalformedLine as error:
             raise ConfigException(f"{path} {error}") from error
         if key not in values:
             raise ConfigException(f"{path} has no line {key}=…")

@@ -16,14 +16,14 @@ def guard(client: Any, policy: Policy) -> None:
     """Make an httpx client connect only to allowed addresses, and follow no redirects.
 
     Each name is resolved once, and the connection goes to the address that was checked, so a name that changes between
-    check and connection achieves nothing (DNS rebinding). A refused connection raises `egress.Refused`.
+    check and connection achieves nothing (DNS rebinding). A refused connection raises `egress.Refusal`.
     """
     client.follow_redirects = False
     for transport in {client._transport, *client._mounts.values()} - {None}:
-        transport._pool._network_backend = _Guarded(transport._pool._network_backend, policy)
+        transport._pool._network_backend = _GuardedBackend(transport._pool._network_backend, policy)
 
 
-class _Guarded:
+class _GuardedBackend:
     """A network backend of httpcore."""
 
     def __init__(self, backend: Any, policy: Policy) -> None:

@@ -18,15 +18,15 @@ from ringfence.connectors import egress, worker_limits
 def guard(session: Session, retries: Retry | None = None) -> None:
     """Make a session connect only to allowed addresses, without proxies and passwords from the environment.
 
-    A refused connection raises `egress.Refused`.
+    A refused connection raises `egress.Refusal`.
     """
     session.trust_env = False
-    adapter = _Guarded(egress.Policy(worker_limits.current().egress), retries)
+    adapter = _GuardedAdapter(egress.Policy(worker_limits.current().egress), retries)
     session.mount("http://", adapter)
     session.mount("https://", adapter)
 
 
-class _Guarded(HTTPAdapter):
+class _GuardedAdapter(HTTPAdapter):
     def __init__(self, policy: egress.Policy, retries: Retry | None) -> None:
         self._policy = policy
         super().__init__(max_retries=0 if retries is None else retries)
@@ -35,14 +35,14 @@ class _Guarded(HTTPAdapter):
         super().init_poolmanager(*args, **options)
         self.poolmanager.pool_classes_by_scheme = _pools(self._policy)
 
-    def __deepcopy__(self, memo: object) -> "_Guarded":
+    def __deepcopy__(self, memo: object) -> "_GuardedAdapter":
         return self  # dlt copies a configuration with its session to validate it
 
 
 def _pools(policy: egress.Policy) -> dict[str, type]:
     """Return pools that resolve a name once and connect to the address that was checked (against DNS rebinding)."""
 
-    class Judged(HTTPConnection):
+    class GuardedConnection(HTTPConnection):
         def _new_conn(self) -> Any:
             name = self._dns_host
             try:
@@ -55,9 +55,9 @@ def _pools(policy: egress.Policy) -> dict[str, type]:
                 self._dns_host = name
 
     class Plain(HTTPConnectionPool):
-        ConnectionCls = Judged
+        ConnectionCls = GuardedConnection
 
-    class Encrypted(HTTPSConnectionPool):
-        ConnectionCls = type("JudgedTls", (HTTPSConnection,), {"_new_conn": Judged._new_conn})
+    class EncryptedPool(HTTPSConnectionPool):
+        ConnectionCls = type("JudgedTls", (HTTPSConnection,), {"_new_conn": GuardedConnection._new_conn})
 
-    return {"http": Plain, "https": Encrypted}
+    return {"http": Plain, "https": EncryptedPool}

@@ -21,7 +21,7 @@ _ESCAPE: Final = re.compile(r"\\(u.{0,4}|.)", re.DOTALL)
 _HEX: Final = re.compile(r"u[0-9a-fA-F]{4}")
 
 
-class Malformed(ValueError):
+class MalformedLine(ValueError):
     """line: counted from 1. The message contains the error and the remedy, but not the text, which may be a secret."""
 
     def __init__(self, line: int, message: str) -> None:
@@ -39,7 +39,7 @@ class Entry:
 
 
 def entries(text: str, *, bare: bool = False) -> Iterator[Entry]:
-    """Yield all entries in their order, including repeated keys. Raises `Malformed`.
+    """Yield all entries in their order, including repeated keys. Raises `MalformedLine`.
 
     bare: a key alone on its line has an empty value, as in Java. Otherwise it is refused as a likely mistake.
     """
@@ -49,25 +49,25 @@ def entries(text: str, *, bare: bool = False) -> Iterator[Entry]:
         separator = _BETWEEN.match(logical, match.end())
         assert separator is not None
         if separator.end() == match.end() and not bare:
-            raise Malformed(line, "is not key=value")
+            raise MalformedLine(line, "is not key=value")
         if not match.end() and not bare:
-            raise Malformed(line, "has no key before its value")
+            raise MalformedLine(line, "has no key before its value")
         yield Entry(line, _plain(match[0], line), _plain(logical[separator.end() :], line))
 
 
 def read(text: str, *, bare: bool = False) -> dict[str, str]:
-    """Return the settings; a repeated key has its last value, as in Java. Raises `Malformed`."""
+    """Return the settings; a repeated key has its last value, as in Java. Raises `MalformedLine`."""
     return {entry.key: entry.value for entry in entries(text, bare=bare)}
 
 
 def read_several(text: str) -> list[dict[str, str]]:
-    """Return several connectors, each with one `name`; each but the first begins with it. Raises `Malformed`."""
+    """Return several connectors, each with one `name`; each but the first begins with it. Raises `MalformedLine`."""
     groups: list[dict[str, str]] = []
     for entry in entries(text):
         if not groups or (entry.key == "name" and "name" in groups[-1]):
             groups.append({})
         if entry.key in groups[-1]:
-            raise Malformed(entry.line, f"repeats {entry.key}: begin each connector with its name")
+            raise MalformedLine(entry.line, f"repeats {entry.key}: begin each connector with its name")
         groups[-1][entry.key] = entry.value
     return groups
 
@@ -102,14 +102,14 @@ def _plain(text: str, line: int) -> str:
         if found[1][0] != "u":
             return _NAMED.get(found[1], found[1])
         if not _HEX.fullmatch(found[1]):
-            raise Malformed(line, "has a \\u without four hexadecimal digits: write a backslash as \\\\")
+            raise MalformedLine(line, "has a \\u without four hexadecimal digits: write a backslash as \\\\")
         return chr(int(found[1][1:], 16))
 
     plain = _ESCAPE.sub(one, text)
     try:
         return plain.encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError:
-        raise Malformed(line, "has half a character: a \\ud8… needs its \\udc… after it") from None
+        raise MalformedLine(line, "has half a character: a \\ud8… needs its \\udc… after it") from None
 
 
 def _escape(text: str, special: str = "") -> str:

@@ -163,7 +163,7 @@ _LEVELS: Final = {"gzip": (1, 9), "lz4": (1, 12), "zstd": (1, 22)}
 
 
 @dataclass(slots=True)
-class Translated:
+class Translation:
     """librdkafka's settings, and warnings and errors by the setting's name as it was given."""
 
     settings: dict[str, str] = field(default_factory=dict, repr=False)
@@ -184,10 +184,10 @@ def any_client(name: str) -> bool:
     return len(rule.roles) == len(_EVERY) if rule else name in _STORES or name == "sasl.jaas.config"
 
 
-def translate(role: Role, given: Mapping[str, str], names: Mapping[str, str] | None = None) -> Translated:
+def translate(role: Role, given: Mapping[str, str], names: Mapping[str, str] | None = None) -> Translation:
     """Translate one client's settings, without prefixes. names: each setting's name in the user's configuration."""
     called = names or {}
-    translated = Translated()
+    translated = Translation()
     for name, value in given.items():
         full = called.get(name, name)
         if name in FIXED[role]:
@@ -216,7 +216,7 @@ def _exists(role: Role, name: str) -> bool:
     return role in rule.roles if rule else name in known_settings(role)
 
 
-def _one(role: Role, name: str, value: str, given: Mapping[str, str], found: Translated) -> None:
+def _one(role: Role, name: str, value: str, given: Mapping[str, str], found: Translation) -> None:
     if name in RULES:
         found.settings[RULES[name].to] = RULES[name].convert(value.strip())
     elif name == "sasl.jaas.config":
@@ -246,7 +246,7 @@ def servers(bootstrap: str) -> frozenset[str]:
     return frozenset(address.strip().lower() for address in bootstrap.split(",") if address.strip())
 
 
-def merge(role: Role, layers: Iterable[tuple[str, Mapping[str, str]]]) -> Translated:
+def merge(role: Role, layers: Iterable[tuple[str, Mapping[str, str]]]) -> Translation:
     """Merge the settings of several configurations, later ones on top: (prefix, configuration) each."""
     given: dict[str, str] = {}
     names: dict[str, str] = {}

@@ -17,7 +17,7 @@ from ringfence.connectors.transforms.keys import (
     framework_keys,
     transform_keys,
 )
-from ringfence.connectors.transforms.predicates import Predicate, Predicated
+from ringfence.connectors.transforms.predicates import ConditionalTransform, Predicate
 from ringfence.connectors.transforms.registry import find_predicate, find_transform
 
 __all__ = ["Predicate", "Transform", "build_transforms", "find_predicate", "find_transform", "transform_keys"]
@@ -39,7 +39,7 @@ def _transform(config: Mapping[str, str], prefix: str) -> Transform:
         return transform
     alias = implied.string("predicate")
     check_predicate(config, prefix + "predicate", alias)
-    return Predicated(transform, _predicate(config, f"predicates.{alias}."), negate=implied.boolean("negate"))
+    return ConditionalTransform(transform, _predicate(config, f"predicates.{alias}."), negate=implied.boolean("negate"))
 
 
 def _predicate(config: Mapping[str, str], prefix: str) -> Predicate:

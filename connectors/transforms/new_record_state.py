@@ -32,7 +32,7 @@ _DELETED: Final = "__deleted"
 Get = Callable[[Struct], object]
 
 
-class _Added:
+class _AddedField:
     """One item of `add.fields` or `add.headers`: `op`, `source.lsn`, `transaction.id:name`."""
 
     def __init__(self, item: str, prefix: str) -> None:
@@ -60,7 +60,7 @@ class _Added:
 class _Shape:
     """For events of one schema: the schema of the result, and what is added."""
 
-    def __init__(self, schema: Schema, fields: list[_Added], headers: list[_Added], *, deleted: bool) -> None:
+    def __init__(self, schema: Schema, fields: list[_AddedField], headers: list[_AddedField], *, deleted: bool) -> None:
         after = schema.field("after")
         assert after is not None
         self.row = after.schema
@@ -137,7 +137,7 @@ class ExtractNewRecordState(Transform):
         self._rewrites = self._deletes in (_REWRITE, _REWRITE_WITH_TOMBSTONE)
         self._route = settings.string("route.by.field")
         self._fields, self._headers = (
-            [_Added(str(item), settings.string(f"{name}.prefix")) for item in items]
+            [_AddedField(str(item), settings.string(f"{name}.prefix")) for item in items]
             for name in ("add.fields", "add.headers")
             for items in [settings[name]]
             if isinstance(items, list)

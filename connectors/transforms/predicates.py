@@ -93,7 +93,7 @@ class TopicNameMatches(Predicate):
         return self._pattern.fullmatch(record.topic) is not None
 
 
-class Predicated(Transform):
+class ConditionalTransform(Transform):
     """A transform that applies only to the records that its predicate accepts; with `negate`, to all others."""
 
     name = "Predicated"

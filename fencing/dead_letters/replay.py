@@ -50,14 +50,14 @@ class ReplayResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Converted:
+class LetterConversion:
     """The conversion of a dead letter. call: produces the record, None if a transform dropped it; why: the failure."""
 
     call: Call | None = None
     why: str = ""
 
 
-Convert = Callable[[Sequence[DeadLetter]], Sequence[Converted]]
+Convert = Callable[[Sequence[DeadLetter]], Sequence[LetterConversion]]
 
 
 class Replays:
@@ -203,7 +203,7 @@ class Replays:
         except FencingError as error:
             raise unknown_outcome(error) from error
 
-    def _result(self, place: Place, marks: ReplayMarks, made: Converted | None) -> ReplayResult:
+    def _result(self, place: Place, marks: ReplayMarks, made: LetterConversion | None) -> ReplayResult:
         match marks.of(place):
             case Replay.YES:
                 return ReplayResult(place, ReplayOutcome.REPLAYED, why="It was replayed before")
@@ -222,7 +222,7 @@ class Replays:
         )
 
 
-def _mark_value(told: Mapping[str, str], made: Converted) -> dict[str, str]:
+def _mark_value(told: Mapping[str, str], made: LetterConversion) -> dict[str, str]:
     outcome = {"became": ReplayOutcome.DROPPED.value} if made.call is None else {"topic": str(made.call[0])}
     return {**told, **outcome}
 

@@ -15,7 +15,7 @@ from ringfence.connectors.kafka_settings.java_names import (
     RULES,
     TRANSACTION_TIMEOUT,
     Role,
-    Translated,
+    Translation,
     merge,
     servers,
 )
@@ -31,7 +31,7 @@ _DEFAULT_TIMEOUT_MS: Final = 60_000
 Settings = Mapping[str, str]
 
 
-def effective(role: Role, worker_settings: Settings, connector_config: Settings) -> Translated:
+def effective(role: Role, worker_settings: Settings, connector_config: Settings) -> Translation:
     """Return both layers of one role, translated, and the errors in them.
 
     Files that the connector names are read here, so that the client gets the content that was validated.
@@ -103,7 +103,7 @@ def _is_security(name: str) -> bool:
 def _may_go(addresses: str) -> None:
     try:
         egress.check_servers(egress.Policy(worker_limits.current().egress), addresses)
-    except egress.Refused as error:
+    except egress.Refusal as error:
         raise Invalid(str(error)) from error
 
 

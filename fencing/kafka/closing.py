@@ -16,7 +16,7 @@ _RESPONSE_SECONDS: Final = 1.0
 _PAUSE_SECONDS: Final = 0.05
 
 
-class Closed:
+class ClosedProducer:
     """Replaces a closed producer: its queue is empty, and each call raises `Fatal`."""
 
     def __len__(self) -> int:
@@ -29,13 +29,13 @@ class Closed:
         return refuse
 
 
-def drop(producer: Producer | Closed, log: logging.Logger) -> Any:
+def drop(producer: Producer | ClosedProducer, log: logging.Logger) -> Any:
     """Drop queued records and release the client; return its replacement. Records in flight may still arrive.
 
     The client ends, with its threads and connections, when its last reference is gone, so the caller must not keep one.
     A call on another thread, such as an abandoned commit, ends first; `Producer.close` would free the client during it.
     """
-    if isinstance(producer, Closed):
+    if isinstance(producer, ClosedProducer):
         return producer
     try:
         with kafka_errors("closing the producer"):
@@ -44,10 +44,10 @@ def drop(producer: Producer | Closed, log: logging.Logger) -> Any:
     except FencingError as error:
         # After a fatal error, every call raises it, also this one. The first call has reported it.
         log.debug("%s", error)
-    return Closed()
+    return ClosedProducer()
 
 
-def drop_transactional(producer: Producer | Closed, log: logging.Logger) -> Any:
+def drop_transactional(producer: Producer | ClosedProducer, log: logging.Logger) -> Any:
     """Drop queued records and release a transactional client, once all its Produce requests are answered.
 
     librdkafka (2.10 to 2.16) frees the text of the last error when its main thread ends, while the threads of its
@@ -55,14 +55,14 @@ def drop_transactional(producer: Producer | Closed, log: logging.Logger) -> Any:
     The process then dies in a thread that blocks signals, so without a stack. If a broker does not answer soon, a
     thread keeps the client and waits, in vain at most until librdkafka's own timeouts.
     """
-    if isinstance(producer, Closed):
+    if isinstance(producer, ClosedProducer):
         return producer
     if not _await_responses(producer, log, _RESPONSE_SECONDS):
         keeper = threading.Thread(
             target=_await_responses, args=(producer, log, None), name="closing-producer", daemon=True
         )
         keeper.start()
-    return Closed()
+    return ClosedProducer()
 
 
 def _await_responses(producer: Producer, log: logging.Logger, seconds: float | None) -> bool:

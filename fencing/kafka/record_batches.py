@@ -151,12 +151,12 @@ class Decisions:
         """Return whether the record at this offset belongs to an open transaction."""
         return any(first <= offset <= last for ranges in self._pending.values() for first, last in ranges)
 
-    def find_hidden(self) -> "Hidden":
+    def find_hidden(self) -> "HiddenOffsets":
         """Return the offsets of aborted and open transactions."""
-        return Hidden([*self._aborted, *(one for ranges in self._pending.values() for one in ranges)])
+        return HiddenOffsets([*self._aborted, *(one for ranges in self._pending.values() for one in ranges)])
 
 
-class Hidden:
+class HiddenOffsets:
     """A set of offsets, given as ranges that do not overlap, both ends included."""
 
     def __init__(self, ranges: Iterable[tuple[int, int]]) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from ringfence.fencing.kafka.closing import Closed, drop
+from ringfence.fencing.kafka.closing import ClosedProducer, drop
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.translation import kafka_errors
 
@@ -42,7 +42,7 @@ class ReportProducer:
         self._over = False
         self._returned: list[Report] = []
         self._refused: list[Report] = []
-        self._producer: Producer | Closed = self._create()
+        self._producer: Producer | ClosedProducer = self._create()
 
     def _create(self) -> Producer:
         with kafka_errors("creating the reports' producer"):
@@ -60,7 +60,7 @@ class ReportProducer:
     def send(self, topic: str, key: bytes, value: bytes | None) -> None:
         """Queue one report."""
         with self._lock:
-            if isinstance(self._producer, Closed):
+            if isinstance(self._producer, ClosedProducer):
                 log.debug("A report to %s is dropped: it comes after the end of reporting", topic)
                 return
             self._queue((topic, key, value))
@@ -90,7 +90,7 @@ class ReportProducer:
             log.warning("A report to %s is lost: %s", report[0], error)
 
     def _replace(self) -> None:
-        old, self._producer = self._producer, Closed()
+        old, self._producer = self._producer, ClosedProducer()
         try:
             old.purge()
             old.flush(_LAST_SECONDS)  # the remaining reports are returned in order
@@ -108,12 +108,12 @@ class ReportProducer:
     def flush(self, seconds: float) -> None:
         """Wait at most `seconds` until the queued reports are delivered."""
         producer = self._producer  # another thread may close it in the meantime
-        if isinstance(producer, Closed):
+        if isinstance(producer, ClosedProducer):
             return
         with kafka_errors("sending reports"):
             producer.flush(seconds)
         with self._lock:
-            if self._over and not isinstance(self._producer, Closed):
+            if self._over and not isinstance(self._producer, ClosedProducer):
                 self._replace()
                 self._producer.flush(seconds)
 

@@ -24,7 +24,7 @@ Epochs = Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class OlderEpochs:
     """What was found and ended. unseen: why some topics could not be checked, as a message; "" if all were."""
 
     hanging: Sequence[Hanging] = ()
@@ -36,7 +36,7 @@ def end_leftovers(
     epochs: Epochs,
     ways: Sequence[AdminAccess],
     found: Callable[[Hanging], None] = lambda _: None,
-) -> Ended:
+) -> OlderEpochs:
     """End hanging transactions of older epochs of these producer ids on those of the topics that exist.
 
     ways: the first with the right is used. found: called with each one ended. Raises `Retriable` if one could not be
@@ -44,7 +44,7 @@ def end_leftovers(
     is not permitted cannot be a condition.
     """
     if not topics or not epochs:
-        return Ended()
+        return OlderEpochs()
     ended: dict[Key, Hanging] = {}
     stuck: dict[Key, Hanging] = {}
     left = sorted(topics)
@@ -76,7 +76,7 @@ def end_leftovers(
         if isinstance(trouble, Retriable):
             raise trouble
         log.warning("Nobody could look for hanging transactions of this producer: %s", trouble)
-    return Ended(list(ended.values()), [str(trouble) for trouble in troubles])
+    return OlderEpochs(list(ended.values()), [str(trouble) for trouble in troubles])
 
 
 def describe_manual_abort(one: Hanging, ways: Sequence[AdminAccess]) -> str:

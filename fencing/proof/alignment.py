@@ -20,7 +20,7 @@ class Border(NamedTuple):
     early: bool
 
 
-class Aligned(NamedTuple):
+class Alignment(NamedTuple):
     """counted: by the transactions; visible: in the topics, up to `until_ms`. base: counts that were left out, since
     their records are deleted; judged: False if nothing could be compared."""
 
@@ -36,7 +36,7 @@ class Aligned(NamedTuple):
         return self.visible - self.counted if self.judged else 0
 
 
-def align(borders: Sequence[Border], parts: Iterable[tuple[int, int]], deleted_until_ms: int = -1) -> Aligned:
+def align(borders: Sequence[Border], parts: Iterable[tuple[int, int]], deleted_until_ms: int = -1) -> Alignment:
     """parts: the marker's time and the number of visible records of each part; deleted_until_ms: retention or
     compaction has deleted records up to this time, -1 for none."""
     ordered = sorted(parts)
@@ -46,22 +46,22 @@ def align(borders: Sequence[Border], parts: Iterable[tuple[int, int]], deleted_u
     if deleted_until_ms >= 0:
         known = [n for n, each in enumerate(borders[:-1]) if each.time_ms > deleted_until_ms]
         if not known:
-            return Aligned(0, 0, -1, judged=False)
+            return Alignment(0, 0, -1, judged=False)
         first = known[0] + 1
         base = borders[known[0]].counted
         before = sums[bisect_right(times, _between(borders, known[0]))]
     early = sum(each.early for each in borders)
     if early == len(borders):
-        return Aligned(borders[-1].counted - base, sums[-1] - before, borders[-1].time_ms, base)
+        return Alignment(borders[-1].counted - base, sums[-1] - before, borders[-1].time_ms, base)
     lowest = max(first, early - 1)
     for n in range(len(borders) - 1, lowest - 1, -1):
         seen = sums[bisect_right(times, _between(borders, n))] - before
         if seen == borders[n].counted - base:
-            return Aligned(seen, seen, borders[n].time_ms, base)
+            return Alignment(seen, seen, borders[n].time_ms, base)
     if not early:
-        return Aligned(0, 0, -1, judged=False)  # it began while the topics were read
+        return Alignment(0, 0, -1, judged=False)  # it began while the topics were read
     seen = sums[bisect_right(times, _between(borders, lowest))] - before
-    return Aligned(borders[lowest].counted - base, seen, borders[lowest].time_ms, base)
+    return Alignment(borders[lowest].counted - base, seen, borders[lowest].time_ms, base)
 
 
 def _between(borders: Sequence[Border], n: int) -> int:

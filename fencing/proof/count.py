@@ -24,10 +24,10 @@ from ringfence.fencing.kafka.topic_offsets import Place, end_offsets, offsets_at
 from ringfence.fencing.kafka.transactions import TransactionProber
 from ringfence.fencing.offsets.record_counts import decode
 from ringfence.fencing.offsets.source_offsets import SourceOffset, SourceOffsets, decode_key, may_concern
-from ringfence.fencing.proof.alignment import Aligned, Border, align
+from ringfence.fencing.proof.alignment import Alignment, Border, align
 from ringfence.fencing.proof.offset_commits import Attempt, OffsetCommits, OffsetRecord
 from ringfence.fencing.proof.positions import PositionTally
-from ringfence.fencing.proof.tallied import Tallied
+from ringfence.fencing.proof.tallied import ProofTally
 from ringfence.fencing.proof.topic_tally import TopicTally
 from ringfence.fencing.topics.topic_log import TopicLog
 
@@ -40,7 +40,7 @@ _STALL_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ProofScope:
     """offsets_topic: where the connector's transactions commit; ids: its tasks' transactional ids; letters: its dead
     letter queue, "" for none. positions: how its records name their places."""
 
@@ -63,14 +63,14 @@ class Edges:
 
 
 @dataclass(slots=True)
-class Counted:
+class ProofCounts:
     """The counts. missing: topics of the connector that do not exist."""
 
-    tallied: Tallied
+    tallied: ProofTally
     edges: list[Edges]
     offsets: list[SourceOffset]
-    aligned: dict[Attempt, Aligned]
-    letters: dict[Attempt, Aligned]
+    aligned: dict[Attempt, Alignment]
+    letters: dict[Attempt, Alignment]
     positions: PositionTally | None = None
     missing: list[str] = field(default_factory=list)
     ids_error: str = ""
@@ -80,7 +80,12 @@ class Counting:
     """One count. Raises `Retriable`, also if there is too little time; `Fatal` if the brokers refuse something."""
 
     def __init__(
-        self, connection: Connection, offsets_connection: Connection, asked: Asked, deadline: Deadline, told: Progress
+        self,
+        connection: Connection,
+        offsets_connection: Connection,
+        asked: ProofScope,
+        deadline: Deadline,
+        told: Progress,
     ) -> None:
         """connection: of the cluster that the connector writes to; offsets_connection: for its offsets topic there."""
         self._connection = connection
@@ -91,7 +96,7 @@ class Counting:
         self._read = 0
         self._whole = 0
 
-    def run(self) -> Counted:
+    def run(self) -> ProofCounts:
         """Count now."""
         asked, deadline = self._asked, self._deadline
         ids, ids_error = self._find_ids()
@@ -106,8 +111,8 @@ class Counting:
         records = {name: tally for name, tally in tallies.items() if name != asked.letters}
         letters = {name: tally for name, tally in tallies.items() if name == asked.letters}
         deleted = [_describe_deleted(each, tallies[each.topic]) for each in edges]
-        tallied = Tallied(commits, records, letters, ids, [text for text in deleted if text])
-        return Counted(
+        tallied = ProofTally(commits, records, letters, ids, [text for text in deleted if text])
+        return ProofCounts(
             tallied,
             [*edges, Edges(offsets.topic, offsets.first, now, offsets.compacted)],
             source,
@@ -245,7 +250,7 @@ def _describe_deleted(edges: Edges, tally: TopicTally) -> str:
 
 def _align_all(
     commits: OffsetCommits, tallies: Mapping[str, TopicTally], edges: Sequence[Edges], what: str
-) -> dict[Attempt, Aligned]:
+) -> dict[Attempt, Alignment]:
     """Compare each attempt's transactions with its visible records."""
     deleted_until_ms = -1
     for each in edges:

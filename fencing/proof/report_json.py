@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from ringfence.fencing.proof.check_result import Check
 from ringfence.fencing.proof.checks.other_producers import count_others
-from ringfence.fencing.proof.count import Counted
+from ringfence.fencing.proof.count import ProofCounts
 from ringfence.fencing.proof.verdict import verdict
 
 _MOST_ROWS: Final = 200
@@ -13,7 +13,7 @@ _MOST_ROWS: Final = 200
 Json = dict[str, Any]
 
 
-def to_json(found: Counted, checks: Sequence[Check]) -> Json:
+def to_json(found: ProofCounts, checks: Sequence[Check]) -> Json:
     """Return the report as JSON. A count is None if it is unknown."""
     tallied, positions = found.tallied, found.positions
     written = [one for tally in tallied.records.values() for who, one in tally.producers.items() if tallied.own(who)]
@@ -57,7 +57,7 @@ def _topic(topic: str, first: Mapping[int, int], end: Mapping[int, int]) -> Json
     }
 
 
-def _attempts(found: Counted) -> list[Json]:
+def _attempts(found: ProofCounts) -> list[Json]:
     rows = []
     for attempt, one in sorted(found.aligned.items(), key=lambda each: (each[0][1], each[0][0], each[0][2]))[
         -_MOST_ROWS:

@@ -8,7 +8,7 @@ from ringfence.fencing.proof.topic_tally import Producer, TopicTally
 
 
 @dataclass(frozen=True, slots=True)
-class Tallied:
+class ProofTally:
     """The counts of a proof. records: by topic; letters: those of the connector's dead letter queue, if it has one.
 
     ids: the producer ids of the connector's transactional ids, from the coordinators; None without the permission.

@@ -19,7 +19,7 @@ class Producer(NamedTuple):
 
 
 @dataclass(slots=True)
-class Written:
+class PartTally:
     """Records by outcome. times, counts: the marker's time and the number of records of each visible part."""
 
     visible: int = 0
@@ -45,7 +45,7 @@ class TopicTally:
     """One topic, by partition. ends: records from there on do not count, but markers do."""
 
     ends: Mapping[int, int]
-    producers: dict[Producer, Written] = field(default_factory=dict)
+    producers: dict[Producer, PartTally] = field(default_factory=dict)
     spans: dict[tuple[int, Producer], tuple[int, int]] = field(default_factory=dict)
     """The first and the last offset that a producer has written in a partition."""
     plain: int = 0
@@ -86,7 +86,7 @@ class TopicTally:
         held = self._open.pop((partition, batch.producer_id), None)
         if held is None:
             return
-        written = self.producers.setdefault(Producer(batch.producer_id, held.epoch), Written())
+        written = self.producers.setdefault(Producer(batch.producer_id, held.epoch), PartTally())
         if batch.marker is Marker.COMMIT:
             written.show(batch.timestamp_ms, held.records)
         else:
@@ -102,5 +102,5 @@ class TopicTally:
     def close(self) -> None:
         """Count everything without a marker as open."""
         for (_, producer_id), held in self._open.items():
-            self.producers.setdefault(Producer(producer_id, held.epoch), Written()).open += held.records
+            self.producers.setdefault(Producer(producer_id, held.epoch), PartTally()).open += held.records
         self._open = {}

@@ -11,7 +11,7 @@ from ringfence.fencing.proof.checks.other_producers import check_others
 from ringfence.fencing.proof.checks.records_without_offsets import check_offsets_with_records
 from ringfence.fencing.proof.checks.source_count import check_source
 from ringfence.fencing.proof.checks.transactions import check_transactions
-from ringfence.fencing.proof.count import Counted
+from ringfence.fencing.proof.count import ProofCounts
 
 EXACT: Final = "exact"
 FAILED: Final = "failed"
@@ -20,7 +20,7 @@ INCOMPLETE: Final = "incomplete"
 _DECIDING: Final = ("transactions", "records without source offsets", "older generations")
 
 
-def make_checks(found: Counted, of_source: int | None, no_positions: str, no_source: str) -> list[Check]:
+def make_checks(found: ProofCounts, of_source: int | None, no_positions: str, no_source: str) -> list[Check]:
     """Return all checks, the decisive ones first. of_source: the number of records that the source reports."""
     complete = not found.tallied.commits.gaps and not found.tallied.deleted
     counted = count_of(found) if complete else None
@@ -35,7 +35,7 @@ def make_checks(found: Counted, of_source: int | None, no_positions: str, no_sou
     ]
 
 
-def count_of(found: Counted) -> int:
+def count_of(found: ProofCounts) -> int:
     """Return the transactions' counts of records, dead letters and skipped records, over all readable attempts."""
     commits = found.tallied.commits
     return sum(sum(max(each.counts for each in commits.commits(attempt))) for attempt in commits.attempts)

@@ -19,7 +19,7 @@ from ringfence.fencing.offsets import record_counts
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, canonical, decode_key, decode_value
 from ringfence.fencing.provenance.matching import OffsetsSegment, Where, companions, match
 from ringfence.fencing.provenance.segments import Segment, Segments, number_of
-from ringfence.fencing.provenance.windows import Found, bounds, read, segments_of
+from ringfence.fencing.provenance.windows import SearchEnd, bounds, read, segments_of
 
 WINDOWS_MS: Final = (3_000, 60_000, 600_000)
 _MOST_OFFSETS: Final = 10_000
@@ -83,7 +83,7 @@ def find_producer(connection: Connection, topic: str, partition: int, offset: in
             folded.append(Segments(partition, batch.producer_id))
         folded[0].take(batch)
         if holding[0].producer_id < 0 or folded[0].ended:
-            raise Found
+            raise SearchEnd
 
     read(connection, topic, {partition: offset}, {partition: end}, deadline, take)
     if not holding or holding[0].control or not holding[0].first <= offset <= holding[0].last:

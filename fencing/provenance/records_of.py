@@ -15,7 +15,7 @@ from ringfence.fencing.offsets.source_offsets import Offset, Partition, canonica
 from ringfence.fencing.provenance.matching import OffsetsSegment, Where, data_of
 from ringfence.fencing.provenance.origin import WINDOWS_MS, read_offsets_segments
 from ringfence.fencing.provenance.segments import Segment, Segments
-from ringfence.fencing.provenance.windows import Found, bounds, read, segments_of
+from ringfence.fencing.provenance.windows import SearchEnd, bounds, read, segments_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def _transaction_of(
             folded.append(Segments(record.partition, batch.producer_id))
         folded[0].take(batch)
         if batch.producer_id < 0 or folded[0].ended:
-            raise Found
+            raise SearchEnd
 
     end = offsets_at(connection, topic, [record.partition], Place.END, deadline)
     read(connection, topic, {record.partition: record.offset}, end, deadline, take)

@@ -20,7 +20,7 @@ class TooMuch(Retriable):
     """There are more batches than one question may read."""
 
 
-class Found(Exception):
+class SearchEnd(Exception):
     """Raised to end a read, because it has found what it searched."""
 
 
@@ -63,7 +63,7 @@ def read(
     deadline: Deadline,
     take: Callable[[int, Batch], None],
 ) -> None:
-    """Call `take` with every batch, until it raises `Found`."""
+    """Call `take` with every batch, until it raises `SearchEnd`."""
     met = 0
 
     def count(number: int, batch: Batch) -> None:
@@ -77,5 +77,5 @@ def read(
         try:
             with RawFetcher(connection, topic) as fetcher:
                 fetcher.read(starts, ends, deadline, count)
-        except Found:
+        except SearchEnd:
             return

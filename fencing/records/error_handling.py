@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 _FIRST_DELAY_S = 0.3
 
 Call = tuple[object, ...]
-"""Positional arguments of `produce` (`fencing.records.record_path.Prepared`)."""
+"""Positional arguments of `produce` (`fencing.records.record_path`)."""
 Answer = TypeVar("Answer")
 Given = TypeVar("Given")
 

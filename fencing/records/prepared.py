@@ -33,7 +33,7 @@ class GatheredOffsets:
         return bool(self._newest)
 
 
-class Prepared:
+class PreparedBatch:
     """A batch that is ready to be produced. `batch` is what the plugin returned; `size` is the size of the values in
     bytes.
     """
@@ -60,7 +60,7 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommittedTransaction:
     """A committed transaction, for the plugin's callbacks."""
 
     records: Sequence[SourceRecord]

@@ -16,7 +16,7 @@ from ringfence.connectors.columns import Column, alike, column_of
 from ringfence.fencing.kafka.protocols import Produce
 from ringfence.fencing.offsets.source_offsets import Offset, Partition
 from ringfence.fencing.records.error_handling import ConversionSteps, RecordErrors
-from ringfence.fencing.records.prepared import GatheredOffsets, Prepared
+from ringfence.fencing.records.prepared import GatheredOffsets, PreparedBatch
 from ringfence.fencing.records.send_window import SendWindow
 from ringfence.fencing.records.sending import make_call, send_calls, send_raw
 from ringfence.fencing.records.topic_access import TopicAccess
@@ -89,7 +89,7 @@ class RecordPath:
         self._check.check(self._errors.dead_letters)
         return self._errors.letter_of(record, by, error)
 
-    def prepare(self, batch: Sequence[SourceRecord] | RecordBatch) -> Prepared:
+    def prepare(self, batch: Sequence[SourceRecord] | RecordBatch) -> PreparedBatch:
         """Transform and convert a batch. Raises what transforms and converters raise."""
         if isinstance(batch, RecordBatch):
             return self._prepare_raw(batch)
@@ -104,13 +104,13 @@ class RecordPath:
         if self._ensure is not None:
             self._ensure(topic)
 
-    def _prepare_raw(self, batch: RecordBatch) -> Prepared:
+    def _prepare_raw(self, batch: RecordBatch) -> PreparedBatch:
         if not self._convert.raw:
             raise ConnectorError(
                 "The task returned a RecordBatch although a converter or a transform changes the bytes: "
                 "look at context.raw_batches before you return one"
             )
-        prepared = Prepared(batch)
+        prepared = PreparedBatch(batch)
         if isinstance(batch, MixedBatch):
             return self._prepare_mixed(batch, prepared)
         self._check_topic(batch.topic)
@@ -120,7 +120,7 @@ class RecordPath:
             prepared.topics.add(batch.topic)
         return prepared
 
-    def _prepare_mixed(self, batch: MixedBatch, prepared: Prepared) -> Prepared:
+    def _prepare_mixed(self, batch: MixedBatch, prepared: PreparedBatch) -> PreparedBatch:
         if batch.values:
             prepared.topics |= {batch.topics} if isinstance(batch.topics, str) else set(batch.topics)
         for topic in prepared.topics:
@@ -130,8 +130,8 @@ class RecordPath:
         prepared.skipped, prepared.dead_letters = batch.skipped - batch.letters, batch.letters
         return prepared
 
-    def _prepare_records(self, batch: Sequence[SourceRecord]) -> Prepared:
-        prepared = Prepared(batch)
+    def _prepare_records(self, batch: Sequence[SourceRecord]) -> PreparedBatch:
+        prepared = PreparedBatch(batch)
         to_values = self._convert.column
         if to_values is None:
             self._one_by_one(batch, prepared)
@@ -143,7 +143,7 @@ class RecordPath:
                 self._one_by_one(run, prepared)
         return prepared
 
-    def _add_serialized(self, run: Sequence[SourceRecord], prepared: Prepared) -> None:
+    def _add_serialized(self, run: Sequence[SourceRecord], prepared: PreparedBatch) -> None:
         if self._convert.converters is None:
             raise ConnectorError(_NOT_SERIALIZED)
         topic = run[0].topic
@@ -164,7 +164,7 @@ class RecordPath:
     def _by_column(
         self,
         run: Sequence[SourceRecord],
-        prepared: Prepared,
+        prepared: PreparedBatch,
         to_values: Callable[[Column], list[bytes | None] | None],
     ) -> bool:
         """Prepare all of these at once. False, with nothing prepared, if that is not possible."""
@@ -188,7 +188,7 @@ class RecordPath:
             self._add_offsets(run, prepared)
         return True
 
-    def _add_offsets(self, run: Sequence[SourceRecord], prepared: Prepared) -> None:
+    def _add_offsets(self, run: Sequence[SourceRecord], prepared: PreparedBatch) -> None:
         partition = run[0].source_partition
         if all(record.source_partition is partition for record in run):
             prepared.offsets.append((partition, run[-1].source_offset))
@@ -217,7 +217,7 @@ class RecordPath:
             calls.append(make_call(topic, value, key, record.partition, record.timestamp, headers))
         return calls
 
-    def _one_by_one(self, batch: Sequence[SourceRecord], prepared: Prepared) -> None:  # noqa: C901 - the loop over records, without calls that could be spared
+    def _one_by_one(self, batch: Sequence[SourceRecord], prepared: PreparedBatch) -> None:  # noqa: C901 - the loop over records, without calls that could be spared
         convert, add, offsets = self._convert, prepared.calls.append, prepared.offsets
         to_value, to_key = convert.value, convert.key
         transform = convert.record if convert.transforms else None
@@ -259,7 +259,7 @@ class RecordPath:
             offsets.append((partition, offset))
         prepared.size += size
 
-    def _try_again(self, record: SourceRecord, prepared: Prepared) -> None:
+    def _try_again(self, record: SourceRecord, prepared: PreparedBatch) -> None:
         """Prepare a failed record step by step. Raises an error that is not tolerated."""
         assert self._errors is not None
         before = self._errors.given_up
@@ -279,7 +279,7 @@ class RecordPath:
 
     def send(
         self,
-        prepared: Prepared,
+        prepared: PreparedBatch,
         produce: Produce,
         full: Callable[[], None],
         offsets: GatheredOffsets,

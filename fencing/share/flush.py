@@ -24,7 +24,7 @@ _RECORDS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Altered:
+class PartitionBounds:
     """A partition's new start and its end. There may be records in between."""
 
     start: int
@@ -41,7 +41,9 @@ def is_sure(start: int, first: int, before: int | None) -> bool:
     return first == start or (first > start and first == before)
 
 
-def flush(connection: Connection, group: str, altered: Mapping[Partition, Altered], limit: Deadline) -> list[Partition]:
+def flush(
+    connection: Connection, group: str, altered: Mapping[Partition, PartitionBounds], limit: Deadline
+) -> list[Partition]:
     """Flush the partitions; return those for which it is not certain (`is_sure`). Raises nothing.
 
     For a partition that starts at its end, it is certain if no record arrives within the time that a member needs to

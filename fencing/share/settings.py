@@ -19,7 +19,7 @@ class Start(StrEnum):
     LATEST = share_group.LATEST
 
 
-class Exhausted(StrEnum):
+class ExhaustionPolicy(StrEnum):
     """What to do with a record that has ended its process repeatedly."""
 
     DEAD_LETTER = share_group.DEAD_LETTER
@@ -39,14 +39,14 @@ class ShareSettings:
     max_locks: int = share_group.NUMBERS[share_group.MAX_LOCKS][0]
     sweep_after_s: float = 155.0
     patience_s: float = 10.0
-    exhausted: Exhausted = Exhausted.RETRY
+    exhausted: ExhaustionPolicy = ExhaustionPolicy.RETRY
 
     @classmethod
     def of(cls, config: Mapping[str, str]) -> "ShareSettings":
         """Parse a configuration. Raises `Invalid`."""
         try:
             start = Start(config.get(share_group.START) or Start.EARLIEST)
-            exhausted = Exhausted(config.get(share_group.EXHAUSTED) or Exhausted.RETRY)
+            exhausted = ExhaustionPolicy(config.get(share_group.EXHAUSTED) or ExhaustionPolicy.RETRY)
         except ValueError as error:
             raise Invalid(f"{share_group.START} or {share_group.EXHAUSTED}: {error}") from error
         lock_ms, limit, locks, sweep_ms, patience_ms = (

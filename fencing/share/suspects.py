@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from ringfence.fencing.share.processed_offsets import ProcessedOffsets
 from ringfence.fencing.share.records import ShareRecord
-from ringfence.fencing.share.settings import Exhausted
+from ringfence.fencing.share.settings import ExhaustionPolicy
 
 _TOGETHER = 2
 
@@ -18,7 +18,7 @@ _TOGETHER = 2
 class Suspects:
     """The suspects of one process, which notes each try only once."""
 
-    def __init__(self, processed: ProcessedOffsets, tries: int, exhausted: Exhausted) -> None:
+    def __init__(self, processed: ProcessedOffsets, tries: int, exhausted: ExhaustionPolicy) -> None:
         """tries: the number of tries alone after which a record is exhausted."""
         self._processed = processed
         self._tries = tries + _TOGETHER
@@ -43,7 +43,7 @@ class Suspects:
             times = self._processed.find_tries(record.tp, record.offset)
             if (record.tp, record.offset) in self._tried:
                 self._noted = [record]  # this process has survived it
-            elif times >= self._tries and self._exhausted is Exhausted.DEAD_LETTER:
+            elif times >= self._tries and self._exhausted is ExhaustionPolicy.DEAD_LETTER:
                 return [record]
             else:
                 self._count(record, times + 1)

@@ -36,7 +36,7 @@ _GAP_LOOK_S = 5.0
 
 
 @dataclass(slots=True)
-class _Watched:
+class _PartitionHistory:
     """history: (time, end of the committed offsets, last stable offset), oldest first."""
 
     history: deque[tuple[float, int, int]] = field(default_factory=deque)
@@ -64,7 +64,7 @@ class Sweep:
         self._every_s = min(2.0, after_s / 4)
         self._mine = mine
         self._clock = clock
-        self._watched: dict[InputPartition, _Watched] = {}
+        self._watched: dict[InputPartition, _PartitionHistory] = {}
         self._looked_at = clock.monotonic()
         self._readers: dict[str, PartitionReader] = {}
         self._due: deque[tuple[str, InputPartition, Ranges, int]] = deque()
@@ -136,7 +136,7 @@ class Sweep:
             self._pass_expired(topic, tp, state.done, state.low, first)
         front = max(state.done.end, state.low)
         self._schedule_wanted(topic, tp, state, first, stable)
-        watched = self._watched.setdefault(tp, _Watched(scanned_at=now))
+        watched = self._watched.setdefault(tp, _PartitionHistory(scanned_at=now))
         watched.history.append((now, front, stable))
         while len(watched.history) > 1 and watched.history[1][0] <= now - self._after_s:
             watched.history.popleft()

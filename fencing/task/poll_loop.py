@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from ringfence.connectors.api import RecordBatch, SourceRecord, SourceTask
 from ringfence.fencing.clock import Clock
-from ringfence.fencing.records.prepared import Committed, Prepared
+from ringfence.fencing.records.prepared import CommittedTransaction, PreparedBatch
 from ringfence.fencing.task.boundaries import Boundaries, Boundary
 from ringfence.fencing.task.plugin import overrides
 from ringfence.fencing.task.polling import Polling
@@ -114,7 +114,7 @@ class PollLoop:
         """
         return due_in(self._transactions, self._boundaries, self._clock)
 
-    def _prepare(self, batch: Sequence[SourceRecord] | RecordBatch) -> Prepared:
+    def _prepare(self, batch: Sequence[SourceRecord] | RecordBatch) -> PreparedBatch:
         """Convert during the commit; if that fails, the commit's outcome comes first."""
         try:
             return self._transactions.prepare(batch)
@@ -131,7 +131,7 @@ class PollLoop:
         self._end(ending)
         self._settle(self._transactions.settle())
 
-    def _settle(self, committed: Committed | None) -> None:
+    def _settle(self, committed: CommittedTransaction | None) -> None:
         if committed is None:
             return
         for record in committed.records:

@@ -18,7 +18,7 @@ from ringfence.fencing.offsets.ledger_keys import log_partition_of
 from ringfence.fencing.offsets.record_counts import RecordCounts
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, canonical, encode_value
 from ringfence.fencing.offsets.worker_copy import OffsetsCopy
-from ringfence.fencing.records.prepared import Committed, GatheredOffsets, Prepared
+from ringfence.fencing.records.prepared import CommittedTransaction, GatheredOffsets, PreparedBatch
 from ringfence.fencing.records.record_path import RecordPath
 from ringfence.fencing.share.source import ShareSource
 from ringfence.fencing.task.batch_deliveries import BatchDeliveries
@@ -79,7 +79,7 @@ class Transactions:
         self._open = self._in_doubt = False
         self._committer = ThreadPoolExecutor(1, thread_name_prefix="commit")
         self._pending: Future[None] | None = None
-        self._pending_batch = Committed((), ())
+        self._pending_batch = CommittedTransaction((), ())
         self._pending_size = 0
         self.last_commit_at = self._clock.monotonic()
         self.group: GroupSource | None = None
@@ -99,11 +99,11 @@ class Transactions:
         """Whether there is something to commit; after `abort`, source offsets without their records."""
         return bool(self._gathered) or (self.share is not None and self.share.has_work)
 
-    def prepare(self, batch: Sequence[SourceRecord] | RecordBatch) -> Prepared:
+    def prepare(self, batch: Sequence[SourceRecord] | RecordBatch) -> PreparedBatch:
         """Transform and convert a batch. A commit may be in progress."""
         return self._path.prepare(batch)
 
-    def send(self, prepared: Prepared) -> None:
+    def send(self, prepared: PreparedBatch) -> None:
         """Produce a batch in the open transaction, or in a new one. Settle the last commit first."""
         assert self._pending is None, "settle the last commit before the next batch"
         self._begin(prepared.topics)
@@ -174,7 +174,7 @@ class Transactions:
 
     def _submit(self, offsets: Sequence[tuple[Partition, Offset | None]], carried: Carried) -> None:
         positions = () if self.positions is None else self.positions.take()
-        self._pending_batch = Committed(self._records, offsets, frozenset(self._topics), positions)
+        self._pending_batch = CommittedTransaction(self._records, offsets, frozenset(self._topics), positions)
         self._pending_size = self._counters.open_records
         self._records, self._topics = [], set()
         self._counts.begin_commit()
@@ -194,7 +194,7 @@ class Transactions:
             counters = self._counters
             counters.commit_s = counters.measures.commit(start, ok, self._pending_size, self._clock)
 
-    def settle(self) -> Committed | None:
+    def settle(self) -> CommittedTransaction | None:
         """Wait for the commit in progress, if any. Raises what it raised; returns what it committed."""
         if self._pending is None:
             return None

@@ -10,7 +10,7 @@ from ringfence import dispatch
 from ringfence.access.authorise import Forbidden, authorise
 from ringfence.access.verbs import Verb
 from ringfence.audit.trail import came_to
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.fencing.clock import Deadline
 from ringfence.http.errors import ConnectError
 from ringfence.requests.commands import Command
@@ -55,11 +55,11 @@ def each(
             for verb in verbs:
                 authorise(request, verb, name)
             if deadline.expired:
-                raise Refused(503, _LATE)
+                raise Refusal(503, _LATE)
             message = work(name, min(dispatch.COMMAND_TIMEOUT, deadline.remaining))
         except Forbidden as forbidden:
             status, message = 403, forbidden.message
-        except Refused as refused:
+        except Refusal as refused:
             status, message = refused.status, refused.message
         except ConnectError as error:
             status, message = error.status_code, error.message

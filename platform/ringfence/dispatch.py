@@ -21,7 +21,7 @@ from ringfence.quotas import COMMANDS, QUESTIONS, Lane, TooMany
 from ringfence.read_your_writes import wait_for_rows
 from ringfence.requests.commands import Command, SentCommand
 from ringfence.requests.questions import Question
-from ringfence.requests.refused import Refused as Refused
+from ringfence.requests.refused import Refusal as Refusal
 from ringfence.requests.request import Answer
 
 COMMAND_TIMEOUT = 90.0
@@ -42,9 +42,9 @@ class CommandResult(Generic[Answer]):
 
 
 def command(request: Command[Answer], *, timeout: float = COMMAND_TIMEOUT, user: str = "") -> CommandResult[Answer]:
-    """Have the leader carry out a command. Raises `Refused` with Kafka Connect's status and words."""
+    """Have the leader carry out a command. Raises `Refusal` with Kafka Connect's status and words."""
     if (lost := topic_memory.find_lost()) is not None:
-        raise Refused(503, f"Nothing was changed. {lost.reason}")
+        raise Refusal(503, f"Nothing was changed. {lost.reason}")
     if not request.health:
         _refuse_in_vain(leader=True)
     deadline = Deadline.after(timeout)
@@ -64,7 +64,7 @@ def command(request: Command[Answer], *, timeout: float = COMMAND_TIMEOUT, user:
 
 
 def ask(question: Question[Answer], timeout: float | None = None) -> Answer:
-    """Return a worker's answer, within `timeout` or the question's own limit, in seconds. Raises `Refused`."""
+    """Return a worker's answer, within `timeout` or the question's own limit, in seconds. Raises `Refusal`."""
     _refuse_in_vain(leader=False)
     deadline = Deadline.after(question.seconds if timeout is None else timeout)
     awaited = f"a worker's plugin process ({question.name.replace('_', ' ')})"
@@ -78,20 +78,20 @@ def ask(question: Question[Answer], timeout: float | None = None) -> Answer:
 
 
 def _refuse_in_vain(*, leader: bool) -> None:
-    """Raise `Refused` with 503 at once if no one can take the request. A change of the leader is waited for instead."""
+    """Raise `Refusal` with 503 at once if no one can take the request. A change of the leader is waited for instead."""
     vitals = look.vitals()
     if reason := vitals.leader_refusal if leader else vitals.refusal:
-        raise Refused(503, reason, retry=True)
+        raise Refusal(503, reason, retry=True)
 
 
 @contextmanager
 def _turn(lane: Lane) -> Iterator[None]:
-    """Wait for a free place in the account's lane. Raises `Refused` with 429 if too much is in progress."""
+    """Wait for a free place in the account's lane. Raises `Refusal` with 429 if too much is in progress."""
     try:
         with lane.take():
             yield
     except TooMany as many:
-        raise Refused(429, many.message, retry=True) from many
+        raise Refusal(429, many.message, retry=True) from many
 
 
 def _repeat(ask: Callable[[], dict[str, Any]], deadline: Deadline) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def _repeat(ask: Callable[[], dict[str, Any]], deadline: Deadline) -> dict[str, 
     while True:
         try:
             return ask()
-        except Refused as refused:
+        except Refusal as refused:
             failures += 1
             pause = _BACKOFF.pause(failures)
             if not refused.passing or deadline.remaining <= pause + _TOO_LATE_SECONDS:

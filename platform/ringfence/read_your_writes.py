@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from ringfence.fencing.clock import Deadline
 from ringfence.projection import positions
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 
 
 def wait_for_rows(answer: Mapping[str, object], deadline: Deadline) -> None:
@@ -29,7 +29,7 @@ def _wait_for(role: str, partition: int, end: int, deadline: Deadline) -> None:
     pause = 0.002
     while positions.shown_offset(role, partition) < end:
         if deadline.expired:
-            raise Refused(
+            raise Refusal(
                 500,
                 f"Request timed out. It was written to Kafka, and the database does not show it yet: waited for offset "
                 f"{end - 1} of the {role} topic. It is in effect; read it again.",

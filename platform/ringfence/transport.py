@@ -17,7 +17,7 @@ from ringfence.celery import REDIS_URL
 from ringfence.celery import app as ringfence_app
 from ringfence.encryption import NoKey
 from ringfence.fencing.clock import Deadline
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 
 _REDIS_AWAY = (
     "The request could not be handed to the leader: Redis does not answer ({error}). Nothing was changed and running "
@@ -62,7 +62,7 @@ def ask(
         # Check before anything is sent: requests that a hanging Redis has accepted are carried out when it wakes up.
         there = redis_clock.now(results)
     except redis.RedisError as error:
-        raise Refused(503, _REDIS_AWAY.format(error=type(error).__name__), retry=True) from error
+        raise Refusal(503, _REDIS_AWAY.format(error=type(error).__name__), retry=True) from error
     try:
         sent = app.send_task(
             task,
@@ -73,18 +73,18 @@ def ask(
             retry_policy=_ONCE_MORE,
         )
     except NoKey as error:
-        raise Refused(503, f"{error}. Nothing was sent, and running connectors are not affected.") from error
+        raise Refusal(503, f"{error}. Nothing was sent, and running connectors are not affected.") from error
     except (BrokerError, redis.RedisError, OSError) as error:
-        raise Refused(500, _RESULT_LOST.format(awaited=awaited)) from error
+        raise Refusal(500, _RESULT_LOST.format(awaited=awaited)) from error
     stored = _result(str(sent.id), deadline, awaited)
     answer = stored.get("result")
     if stored.get("status") != "SUCCESS" or not isinstance(answer, dict):
-        raise Refused(
+        raise Refusal(
             500, f"{awaited} failed inside the worker; its log has the reason. Check the result before you try again."
         )
     if answer.get("ok") is True:
         return answer
-    raise Refused.parse(answer)
+    raise Refusal.parse(answer)
 
 
 def _result(task_id: str, deadline: Deadline, awaited: str) -> dict[str, Any]:
@@ -96,13 +96,13 @@ def _result(task_id: str, deadline: Deadline, awaited: str) -> dict[str, Any]:
             seen = time.monotonic()
         except redis.RedisError as error:
             if time.monotonic() - seen > _AWAY_SECONDS:
-                raise Refused(500, _RESULT_LOST.format(awaited=awaited)) from error
+                raise Refusal(500, _RESULT_LOST.format(awaited=awaited)) from error
             raw = None
         if isinstance(raw, bytes):
             return _read(key, task_id, raw)
         time.sleep(deadline.slice(pause))
         pause = min(pause * 1.3, 0.05)
-    raise Refused(500, timeout_message(awaited))
+    raise Refusal(500, timeout_message(awaited))
 
 
 def _read(key: str, task_id: str, raw: bytes) -> dict[str, Any]:
@@ -112,9 +112,9 @@ def _read(key: str, task_id: str, raw: bytes) -> dict[str, Any]:
     try:
         stored = messages.decode(raw)
     except ValueError as error:
-        raise Refused(500, f"The answer in Redis cannot be read: {error}. Check before you try again.") from error
+        raise Refusal(500, f"The answer in Redis cannot be read: {error}. Check before you try again.") from error
     if not isinstance(stored, dict) or stored.get("task_id") != task_id:
-        raise Refused(500, "The answer in Redis belongs to another request. Check before you try again.")
+        raise Refusal(500, "The answer in Redis belongs to another request. Check before you try again.")
     return stored
 
 

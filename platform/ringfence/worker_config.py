@@ -69,7 +69,7 @@ _POLICY_CLASS = "org.apache.kafka.connect.connector.policy.{}ConnectorClientConf
 def _from_file(path: Path) -> dict[str, str]:
     try:
         return properties.read(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, properties.Malformed) as error:
+    except (OSError, UnicodeDecodeError, properties.MalformedLine) as error:
         raise Invalid(f"RINGFENCE_WORKER_CONFIG={path} cannot be read: {error}. Correct it and start again") from error
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ringfence.alerts.conditions import Asked, Finding, Kind, changes, look, pause_ms
+from ringfence.alerts.conditions import Finding, Kind, RuleCondition, changes, look, pause_ms
 from ringfence.alerts.episodes import follow
 from ringfence.alerts.snapshot import ClusterSnapshot, ConnectorSnapshot, ForeignRecords, TaskSnapshot
 
@@ -16,8 +16,8 @@ def ago(seconds: float) -> int:
     return NOW - int(seconds * 1000)
 
 
-def rule(kind: Kind, seconds: int = 60, pattern: str = "*", number: int = 1) -> Asked:
-    return Asked(number, kind, pattern, seconds)
+def rule(kind: Kind, seconds: int = 60, pattern: str = "*", number: int = 1) -> RuleCondition:
+    return RuleCondition(number, kind, pattern, seconds)
 
 
 def task(number: int = 0, **more: Any) -> TaskSnapshot:
@@ -30,7 +30,7 @@ def connector(name: str = "flights", **more: Any) -> ConnectorSnapshot:
     return ConnectorSnapshot(name, **told)
 
 
-def subjects(asked: Asked, *seen: TaskSnapshot | ConnectorSnapshot, **cluster: Any) -> list[str]:
+def subjects(asked: RuleCondition, *seen: TaskSnapshot | ConnectorSnapshot, **cluster: Any) -> list[str]:
     connectors = tuple(one for one in seen if isinstance(one, ConnectorSnapshot)) or (connector(),)
     tasks = tuple(one for one in seen if isinstance(one, TaskSnapshot))
     return [subject for _, subject in look([asked], followed(ClusterSnapshot(NOW, connectors, tasks, **cluster)))]
@@ -79,7 +79,7 @@ def test_the_summary_names_the_exception_and_not_the_whole_trace() -> None:
         (rule(Kind.FENCING_FAILED), [connector()], False),
     ],
 )
-def test_each_kind_of_rule(asked: Asked, seen: list[Any], expected: bool) -> None:
+def test_each_kind_of_rule(asked: RuleCondition, seen: list[Any], expected: bool) -> None:
     assert bool(subjects(asked, *seen)) is expected
 
 

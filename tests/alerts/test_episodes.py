@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ringfence.alerts.conditions import Asked, Kind, look
+from ringfence.alerts.conditions import Kind, RuleCondition, look
 from ringfence.alerts.episodes import STABLE_MS, follow
 from ringfence.alerts.snapshot import ClusterSnapshot, ConnectorSnapshot, Episode, TaskSnapshot
 
@@ -25,7 +25,7 @@ def fail(held: dict[str, Episode] | None = None, at: int = START) -> dict[str, E
 def test_a_crash_loop_is_one_episode_and_the_first_notice_comes_on_time() -> None:
     """As restarts do it: failed for 10, 20, 40 s …, and running for 4 s in between, into the same record."""
     held: dict[str, Episode] = {}
-    rule, first, changes = Asked(1, Kind.FAILED, "*", 60), 0, 0
+    rule, first, changes = RuleCondition(1, Kind.FAILED, "*", 60), 0, 0
     state, since, until, pause = "FAILED", START, START + 10_000, 10_000
     before: set[Any] = set()
     for now in range(START, START + 600_000, LOOK_MS):

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from ringfence.alerts.guard import Allowed, Refused, check_form, target
+from ringfence.alerts.guard import AllowedNetworks, Refusal, check_form, target
 
-SHUT, PRIVATE, LOOPBACK = Allowed(), Allowed(private=True), Allowed(loopback=True)
+SHUT, PRIVATE, LOOPBACK = AllowedNetworks(), AllowedNetworks(private=True), AllowedNetworks(loopback=True)
 
 
 def names(*addresses: str) -> object:
@@ -22,7 +22,7 @@ def names(*addresses: str) -> object:
     ],
 )  # fmt: skip
 def test_only_http_addresses_without_passwords(url: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refusal) as refused:
         check_form(url)
     assert "secret" not in str(refused.value)
 
@@ -44,13 +44,13 @@ def test_only_http_addresses_without_passwords(url: str) -> None:
         ("::1", SHUT, False),
         ("::ffff:127.0.0.1", PRIVATE, False),
         ("::ffff:10.0.0.1", SHUT, False),
-        ("169.254.169.254", Allowed(True, True), False),
-        ("fe80::1%eth0", Allowed(True, True), False),
-        ("0.0.0.0", Allowed(True, True), False),
-        ("224.0.0.1", Allowed(True, True), False),
+        ("169.254.169.254", AllowedNetworks(True, True), False),
+        ("fe80::1%eth0", AllowedNetworks(True, True), False),
+        ("0.0.0.0", AllowedNetworks(True, True), False),
+        ("224.0.0.1", AllowedNetworks(True, True), False),
     ],
 )
-def test_private_networks_are_shut(address: str, allowed: Allowed, reached: bool) -> None:
+def test_private_networks_are_shut(address: str, allowed: AllowedNetworks, reached: bool) -> None:
     resolve = names(address)
     if reached:
         found = target("https://hooks.example.org/T/x?y=1", allowed, resolve)  # type: ignore[arg-type]
@@ -58,13 +58,13 @@ def test_private_networks_are_shut(address: str, allowed: Allowed, reached: bool
         assert "hooks" not in found.url
         assert found.host_header == "hooks.example.org"
         return
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refusal) as refused:
         target("https://hooks.example.org/T/x", allowed, resolve)  # type: ignore[arg-type]
     assert "/T/x" not in str(refused.value)
 
 
 def test_one_bad_address_of_many_is_enough() -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(Refusal):
         target("https://x.example.org/", SHUT, names("93.184.216.34", "10.0.0.1"))  # type: ignore[arg-type]
 
 
@@ -72,5 +72,5 @@ def test_a_name_that_nobody_knows_is_said_so() -> None:
     def nobody(_host: str, _port: int) -> Iterable[str]:
         raise socket.gaierror
 
-    with pytest.raises(Refused, match="cannot be found"):
+    with pytest.raises(Refusal, match="cannot be found"):
         target("https://x.example.org/", SHUT, nobody)

@@ -10,7 +10,7 @@ from django.test import Client, override_settings
 
 from ringfence.access.principal import EVERYBODY_HERE, Principal, Right
 from ringfence.access.verbs import ROLES, Verb
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from tests.support.leader import FakeLeader
 
 CONFIG = {"connector.class": "VerifiableSource", "topic": "t", "pin": "123456"}
@@ -91,9 +91,9 @@ def test_refused_and_failed_writes_are_there_as_such(client: Client, leader: Fak
     assert client.put("/connectors/c/stop", headers=ann).status_code == 403
     assert client.put("/connectors/c/config", {"connector.class": "None"}, content_type=JSON).status_code == 400
     client.post("/connectors", "{", content_type=JSON)
-    leader.refusal = Refused(500, "Request timed out. It waited.")
+    leader.refusal = Refusal(500, "Request timed out. It waited.")
     client.put("/connectors/c/pause")
-    leader.refusal = Refused(409, "It was changed in between.")
+    leader.refusal = Refusal(409, "It was changed in between.")
     client.post("/ui/connectors/c/actions/pause")
     _, refused, invalid, broken, unknown, conflict = entries()
     assert (refused.user, refused.via, refused.outcome) == ("ann", "token ci", "refused")

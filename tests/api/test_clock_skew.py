@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 
 from ringfence import clocks, dispatch, messages, redis_clock, transport
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.local.valkey import EmbeddedValkey
 from ringfence.requests.questions import ListPlugins
 from tests.support.commands import command_named
@@ -79,7 +79,7 @@ def test_nothing_that_is_sent_expires_by_somebodys_clock(
 ) -> None:
     use(monkeypatch, valkey.url)
     transport.results.flushdb()
-    with pytest.raises(Refused, match="timed out"):
+    with pytest.raises(Refusal, match="timed out"):
         real_ask(ListPlugins(), 0.1)
     message = transport.results.lindex("plugins", 0)
     assert isinstance(message, bytes)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
 from ringfence.fencing.topics.active_topics import TopicStatus
 from ringfence.fencing.topics.status import LeaderRecord, State
@@ -163,7 +163,7 @@ def test_patch_config_merges(client: Client, leader: FakeLeader) -> None:
 
 def test_a_patch_beside_another_change_is_done_anew(client: Client, leader: FakeLeader) -> None:
     create(client)
-    leader.refusal = Refused(409, "stale", retry=True)
+    leader.refusal = Refusal(409, "stale", retry=True)
     response = client.patch("/connectors/c/config", {"a": "1"}, content_type=JSON)
     assert (response.status_code, response["retry-after"]) == (409, "1")
     assert [kind for kind, _, _ in leader.asked].count("configure") == 3
@@ -382,13 +382,13 @@ def test_media_types_and_methods(client: Client) -> None:
 def test_health(client: Client, leader: FakeLeader, monkeypatch: pytest.MonkeyPatch) -> None:
     from ringfence.api import root
 
-    leader.refusal = Refused(503, "Redis does not answer", retry=True)
+    leader.refusal = Refusal(503, "Redis does not answer", retry=True)
     response = client.get("/health")
     assert (response.status_code, body(response)["status"]) == (503, "starting")
     root._cache.until = 0
     leader.refusal = None
     assert body(client.get("/health"))["status"] == "healthy"
-    leader.refusal = Refused(503, "Redis does not answer", retry=True)
+    leader.refusal = Refusal(503, "Redis does not answer", retry=True)
     assert client.get("/health").status_code == 200, "the answer holds for a second"
     root._cache.until = 0
     response = client.get("/health")
@@ -409,11 +409,11 @@ def test_a_lost_topic_is_said_by_health_and_the_overview_and_empties_nothing(cli
 
 def test_refusals_keep_their_status_and_words(client: Client, leader: FakeLeader) -> None:
     create(client)
-    leader.refusal = Refused(503, "no leader", retry=True)
+    leader.refusal = Refusal(503, "no leader", retry=True)
     response = client.put("/connectors/c/pause")
     assert (response.status_code, response["retry-after"]) == (503, "1")
     assert body(response) == {"error_code": 503, "message": "no leader"}
-    leader.refusal = Refused(409, "Connector c already exists")
+    leader.refusal = Refusal(409, "Connector c already exists")
     assert "retry-after" not in client.put("/connectors/c/pause").headers
 
 

@@ -13,7 +13,7 @@ from celery import Celery
 from celery.contrib.testing.worker import start_worker
 
 from ringfence import dispatch, messages, transport
-from ringfence.dispatch import CommandResult, Refused
+from ringfence.dispatch import CommandResult, Refusal
 from ringfence.local.process import free_port
 from ringfence.local.valkey import EmbeddedValkey
 from ringfence.projection import positions, topic_memory
@@ -76,7 +76,7 @@ def use(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
 
 def test_while_a_topic_is_lost_nothing_is_asked_of_anybody() -> None:
     topic_memory.tell_loss("The config topic is gone")
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refusal) as refused:
         send("create", "c", {})
     assert (refused.value.status, refused.value.message) == (503, "Nothing was changed. The config topic is gone")
 
@@ -93,7 +93,7 @@ def test_plugins_are_asked_on_their_own_queue(worker: Celery) -> None:
 
 
 def test_a_refusal_keeps_its_status(worker: Celery) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refusal) as refused:
         send("refuse", "c", {})
     assert (refused.value.status, refused.value.message) == (409, "Connector c already exists")
 
@@ -107,25 +107,25 @@ def test_a_command_that_met_a_change_of_the_leader_is_sent_again_as_a_new_one(wo
 def test_it_is_repeated_only_within_its_time_and_only_where_nothing_was_changed(worker: Celery) -> None:
     seen.clear()
     began = time.monotonic()
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refusal) as refused:
         send("bounce", "c", {"times": 1000}, timeout=5)
     assert (refused.value.status, refused.value.retry) == (409, True)
     assert 0.2 < time.monotonic() - began < 5
     assert len(seen) > 1
     seen.clear()
-    with pytest.raises(Refused):
+    with pytest.raises(Refusal):
         send("bounce", "c", {"times": 1000, "passing": False})
     assert len(seen) == 1
 
 
 def test_an_answer_of_another_form_is_an_error(worker: Celery) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refusal) as refused:
         send("odd", "c", {})
     assert refused.value.status == 500
 
 
 def test_out_of_time_is_unknown(worker: Celery) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refusal) as refused:
         send("sleep", "c", {"seconds": 2}, timeout=0.3)
     assert refused.value.status == 500
     assert refused.value.message.startswith("Request timed out. It waited for the leader's answer to 'sleep'")
@@ -148,14 +148,14 @@ def test_it_returns_once_the_database_shows_the_write(worker: Celery) -> None:
 def test_written_source_offsets_are_waited_for(worker: Celery) -> None:
     positions.move("config", "t", "id", {}, {0: 4})
     positions.move("offsets", "o", "id", {}, {0: 0, 2: 8})
-    with pytest.raises(Refused, match="offset 8 of the offsets topic"):
+    with pytest.raises(Refusal, match="offset 8 of the offsets topic"):
         send("offsets", "c", {}, timeout=0.5)
     positions.move("offsets", "o", "id", {2: 8}, {2: 9})
     assert send("offsets", "c", {}).offset == 3
 
 
 def test_a_projection_that_lags_is_said_to_lag(worker: Celery) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refusal) as refused:
         send("configure", "c", {"offset": 7}, timeout=0.5)
     assert "It was written to Kafka" in refused.value.message
 
@@ -163,7 +163,7 @@ def test_a_projection_that_lags_is_said_to_lag(worker: Celery) -> None:
 def test_redis_away_is_a_503_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, "redis://127.0.0.1:1/0")
     began = time.monotonic()
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refusal) as refused:
         send("create", "c", {})
     assert (refused.value.status, refused.value.retry) == (503, True)
     assert "RINGFENCE_REDIS_URL" in refused.value.message
@@ -179,7 +179,7 @@ def test_a_redis_that_hangs_is_told_before_anything_is_sent(tmp_path: Path, monk
     os.kill(pid, signal.SIGSTOP)
     try:
         began = time.monotonic()
-        with pytest.raises(Refused, match="Nothing was changed"):
+        with pytest.raises(Refusal, match="Nothing was changed"):
             send("create", "c", {})
         assert time.monotonic() - began < 8
     finally:
@@ -205,14 +205,14 @@ def test_it_works_again_after_redis_was_away(tmp_path: Path, monkeypatch: pytest
     server = EmbeddedValkey(tmp_path / "data", free_port(), tmp_path / "valkey.log")
     use(monkeypatch, server.url)
     server.start()
-    with pytest.raises(Refused, match="Request timed out"):
+    with pytest.raises(Refusal, match="Request timed out"):
         send("nobody listens", "c", {}, timeout=0.3)
     server.kill()
-    with pytest.raises(Refused, match="Redis does not answer"):
+    with pytest.raises(Refusal, match="Redis does not answer"):
         send("create", "c", {})
     server.start()
     try:
-        with pytest.raises(Refused, match="Request timed out"):
+        with pytest.raises(Refusal, match="Request timed out"):
             send("nobody listens", "c", {}, timeout=0.3)
     finally:
         server.kill()

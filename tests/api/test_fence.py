@@ -5,7 +5,7 @@ from typing import Any
 
 from django.test import Client
 
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from tests.api.test_access import outside, settings_of  # noqa: F401 - fixtures
 from tests.support.leader import FakeLeader
 
@@ -34,7 +34,7 @@ def test_without_a_signature_nobody_is_asked(client: Client, leader: FakeLeader)
 
 def test_what_the_leader_refuses_is_passed_on(client: Client, leader: FakeLeader) -> None:
     for status in (403, 404, 409, 500, 503):
-        leader.refusal = Refused(status, "no")
+        leader.refusal = Refusal(status, "no")
         assert put(client, SIGNED).status_code == status
 
 

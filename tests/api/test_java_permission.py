@@ -11,7 +11,7 @@ from django.test import Client
 from ringfence.access.principal import Principal, Right
 from ringfence.access.verbs import ROLES, Verb
 from ringfence.api import preflight, writing
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.engine.questions import Services, answer_to
 from ringfence.fencing.clock import Deadline
 from ringfence.http.errors import ConnectError
@@ -25,7 +25,7 @@ CONFIG = {"name": "team-a", "connector.class": "io.debezium.connector.postgresql
 
 @pytest.mark.parametrize(("by", "java"), [(EDITOR, False), (TRUSTED, True)])
 def test_the_worker_hears_whether_java_may_be_used(leader: FakeLeader, by: Principal, java: bool) -> None:
-    with suppress(ConnectError, Refused):  # the stand-in has no such class
+    with suppress(ConnectError, Refusal):  # the stand-in has no such class
         writing.validate(dict(CONFIG), by)
     preflight.checks_of(CONFIG, by)
     assert leader.java == [("validate", java), ("preflight", java)]
@@ -55,7 +55,7 @@ def test_so_do_the_validation_and_the_preview_of_people(leader: FakeLeader, clie
 def test_the_worker_refuses_before_any_java_code_runs(question: Question[Any]) -> None:
     """Nothing but the plugins' names is there to be asked."""
     services = cast("Services", SimpleNamespace(plugins=SimpleNamespace(is_java=lambda _name: True)))
-    with pytest.raises(Refused, match="you need the permission java-plugins"):
+    with pytest.raises(Refusal, match="you need the permission java-plugins"):
         answer_to(question, services, Deadline.after(5))
 
 

@@ -9,7 +9,7 @@ from django.test import Client
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ringfence.dispatch import CommandResult, Refused
+from ringfence.dispatch import CommandResult, Refusal
 from ringfence.requests.commands import Command
 from tests.api.test_access import settings_of  # noqa: F401 - a fixture
 from tests.api.test_own_api import outside, problem, two  # noqa: F401 - fixtures
@@ -137,7 +137,7 @@ def test_refused_offsets_leave_no_connector(client: Client, two: FakeLeader, mon
 
     def refuse(request: Command[Any], **more: Any) -> CommandResult[Any]:
         if request.name == "alter_offsets":
-            raise Refused(status, "no such line")
+            raise Refusal(status, "no such line")
         return two.command(request, **more)
 
     monkeypatch.setattr(dispatch, "command", refuse)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from ringfence.dispatch import CommandResult, Refused
+from ringfence.dispatch import CommandResult, Refusal
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.config_records import ConnectorRecord
 from ringfence.fencing.topics.topic_ids import Topic, TopicIds
@@ -58,7 +58,7 @@ def test_a_change_that_came_between_is_a_412_too(
         name = request.connector
         two.config.config(ConnectorRecord(ConnectorName(name), {**BASE, "name": name, "topic": "theirs"}))
         two.project()
-        raise Refused(409, "The connector's configuration was changed in between", retry=True)
+        raise Refusal(409, "The connector's configuration was changed in between", retry=True)
 
     tag = client.get(f"{AT}/config")["etag"]
     monkeypatch.setattr(dispatch, "command", meanwhile)
@@ -158,11 +158,11 @@ def test_a_post_under_one_key_is_carried_out_once(client: Client, two: FakeLeade
     problem(post({"reason": "another"}), 422)
     problem(post(body, ""), 400)
     problem(post(body, "k" * 256), 400)
-    two.refusal = Refused(409, "not now", retry=True)
+    two.refusal = Refusal(409, "not now", retry=True)
     problem(post(body, "k-2"), 409)
     two.refusal = None
     assert post(body, "k-2").status_code == 200
-    two.refusal = Refused(500, "Request timed out")
+    two.refusal = Refusal(500, "Request timed out")
     problem(post(body, "k-3"), 500)
     two.refusal = None
     assert "timed out" in problem(post(body, "k-3"), 500)

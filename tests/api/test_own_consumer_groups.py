@@ -9,7 +9,7 @@ from django.test import Client
 
 from ringfence.access.models import Grant
 from ringfence.projection.models import ActiveTopic
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 from tests.api.test_rights import MASTER, _outside, bearer, two  # noqa: F401 - fixtures
 from tests.api.test_rights import account as plain_account
 from tests.support.leader import FakeLeader
@@ -83,5 +83,5 @@ def test_the_pages_say_what_waits_and_for_whom(client: Client, two: FakeLeader) 
     for shown in ("team-a, task 1", "7 behind it", "in 1 partition", "&lt;b&gt;app&lt;/b&gt;", "begun"):
         assert shown in one, shown
     assert client.get("/ui/consumer-groups/nobody", headers=MASTER).status_code == 404
-    two.refusal = Refused(503, "Kafka does not answer", retry=True)
+    two.refusal = Refusal(503, "Kafka does not answer", retry=True)
     assert "Kafka does not answer" in text(client.get("/ui/consumer-groups", headers=MASTER))

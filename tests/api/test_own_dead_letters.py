@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from ringfence.audit.models import AuditEntry
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from tests.api.test_rights import JSON, _outside, account, bearer, two  # noqa: F401 - fixtures
 from tests.support.leader import FakeLeader
 
@@ -71,7 +71,7 @@ def test_a_replay_has_an_outcome_for_each(client: Client, two: FakeLeader, ann: 
     ).json()
     assert every["left"] == 4
     assert two.asked[-1][2]["chosen"] == {"stage": "KEY_CONVERTER", "class": ""}
-    two.refusal = Refused(409, "A newer replay of connector team-a has begun", retry=True)
+    two.refusal = Refusal(409, "A newer replay of connector team-a has begun", retry=True)
     assert client.post(f"{PATH}/replay", body, content_type=JSON, headers=ann).status_code == 409
 
 

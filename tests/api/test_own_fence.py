@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from tests.api.test_access import settings_of  # noqa: F401 - a fixture
 from tests.api.test_own_api import outside, problem, two  # noqa: F401 - fixtures
 from tests.api.test_rights import JSON, account, bearer
@@ -27,7 +27,7 @@ def test_transactions_come_from_kafka_with_state_holder_age_and_partitions(clien
     assert [each["task"] for each in client.get(f"{TRANSACTIONS}?open=true").json()["transactions"]] == [0]
     assert [each["task"] for each in client.get(f"{TRANSACTIONS}?open=false").json()["transactions"]] == [1]
     problem(client.get(f"{TRANSACTIONS}?open=perhaps"), 400)
-    two.refusal = Refused(503, "away", retry=True)
+    two.refusal = Refusal(503, "away", retry=True)
     response = client.get(TRANSACTIONS)
     assert (problem(response, 503), response["retry-after"]) == ("away", "1")
 
@@ -143,7 +143,7 @@ def test_what_hangs_is_told_and_ended_with_a_reason(client: Client, two: FakeLea
     assert (entry.action, entry.message, entry.outcome) == ("fence", "readers wait", "done")
     for wrong in ({"reason": ""}, {"topic": 1}, {"topic": ""}, {"partition": True}, {"producer_id": -1}, {"more": 1}):
         problem(client.post(HANGING, {**body, **wrong}, content_type=JSON), 400)
-    two.refusal = Refused(409, "wait")
+    two.refusal = Refusal(409, "wait")
     problem(client.post(HANGING, body, content_type=JSON), 409)
 
 

@@ -6,7 +6,7 @@ import time
 
 from django.test import Client
 
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from tests.api.test_rights import JSON, _outside, account, bearer, two  # noqa: F401 - fixtures
 from tests.support.leader import FakeLeader
 
@@ -41,7 +41,7 @@ def test_who_may_only_look_cannot_begin_one(client: Client, two: FakeLeader) -> 
 
 def test_nothing_is_left_of_one_that_no_worker_took(client: Client, two: FakeLeader) -> None:
     ann = bearer(account("ann", ("viewer operate", "*")))
-    two.refusal = Refused(503, "No worker reports")
+    two.refusal = Refusal(503, "No worker reports")
     assert client.post(PATH.format("team-a"), {}, content_type=JSON, headers=ann).status_code == 503
     assert client.get(PATH.format("team-a"), headers=ann).status_code == 404
     for wrong in ({"seconds": 0}, {"seconds": "1"}, {"second": 1}):

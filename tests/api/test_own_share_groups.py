@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from ringfence.audit.models import AuditEntry, Outcome
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from tests.api.test_rights import JSON, MASTER, _outside, account, bearer, two  # noqa: F401 - fixtures
 from tests.support.leader import FakeLeader
 
@@ -114,7 +114,7 @@ def test_a_dry_run_tells_numbers_and_changes_nothing(client: Client, two: FakeLe
 def test_members_are_named_by_the_dry_run(client: Client, two: FakeLeader) -> None:
     told = client.delete(f"{PATH}/busy?reason=x&dry_run=true", headers=MASTER).json()
     assert "1 member is in share group busy: app (10.0.0.7)" in told["refusal"]
-    two.refusal = Refused(409, "1 members are in share group busy: app (10.0.0.7). Nothing was changed.")
+    two.refusal = Refusal(409, "1 members are in share group busy: app (10.0.0.7). Nothing was changed.")
     assert client.delete(f"{PATH}/busy?reason=x", headers=MASTER).status_code == 409
 
 

@@ -2,7 +2,7 @@
 
 from django.test import Client
 
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.fencing.ids import Incarnation, WorkerId
 from ringfence.fencing.topics.status import WorkerRecord
 from tests.support.leader import FakeLeader
@@ -36,7 +36,7 @@ def test_what_cannot_be_checked_is_an_error_in_the_usual_shape(client: Client, l
     assert client.get("/api/v1/preflight").status_code == 400
     assert client.get("/api/v1/preflight?connector=x").status_code == 404
     assert client.put("/api/v1/preflight", {"name": "c"}, content_type=JSON).status_code == 400
-    leader.refusal = Refused(404, "no such plugin")
+    leader.refusal = Refusal(404, "no such plugin")
     answer = client.put("/api/v1/preflight", CONFIG, content_type=JSON)
     assert (answer.status_code, answer.json()["detail"]) == (404, "no such plugin")
 

@@ -15,7 +15,7 @@ from ringfence.client import contexts, documents
 from ringfence.client.exit_codes import ClientError, Exit
 from ringfence.client.rest import segment
 from ringfence.commands.completion import SCRIPTS, following
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.fencing.offsets.record_counts import AttemptCounts, RecordCounts
 from ringfence.fencing.topics.status import State
 from ringfence.projection.models import Connector, Worker
@@ -205,7 +205,7 @@ def test_exit_codes_tell_what_happened(two: FakeLeader, tmp_path: Path, capsys: 
     assert cli.main(["connectors", "create", "-f", again]) == Exit.CONFLICT
     assert cli.main(["connectors", "create", "-f", again, "--dry-run"]) == Exit.CONFLICT
     assert cli.main(["connectors", "create", "-f", str(tmp_path / "none")]) == Exit.LOCAL
-    two.refusal = Refused(500, "Request timed out. It waited.")
+    two.refusal = Refusal(500, "Request timed out. It waited.")
     assert cli.main(["connectors", "pause", "a"]) == Exit.UNKNOWN
     assert "Request timed out. It waited." in capsys.readouterr().err
 

@@ -40,7 +40,7 @@ def test_texts_mean_what_they_mean_to_java(text: str, read: dict[str, str]) -> N
     ],
 )
 def test_what_is_refused_says_where_and_why_and_not_what(text: str, why: str) -> None:
-    with pytest.raises(properties.Malformed, match=why) as caught:
+    with pytest.raises(properties.MalformedLine, match=why) as caught:
         properties.read(text)
     assert "nonsense" not in str(caught.value)
 
@@ -54,5 +54,5 @@ def test_what_is_written_is_read_back(settings: dict[str, str]) -> None:
 def test_several_connectors_each_begin_with_their_name() -> None:
     text = "topic=t\nname=a\n\nname=b\ntopic=u\n"
     assert properties.read_several(text) == [{"topic": "t", "name": "a"}, {"name": "b", "topic": "u"}]
-    with pytest.raises(properties.Malformed, match="line 3 repeats topic: begin each"):
+    with pytest.raises(properties.MalformedLine, match="line 3 repeats topic: begin each"):
         properties.read_several("topic=t\nname=a\ntopic=u\nname=b")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ringfence.engine.leader.abandoned_transactions import AbandonedTransactions, Ended
+from ringfence.engine.leader.abandoned_transactions import AbandonedAttempts, AbandonedTransactions
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId, WorkerId
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
@@ -15,7 +15,7 @@ from tests.support.broker import Broker
 from tests.support.waiting import eventually
 
 
-def finished(runner: AbandonedTransactions) -> Ended:
+def finished(runner: AbandonedTransactions) -> AbandonedAttempts:
     (ended,) = eventually(runner.take_finished, 60, "the fence ends")
     return ended
 

@@ -20,7 +20,7 @@ from ringfence.fencing.topics.config_records import (
 )
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.status import FAILED, State, StatusState, TaskStatus
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 
 NAME = ConnectorName("flights")
 CONFIG = {"connector.class": "FileStreamSource", "file": "/data", "topic": "t"}
@@ -73,7 +73,7 @@ def test_a_new_connector_its_tasks_and_their_commit_are_written_together_and_wai
 
 
 def test_a_second_connector_of_the_same_name_is_refused_with_409() -> None:
-    with pytest.raises(Refused, match="already exists") as refused:
+    with pytest.raises(Refusal, match="already exists") as refused:
         CREATED(after(CREATED))
     assert refused.value.status == 409
 
@@ -104,7 +104,7 @@ def test_another_configuration_is_a_new_generation() -> None:
 
 
 def test_a_change_made_from_an_old_version_is_refused() -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refusal) as refused:
         plans.configure(NAME, {**CONFIG, "topic": "u"}, TASKS, expected=99)(after(CREATED))
     assert (refused.value.status, refused.value.retry) == (409, True)
 
@@ -154,7 +154,7 @@ def test_a_deleted_connector_keeps_what_is_needed_to_fence_its_last_tasks() -> N
     ],
 )
 def test_an_unknown_connector_is_a_404_in_kafka_connects_words(plan: plans.Plan, message: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refusal) as refused:
         plan(ClusterState())
     assert (refused.value.status, refused.value.message) == (404, message)
 
@@ -180,7 +180,7 @@ def test_a_restart_of_the_failed_ones_leaves_the_others_alone() -> None:
 
 
 def test_an_unknown_task_is_a_404() -> None:
-    with pytest.raises(Refused, match="Unknown task: flights-7") as refused:
+    with pytest.raises(Refusal, match="Unknown task: flights-7") as refused:
         restart_plans.restart_task(NAME, 7)(after(CREATED))
     assert refused.value.status == 404
 
@@ -193,11 +193,11 @@ def test_a_restart_of_a_task_whose_connector_was_changed_meanwhile_is_a_409() ->
     changed, _ = written(first, plans.configure(NAME, {**CONFIG, "new": "1"}, TASKS, None))
     waiting, _ = written(first, plans.configure(NAME, {**CONFIG, "new": "1"}, None, None))
     for state in (placed(fenced(changed)), waiting):
-        with pytest.raises(Refused, match="stale configuration") as refused:
+        with pytest.raises(Refusal, match="stale configuration") as refused:
             restart(state)
         assert (refused.value.status, refused.value.retry) == (409, True)
     stopped, _ = written(first, plans.stop(NAME))
-    with pytest.raises(Refused, match="Unknown task: flights-0") as refused:
+    with pytest.raises(Refusal, match="Unknown task: flights-0") as refused:
         restart(stopped)
     assert refused.value.status == 404
 
@@ -217,11 +217,11 @@ def test_a_restart_by_hand_begins_the_count_of_automatic_ones_anew() -> None:
 def test_offsets_move_only_while_stopped_and_after_the_round() -> None:
     plan = plans.alter_offsets(NAME, [({"filename": "/data"}, {"position": 0})], SourceOffsets(NAME), "offsets")
     running = fenced(after(CREATED))
-    with pytest.raises(Refused, match="STOPPED") as refused:
+    with pytest.raises(Refusal, match="STOPPED") as refused:
         plan(running)
     assert refused.value.status == 400
     stopped, _ = written(running, plans.stop(NAME))
-    with pytest.raises(Refused, match="still being fenced") as refused:
+    with pytest.raises(Refusal, match="still being fenced") as refused:
         plan(stopped)
     assert (refused.value.status, refused.value.retry) == (409, True)
     records = plan(fenced(stopped))
@@ -247,10 +247,10 @@ def test_fence_now_makes_the_same_tasks_a_new_generation_whose_round_is_due() ->
     assert records == [TaskRecord(TaskId(NAME, 0), TASKS[0]), CommitRecord(NAME, 1)]
     assert state.connector(NAME).round_pending
     assert state.connector(NAME).generation != before.connector(NAME).generation
-    with pytest.raises(Refused) as missing:
+    with pytest.raises(Refusal) as missing:
         plans.fence_now(ConnectorName("x"))(before)
     assert missing.value.status == 404
     stale = after(plans.create(NAME, CONFIG, TargetState.RUNNING, None))
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refusal) as refused:
         plans.fence_now(NAME)(stale)
     assert refused.value.status == 409

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 
 from ringfence.engine.leader import job_writing, reconcile_loop
 from ringfence.engine.leader.reconcile_loop import Reconciler
-from ringfence.engine.leader.written import Written
+from ringfence.engine.leader.written import WriteResult
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.cluster_state import ClusterState
@@ -82,7 +82,7 @@ def test_a_steady_stream_of_commands_holds_up_no_part_of_the_pass(crowded: Clust
     stop, sent = threading.Event(), [0]
 
     def send() -> None:
-        waiting: list[Future[Written]] = []
+        waiting: list[Future[WriteResult]] = []
         while not stop.is_set():
             waiting.append(crowded.leader.submit(lambda _: [], Deadline.after(60)))
             sent[0] += 1

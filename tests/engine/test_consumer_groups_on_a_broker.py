@@ -15,7 +15,7 @@ from ringfence.fencing.kafka.client_pool import close_idle_clients
 from ringfence.fencing.kafka.partition_ends import Ends
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.requests.group_questions import DescribeConsumerGroup, ListConsumerGroups
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import Broker
 from tests.support.names import unique
@@ -102,7 +102,7 @@ def test_lag_is_told_up_to_the_last_stable_offset_and_behind_it_with_the_transac
     found = ask(f"{topic}-a")
     assert (found["state"], found["members"]) == ("Empty", [])
     delete_topics(Connection(broker.bootstrap), [topic], Deadline.after(30))
-    with pytest.raises(Refused) as none:
+    with pytest.raises(Refusal) as none:
         ask(f"{topic}-none")
     assert none.value.status == 404
 

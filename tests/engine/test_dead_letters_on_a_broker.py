@@ -13,7 +13,7 @@ from ringfence.engine.queries.dead_letters import AT_ONCE, DeadLetters
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.topics.topic_log import TopicLog
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 from ringfence.worker_config import WorkerConfig
 from tests.guarantees.stage import Counting, Script, Stage
 from tests.guarantees.test_bad_records import Picky
@@ -84,7 +84,7 @@ def test_letters_are_shown_and_go_through_the_chain_as_it_is_now(stage: Stage, h
 
     for _ in range(AT_ONCE):
         letters._places.acquire()
-    with pytest.raises(Refused, match="replays are under way"):
+    with pytest.raises(Refusal, match="replays are under way"):
         replay({"stage": "", "class": ""})
-    with pytest.raises(Refused, match="keeps no dead letters"):
+    with pytest.raises(Refusal, match="keeps no dead letters"):
         letters.page({"name": "c"}, "", "", None, Deadline.after(30), committed_only=True)

@@ -13,7 +13,7 @@ from ringfence.engine.plugins import PluginHost
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.requests.commands import SentCommand
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 from tests.engine.test_restarts_on_a_broker import C, Cluster
 from tests.plugins.conftest import environment  # noqa: F401 - a fixture
 from tests.support.broker import Broker
@@ -108,7 +108,7 @@ def _workers(cluster: Cluster) -> set[str]:
     """Who has tasks; nobody in the moment in which a new member's group has no leader."""
     try:
         return {placement.worker for placement in cluster.leader.state().connector(C).placements.values()}
-    except Refused:
+    except Refusal:
         return set()
 
 

@@ -27,7 +27,7 @@ from ringfence.fencing.topics.cluster_state import ClusterState, apply
 from ringfence.fencing.topics.config_records import ConnectorRecord
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.requests.commands import EndHanging
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 from ringfence.worker_config import WorkerConfig
 from tests.support.hanging import append
 from tests.support.waiting import eventually
@@ -83,10 +83,10 @@ def test_what_no_coordinator_knows_is_found_and_ended_and_what_one_knows_is_left
     assert find(name, 2, [config], [topic], worker, Deadline.after(30)), "fencing does not end it"
 
     asked = EndHanging(name, "", topic, partition=0, producer_id=0, tasks=2, topics=[topic], earlier=[])
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refusal) as refused:
         end(state, replace(asked, producer_id=live.producer_id), worker)
     assert refused.value.status == 404, "a coordinator knows that one"
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refusal) as refused:
         end(state, replace(asked, topic="other", producer_id=ours.producer_id), worker)
     assert refused.value.status == 400
     (ended,) = end(state, replace(asked, producer_id=ours.producer_id), worker)
@@ -109,7 +109,7 @@ def test_that_of_an_unknown_producer_is_left_until_none_can_live_so_long(
     assert "transaction.max.timeout.ms" in str(young["why_not"])
     assert (old["producer_id"], old["why_not"]) == (NOBODYS + 1, "")
     asked = EndHanging(name, "", topic, partition=0, producer_id=0, tasks=1, topics=[topic], earlier=[])
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refusal) as refused:
         end(state, replace(asked, producer_id=NOBODYS), worker)
     assert refused.value.status == 409
     end(state, replace(asked, producer_id=NOBODYS + 1), worker)

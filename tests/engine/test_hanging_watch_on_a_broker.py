@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from confluent_kafka import Consumer
 
-from ringfence.engine.leader.hanging_search import Found, look, places_of
+from ringfence.engine.leader.hanging_search import HangingResult, look, places_of
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, leader_transactional_id
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
@@ -50,7 +50,7 @@ def test_it_ends_its_own_and_old_ones_and_names_the_rest(trusting: EmbeddedKafka
     def seen(cluster: str, one: Hanging) -> float:
         return hung_ms
 
-    def found() -> dict[int, Found]:
+    def found() -> dict[int, HangingResult]:
         return {one.one.producer_id: one for one in look(place, group, seen)}
 
     first = found()

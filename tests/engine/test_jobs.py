@@ -5,7 +5,7 @@ import time
 
 from ringfence.engine.leader.jobs import Job, Jobs
 from ringfence.fencing.clock import Deadline
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 
 
 def job() -> Job:
@@ -44,6 +44,6 @@ def test_all_that_wait_are_refused() -> None:
     jobs, given = Jobs(), [job(), job()]
     for each in given:
         jobs.put(each)
-    jobs.refuse(lambda: Refused(409, "no leader"))
-    assert [type(each.result.exception(0)) for each in given] == [Refused, Refused]
+    jobs.refuse(lambda: Refusal(409, "no leader"))
+    assert [type(each.result.exception(0)) for each in given] == [Refusal, Refusal]
     assert jobs.next(0) is None

@@ -10,7 +10,7 @@ import pytest
 from ringfence.engine.queries.previews import Previews
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import topic_exists
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 from tests.engine.test_offsets_on_a_broker import at, cluster, move  # noqa: F401 - a fixture
 from tests.engine.test_restarts_on_a_broker import C, Cluster
 from tests.plugins.conftest import environment  # noqa: F401 - a fixture
@@ -57,6 +57,6 @@ def test_a_preview_reads_what_the_connector_would_and_beside_it_only_where_that_
 
     for _ in range(2):
         previews._places.acquire()
-    with pytest.raises(Refused, match="2 previews are under way") as refused:
+    with pytest.raises(Refusal, match="2 previews are under way") as refused:
         previewed()
     assert (refused.value.status, refused.value.retry) == (503, True)

@@ -13,7 +13,7 @@ from ringfence.engine.preflight import client_overrides
 from ringfence.engine.preflight.check import Check, Result
 from ringfence.engine.preflight.findings import idempotence, lagging
 from ringfence.engine.preflight.report import Question, checks
-from ringfence.engine.preflight.validation_errors import Asked, Modes, ValidationErrors, add_to
+from ringfence.engine.preflight.validation_errors import Modes, ValidationErrors, ValidationRun, add_to
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import Incarnation, WorkerId
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
@@ -168,7 +168,7 @@ def test_a_check_that_breaks_decides_against_nobody(hole: str) -> None:
 
 def test_a_configuration_without_a_name_asks_nobody() -> None:
     assert asked(worker_at("127.0.0.1:1"), lambda _: BOTH, {**REQUIRED, "name": " "}, 0) == []
-    assert Asked().within(0) == []
+    assert ValidationRun().within(0) == []
 
 
 def test_warnings_refuse_nothing_and_what_belongs_to_no_setting_is_the_names() -> None:

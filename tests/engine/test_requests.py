@@ -14,8 +14,8 @@ from ringfence.fencing.topics.status import State, StatusState, WorkerRecord, ap
 from ringfence.requests import commands, questions
 from ringfence.requests.commands import COMMANDS, Configure, Restart, parse
 from ringfence.requests.questions import QUESTIONS, DescribeTransactions, ListDeadLetters, Preview, Validate
-from ringfence.requests.refused import Refused
-from ringfence.requests.request import Malformed, Request
+from ringfence.requests.refused import Refusal
+from ringfence.requests.request import MalformedRequest, Request
 from tests.support.topics import task_status
 
 _ACT: dict[str, object] = {"group": "g", "owners": [], "reason": "r"}
@@ -79,7 +79,7 @@ def test_what_has_its_default_is_not_sent() -> None:
 def test_what_another_version_sends_is_refused_with_its_field(
     kind: str, connector: str | None, body: dict[str, Any], said: str
 ) -> None:
-    with pytest.raises(Malformed, match=said):
+    with pytest.raises(MalformedRequest, match=said):
         parse(kind, connector, body)
 
 
@@ -90,7 +90,7 @@ def test_what_a_newer_version_asks_is_refused_with_a_sentence_that_says_so() -> 
     assert told["status"] == 400
     assert "preflight has no field thorough" in str(told)
     assert "Web process and worker may be of different versions" in str(told)
-    with pytest.raises(Refused, match=r"pause has no field speed.*may be of different versions") as refused:
+    with pytest.raises(Refusal, match=r"pause has no field speed.*may be of different versions") as refused:
         _parse({"kind": "pause", "connector": "c", "body": {"speed": 1}})
     assert refused.value.status == 400
 

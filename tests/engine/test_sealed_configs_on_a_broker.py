@@ -20,7 +20,7 @@ from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.recovery.emptiness import has_no_connector, knows_connectors
 from ringfence.recovery.taking import from_kafka
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 from tests.engine.test_restarts_on_a_broker import C, Cluster
 from tests.plugins.conftest import environment  # noqa: F401 - a fixture
 from tests.support.broker import Broker
@@ -143,6 +143,6 @@ def test_a_connector_that_cannot_be_read_is_neither_missing_nor_written_again() 
     assert knows_connectors(mark_unreadable(ClusterState(), 0, C, "add the key"))
     assert not knows_connectors(ClusterState())
     for plan in (plans.resume(C, None), plans.pause(C), plans.fence_now(C)):
-        with pytest.raises(Refused, match="add the key"):
+        with pytest.raises(Refusal, match="add the key"):
             plan(lost)
         assert plan(stopped) is not None

@@ -27,7 +27,7 @@ from ringfence.fencing.topics.cluster_state import ClusterState, apply
 from ringfence.fencing.topics.config_records import TaskCountRecord
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.requests.commands import ActOnShareGroup
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 from ringfence.requests.share_group_act import Done
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import Broker
@@ -136,7 +136,7 @@ def test_a_group_is_described_moved_forgotten_and_deleted_by_nobody_while_it_is_
         {"kind": "delete_offsets", "topics": [stage.topic]},
         {"kind": "delete"},
     ):
-        with pytest.raises(Refused, match="reader") as refused:
+        with pytest.raises(Refusal, match="reader") as refused:
             stage.act(nobodys, **act)
         assert refused.value.status == 409
     member.close()
@@ -149,12 +149,12 @@ def test_a_group_is_described_moved_forgotten_and_deleted_by_nobody_while_it_is_
     assert {"name": "share.delivery.count.limit", "value": "7", "own": True} in settings
     settings = stage.act(nobodys, kind="configure", settings={"delivery.count.limit": None})["settings"]
     assert {"name": "share.delivery.count.limit", "value": "5", "own": False} in settings
-    with pytest.raises(Refused, match=r"Unknown setting retention\.ms"):
+    with pytest.raises(Refusal, match=r"Unknown setting retention\.ms"):
         stage.act(nobodys, kind="configure", settings={"retention.ms": "1"})
     stage.act(nobodys, kind="delete_offsets", topics=[stage.topic])
     assert stage.starts() == []
     assert stage.act(nobodys, kind="delete")["unsure"] == []  # it has no offsets any more
-    with pytest.raises(Refused) as gone:
+    with pytest.raises(Refusal) as gone:
         describe(stage.worker, stage.group, limit)
     assert gone.value.status == 404
     assert stage.ledger == []
@@ -163,13 +163,13 @@ def test_a_group_is_described_moved_forgotten_and_deleted_by_nobody_while_it_is_
 def test_a_connectors_group_is_moved_with_its_ledger_and_its_leader_forgets_where_it_was(stage: Stage) -> None:
     move = {"kind": "alter", "topics": [stage.topic], "partitions": [0], "to": {"offset": 50}}
     with frozen_reader(stage) as member:
-        with pytest.raises(Refused, match="must be in the STOPPED state"):
+        with pytest.raises(Refusal, match="must be in the STOPPED state"):
             stage.act(connector(stage, running=True), [READER], **move)
-        with pytest.raises(Refused, match="frozen"):
+        with pytest.raises(Refusal, match="frozen"):
             stage.act(connector(stage), [READER], **move)
-        with pytest.raises(Refused, match="have just changed"):
+        with pytest.raises(Refusal, match="have just changed"):
             stage.act(connector(stage), [], **move)
-        with pytest.raises(Refused, match=r"sets record\.lock\.duration\.ms itself"):
+        with pytest.raises(Refusal, match=r"sets record\.lock\.duration\.ms itself"):
             stage.act(connector(stage), [READER], kind="configure", settings={"record.lock.duration.ms": "20000"})
         assert stage.ledger == []
         expire(stage.where, stage.group, member)
@@ -216,7 +216,7 @@ def test_what_the_broker_has_persisted_is_told_as_a_strip_and_step_by_step(
     assert [5, 9, "available", 1] in changed  # the first delivery's end, of which the present state says nothing
     assert changed.index(archived) < changed.index(done)
     assert told["steps"][-1]["strip"] == state["strip"]
-    with pytest.raises(Refused, match="does not read"):
+    with pytest.raises(Refusal, match="does not read"):
         find_timeline(worker, group, topic, 7, limit)
     close_idle_clients()
 
@@ -264,7 +264,7 @@ def test_who_joins_while_a_group_is_deleted_is_named_and_its_group_left(
     monkeypatch.setattr(share_group_acts, "flush", join)
     monkeypatch.setattr(share_group_acts, "_LEAVE_S", 0.5)
     with pytest.raises(
-        Refused, match=r"offsets .* are deleted, the group is not: 1 member has joined it since: reader"
+        Refusal, match=r"offsets .* are deleted, the group is not: 1 member has joined it since: reader"
     ):
         stage.act(ClusterState(), kind="delete")
     assert stage.state() == "Stable"

@@ -19,7 +19,7 @@ from ringfence.fencing.task.spec import TaskSpec
 from ringfence.fencing.topics.cluster_state import ClusterState, apply
 from ringfence.fencing.topics.config_records import ConfigRecord, ConnectorRecord
 from ringfence.fencing.topics.names import Topics
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 from ringfence.worker_config import WorkerConfig
 
 OWN, DEAD_LETTERS = "offsets.storage.topic", "errors.deadletterqueue.topic.name"
@@ -58,11 +58,11 @@ def test_an_offsets_topic_may_be_shared(rules: TopicRules, topic: str) -> None:
 def test_no_records_of_an_internal_topic_are_shown(rules: TopicRules, topic: str) -> None:
     """Refused before any broker is asked: none answers at this address."""
     nowhere = WorkerConfig.from_environment({"CONNECT_BOOTSTRAP_SERVERS": "127.0.0.1:1"})
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refusal) as refused:
         last_records(topic, {"topic": topic}, nowhere, rules.access("b"), Deadline.after(0.5), committed_only=True)
     assert refused.value.status == 403
     letters = DeadLetters(Mock(PluginHost), nowhere, rules)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refusal) as refused:
         letters.page({"name": "b", DEAD_LETTERS: topic}, "", "", None, Deadline.after(0.5), committed_only=True)
     assert refused.value.status == 403
 

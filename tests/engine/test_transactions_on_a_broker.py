@@ -13,7 +13,7 @@ from ringfence.fencing.kafka.producer import TransactionalProducer
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.topics.cluster_state import ClusterState, apply
 from ringfence.fencing.topics.config_records import ConnectorRecord
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import Broker
 
@@ -43,7 +43,7 @@ def test_an_open_transaction_is_told_with_its_age_and_partitions_and_fencing_its
 
     state = apply(ClusterState(), 0, ConnectorRecord(name, config))
     for stranger in (f"{group}-{name}-00", f"{group}-{name}-x", f"{group}-{name}x-0", f"{group}-{name}-"):
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(Refusal) as refused:
             fence_id(state, name, stranger, worker)
         assert refused.value.status == 400
     assert describe(name, 1, [config], worker, Deadline.after(30))[0]["open"] is True

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from ringfence.fencing.kafka.record_batches import Batch, Decisions, Hidden, Marker, parse
+from ringfence.fencing.kafka.record_batches import Batch, Decisions, HiddenOffsets, Marker, parse
 
 END = {Marker.COMMIT, Marker.ABORT}
 
@@ -94,9 +94,9 @@ def test_a_fences_marker_ends_the_transaction_of_the_epoch_before() -> None:
 
 
 def test_ranges_that_are_hidden() -> None:
-    hidden = Hidden([(5, 7), (1, 1)])
+    hidden = HiddenOffsets([(5, 7), (1, 1)])
     assert [offset for offset in range(10) if offset in hidden] == [1, 5, 6, 7]
-    assert 3 not in Hidden([])
+    assert 3 not in HiddenOffsets([])
 
 
 def built(base: int, *, codec: int = 0, producer_id: int = 9, transactional: bool = True, count: int = 3) -> bytes:

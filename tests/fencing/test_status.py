@@ -15,10 +15,10 @@ from ringfence.fencing.topics.status import (
     SUPERSEDED,
     ConnectorStatus,
     LeaderRecord,
-    Removed,
     State,
     StatusRecord,
     StatusState,
+    StatusTombstone,
     TaskStatus,
     WorkerRecord,
     apply,
@@ -48,7 +48,7 @@ def fold(*records: StatusRecord | None) -> StatusState:
         LeaderRecord(W, I, 3, 7),
         TopicStatus(ConnectorName("a:connector-b"), "t.1", 3, 17),
         replace(running, version="1.2.0"),
-        Removed("status-task-a-1-0"),
+        StatusTombstone("status-task-a-1-0"),
     ],
 )
 def test_what_is_written_is_read_back(record: StatusRecord) -> None:
@@ -134,10 +134,10 @@ def test_a_tombstone_removes_what_it_names_and_nothing_else() -> None:
     worker, leader = WorkerRecord(W, I, "enabled", 4, "0.1.0", 7), LeaderRecord(W, I, 3, 7)
     connector = ConnectorStatus(ConnectorName("a-1"), State.RUNNING, W, Generation(5))
     full = fold(running, other, worker, leader, connector)
-    assert apply(full, Removed("status-task-a-1-0")) == replace(full, tasks={other.task: other})
-    assert apply(full, Removed("worker-w")) == replace(full, workers={})
-    assert apply(full, Removed("leader")) == replace(full, leader=None)
-    assert apply(full, Removed("status-connector-a-1")) == replace(full, connectors={})
+    assert apply(full, StatusTombstone("status-task-a-1-0")) == replace(full, tasks={other.task: other})
+    assert apply(full, StatusTombstone("worker-w")) == replace(full, workers={})
+    assert apply(full, StatusTombstone("leader")) == replace(full, leader=None)
+    assert apply(full, StatusTombstone("status-connector-a-1")) == replace(full, connectors={})
 
 
 def test_active_topics_are_kafka_connects_records() -> None:
@@ -152,9 +152,9 @@ def test_active_topics_fold_by_connector_and_a_tombstone_takes_one_out() -> None
     told = [TopicStatus(name, "t", 0, 1), TopicStatus(name, "u", 0, 1), TopicStatus(other, "t", 0, 1)]
     state = fold(*told)
     assert state.topics == {name: {"t", "u"}, other: {"t"}}
-    state = apply(state, Removed(key_of(name, "t")))
+    state = apply(state, StatusTombstone(key_of(name, "t")))
     assert state.topics == {name: {"u"}, other: {"t"}}
-    assert apply(state, Removed(key_of(name, "u"))).topics == {other: {"t"}}
+    assert apply(state, StatusTombstone(key_of(name, "u"))).topics == {other: {"t"}}
 
 
 def test_an_attempt_that_is_at_work_is_waited_for_after_the_next_generation_was_announced() -> None:
@@ -178,5 +178,5 @@ def test_nobody_is_leaving_once_the_newest_attempt_is_at_work_or_the_task_is_gon
     announced = replace(running, state=State.UNASSIGNED, why=PLACED, generation=Generation(9), attempt=1)
     works = replace(announced, state=State.RUNNING, why="", since_ms=2_000)
     assert fold(running, announced, works).leaving == {}
-    assert fold(running, announced, Removed("status-task-a-1-0")).leaving == {}
-    assert fold(running, announced, Removed("status-task-a-1-1")).leaving != {}
+    assert fold(running, announced, StatusTombstone("status-task-a-1-0")).leaving == {}
+    assert fold(running, announced, StatusTombstone("status-task-a-1-1")).leaving != {}

@@ -17,7 +17,7 @@ from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.offsets.record_counts import AttemptCounts, RecordCounts, encode
 from ringfence.fencing.offsets.source_offsets import encode_key, encode_value
 from ringfence.fencing.proof.check_result import Result
-from ringfence.fencing.proof.count import Asked, Counted, Counting
+from ringfence.fencing.proof.count import Counting, ProofCounts, ProofScope
 from ringfence.fencing.proof.report_json import to_json
 from ringfence.fencing.proof.verdict import EXACT, FAILED, make_checks, verdict
 from tests.guarantees.stage import PARTITION, Script, Stage
@@ -32,8 +32,8 @@ def stage(broker: Broker, unique: Callable[[str], str]) -> Iterator[Stage]:
     made.close()
 
 
-def count(stage: Stage, *, by_place: bool = True) -> Counted:
-    asked = Asked(
+def count(stage: Stage, *, by_place: bool = True) -> ProofCounts:
+    asked = ProofScope(
         stage.connector,
         stage.topics.offsets,
         [stage.data],
@@ -48,7 +48,7 @@ def count(stage: Stage, *, by_place: bool = True) -> Counted:
     return found
 
 
-def judge(found: Counted) -> tuple[str, dict[str, Result], dict[str, int | None]]:
+def judge(found: ProofCounts) -> tuple[str, dict[str, Result], dict[str, int | None]]:
     checks = make_checks(found, None, "", "")
     counts = to_json(found, checks)["counts"]
     json.dumps(counts)

@@ -7,7 +7,7 @@ import pytest
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.dead_letters.listing import DeadLetterFilter, Page, Replay, page
-from ringfence.fencing.dead_letters.replay import Converted, ReplayOutcome, ReplayResult, Replays
+from ringfence.fencing.dead_letters.replay import LetterConversion, ReplayOutcome, ReplayResult, Replays
 from ringfence.fencing.errors import Fenced
 from ringfence.fencing.ids import ConnectorName, replay_transactional_id
 from ringfence.fencing.kafka.producer import TransactionalProducer
@@ -66,11 +66,11 @@ class Replayable:
         return numbers(self.stage, self.stage.data)[LIMIT - len(BAD) :]
 
 
-def as_it_is(letters: Sequence[DeadLetter]) -> list[Converted]:
+def as_it_is(letters: Sequence[DeadLetter]) -> list[LetterConversion]:
     made = []
     for letter in letters:
         record = letter.record()
-        made.append(Converted((record.topic, record.value, None, -1)))
+        made.append(LetterConversion((record.topic, record.value, None, -1)))
     return made
 
 
@@ -133,8 +133,8 @@ def test_what_was_replayed_is_written_once(bad: Replayable) -> None:
 
 
 def test_what_fails_again_stays_and_what_is_dropped_does_not(bad: Replayable) -> None:
-    def picky(letters: Sequence[DeadLetter]) -> list[Converted]:
-        ways = [Converted(why="no better"), Converted()]
+    def picky(letters: Sequence[DeadLetter]) -> list[LetterConversion]:
+        ways = [LetterConversion(why="no better"), LetterConversion()]
         return [*ways, *as_it_is(letters[2:])]
 
     results = bad.replays().all(DeadLetterFilter(bad.stage.connector), picky, {})
@@ -175,7 +175,7 @@ def test_of_two_replays_at_once_the_older_one_writes_nothing(bad: Replayable) ->
     places = bad.places()
     raised: list[BaseException] = []
 
-    def slow(letters: Sequence[DeadLetter]) -> list[Converted]:
+    def slow(letters: Sequence[DeadLetter]) -> list[LetterConversion]:
         converting.set()
         assert go_on.wait(60)
         return as_it_is(letters)

@@ -15,7 +15,7 @@ from ringfence.fencing.topics.active_topics import TopicsResetRecord, key_of
 from ringfence.fencing.topics.config_records import TargetStateRecord
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.reporter import Reporter
-from ringfence.fencing.topics.status import Removed, State
+from ringfence.fencing.topics.status import State, StatusTombstone
 from ringfence.local.kafka import EmbeddedKafka
 from tests.guarantees.stage import Counting, Listening, Script, Stage
 from tests.support.broker import Broker
@@ -216,7 +216,7 @@ def test_a_task_tells_its_topics_once_and_again_after_a_reset(stage: Stage) -> N
     eventually(lambda: told() == {stage.data}, 30, "the topic is told", pause=0.1)
     records = Reporter(stage.connection, stage.topics.status, stage.topics.events)
     stage.write(TopicsResetRecord(stage.connector, 1))
-    records.status(Removed(key_of(stage.connector, stage.data)))
+    records.status(StatusTombstone(key_of(stage.connector, stage.data)))
     records.flush(10)
     records.close()
     assert told() == set(), "nothing was written since the reset"

@@ -13,7 +13,7 @@ from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.pages import From, Page, Place, read_page
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.tail import Limits, Visibility
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 from ringfence.requests.topic_questions import ReadRecords
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import Broker
@@ -133,13 +133,13 @@ def test_a_worker_searches_decodes_and_hides(broker: Broker, unique: Callable[[s
     assert (avro["value"]["kind"], avro["value"]["schema"]) == ("hex", "schema (id 7)")
     assert "name one" in avro["value"]["problem"]
     for asked, status in ((worker.config_topic, 403), (worker.offsets_topic, 403), ("__consumer_offsets", 403)):
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(Refusal) as refused:
             ask(asked)
         assert refused.value.status == status
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(Refusal) as refused:
         ask(worker.config_topic, internal=True)
     assert "never shown" in refused.value.message
-    with pytest.raises(Refused):
+    with pytest.raises(Refusal):
         ask(where="value =")
     (closed,) = ask(key="avro", registry="http://169.254.169.254/")
     assert "not allowed" in closed["value"]["problem"]

@@ -6,10 +6,10 @@ import pytest
 
 from ringfence.heartbeats.beat import Beat
 from ringfence.heartbeats.beating import Probing
-from ringfence.heartbeats.cluster import Projected, Vitals, assess
+from ringfence.heartbeats.cluster import ProjectionAge, Vitals, assess
 
 NOW_MS = 1_800_000_000_000
-FRESH = Projected(1.0, NOW_MS - 1000)
+FRESH = ProjectionAge(1.0, NOW_MS - 1000)
 
 
 def beat(worker: str = "worker-1", age_s: float = 1.0, *, leads: bool = True, **more: Any) -> Beat:
@@ -39,21 +39,21 @@ def test_what_was_written_before_the_clock_was_set_back_is_no_sign_of_life() -> 
         "",
         frozenset({("worker-1", "worker-1-life")}),
     )
-    assert assess([alive], Projected(-598.0, NOW_MS)).stale
+    assert assess([alive], ProjectionAge(-598.0, NOW_MS)).stale
     assert keys(assess([beat(age_s=-1.0)], FRESH)) == [], "two clocks are never quite the same"
 
 
 @pytest.mark.parametrize("ended", [True, False])
 def test_no_worker_reports(ended: bool) -> None:
     """Whatever Redis, leader or projection look like then follows from it and is not said beside it."""
-    seen = assess([beat(age_s=11 if not ended else 1, ended=ended)], Projected(11, NOW_MS - 11_000), "TimeoutError")
+    seen = assess([beat(age_s=11 if not ended else 1, ended=ended)], ProjectionAge(11, NOW_MS - 11_000), "TimeoutError")
     assert (keys(seen), seen.stale, seen.as_of_ms, seen.leader) == (["no-worker"], True, NOW_MS - 11_000, "")
     assert "Nothing was sent" in seen.refusal
     assert seen.leader_refusal == seen.refusal
 
 
 def test_kafka_answers_nobody() -> None:
-    seen = assess([beat(kafka_error="timed out"), beat("worker-2", kafka_error="timed out")], Projected(15, 7))
+    seen = assess([beat(kafka_error="timed out"), beat("worker-2", kafka_error="timed out")], ProjectionAge(15, 7))
     assert keys(seen) == ["no-kafka"]
     assert (seen.refusal, "Kafka does not answer" in seen.leader_refusal) == ("", True)
 
@@ -90,7 +90,7 @@ def test_a_cluster_without_a_leader_has_commands_wait_and_not_refused() -> None:
 
 
 def test_the_projection_stands_still() -> None:
-    assert keys(assess([beat()], Projected(11, 5))) == ["no-projection"]
+    assert keys(assess([beat()], ProjectionAge(11, 5))) == ["no-projection"]
     assert keys(assess([beat()], None)) == ["no-projection"]
     assert keys(assess([beat(began_age_s=20.0)], None)) == []  # a new cluster's topics are being read
 

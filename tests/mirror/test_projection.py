@@ -8,7 +8,7 @@ from ringfence.fencing.errors import TopicLost
 from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
 from ringfence.fencing.topics.config_records import CommitRecord, ConnectorRecord, TargetStateRecord
 from ringfence.fencing.topics.connector_state import TargetState
-from ringfence.fencing.topics.status import SUPERSEDED, LeaderRecord, Removed, State, WorkerRecord
+from ringfence.fencing.topics.status import SUPERSEDED, LeaderRecord, State, StatusTombstone, WorkerRecord
 from ringfence.fencing.topics.topic_ids import Topic as Topic_
 from ringfence.fencing.topics.topic_ids import TopicIds
 from ringfence.projection.models import (
@@ -143,7 +143,7 @@ def test_a_deleted_connector_is_gone_when_both_topics_say_so() -> None:
     config.config(CommitRecord(C, 0), ConnectorRecord(C, None), TargetStateRecord(C, None))
     project("config", config)
     assert not Connector.objects.filter(known=True).exists()
-    status.status(Removed("status-connector-c"), Removed("status-task-c-0"))
+    status.status(StatusTombstone("status-connector-c"), StatusTombstone("status-task-c-0"))
     project("status", status)
     assert not Connector.objects.exists()
     assert not Task.objects.exists()
@@ -241,7 +241,7 @@ def test_workers_and_leader_are_shown() -> None:
         WorkerRecord(WorkerId("w1"), Incarnation("i1"), "enabled", 8, "0.1", 5),
         LeaderRecord(WorkerId("w1"), Incarnation("i1"), 3, 6),
         WorkerRecord(WorkerId("w2"), Incarnation("i2"), "enabled", 8, "0.1", 5),
-        Removed("worker-w2"),
+        StatusTombstone("worker-w2"),
     )
     project("status", status)
     assert [worker.worker for worker in Worker.objects.all()] == ["w1"]

@@ -4,7 +4,7 @@ import time
 
 from ringfence.fencing.offsets.record_counts import AttemptCounts, RecordCounts
 from ringfence.fencing.topics.config_records import CommitRecord, ConnectorRecord, TargetStateRecord
-from ringfence.fencing.topics.status import Removed, State
+from ringfence.fencing.topics.status import State, StatusTombstone
 from ringfence.projection import bad_records
 from ringfence.projection.config_rows import prune
 from ringfence.projection.health import refresh
@@ -160,7 +160,9 @@ def test_a_stop_keeps_the_totals_and_another_generation_goes_on() -> None:
     offsets.offset("c", {"n": 0}, {"at": 1}, counts(1, 30))
     offsets.offset("c", {"n": 1}, {"at": 1}, counts(1, 20, task=1))
     project("offsets", offsets)
-    status.status(connector_status("c", State.STOPPED), Removed("status-task-c-0"), Removed("status-task-c-1"))
+    status.status(
+        connector_status("c", State.STOPPED), StatusTombstone("status-task-c-0"), StatusTombstone("status-task-c-1")
+    )
     Task.objects.all().delete()
     project("status", status)
     assert total() == (50, 0, 0)

@@ -7,7 +7,7 @@ import pytest
 
 from ringfence.engine.plugins.operations import Operations
 from ringfence.requests.plugin_calls import PLUGIN_CALLS, MakeTaskConfigs, StartInstance, parse
-from ringfence.requests.request import Malformed
+from ringfence.requests.request import MalformedRequest
 
 
 def test_each_call_has_the_parameters_of_its_method() -> None:
@@ -36,5 +36,5 @@ def test_a_call_comes_out_of_the_pipe_as_it_went_in() -> None:
     ],
 )
 def test_what_is_not_a_call_is_refused(name: str, body: dict[str, object], said: str) -> None:
-    with pytest.raises(Malformed, match=said):
+    with pytest.raises(MalformedRequest, match=said):
         parse(name, body)

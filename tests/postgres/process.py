@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from ringfence.connectors.builtin.postgres.incremental.window import Window
-from ringfence.connectors.builtin.postgres.snapshot.contained import Contained
+from ringfence.connectors.builtin.postgres.snapshot.contained import SnapshotContent
 from ringfence.connectors.builtin.postgres.snapshot.range_reading import RangeReading
 from ringfence.engine.spark.task_process import run_task
 
@@ -26,7 +26,7 @@ def slow_down() -> None:
 
 
 def leave_nothing_out() -> None:
-    Contained.remainder = lambda self, change, message, xid: change  # type: ignore[method-assign]
+    SnapshotContent.remainder = lambda self, change, message, xid: change  # type: ignore[method-assign]
 
 
 def forget_the_window() -> None:

@@ -1,8 +1,8 @@
 """A model: a database under writers, a snapshot read from it in ranges by tasks that die, and the stream behind it.
 
-What decides is the real thing: `Visibility`, `RangeProgress`, `Contained`. The database is the model: a transaction
-takes its id, changes rows, writes its commit record (which fixes its place in the stream), and only then becomes
-visible to snapshots. So between the two the stream has a change that no snapshot sees, as in PostgreSQL.
+What decides is the real thing: `Visibility`, `RangeProgress`, `SnapshotContent`. The database is the model: a
+transaction takes its id, changes rows, writes its commit record (which fixes its place in the stream), and only then
+becomes visible to snapshots. So between the two the stream has a change that no snapshot sees, as in PostgreSQL.
 """
 
 import random
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ringfence.connectors.builtin.postgres.pgoutput import Change, Relation, RelationColumn, decode
-from ringfence.connectors.builtin.postgres.snapshot.contained import Contained
+from ringfence.connectors.builtin.postgres.snapshot.contained import SnapshotContent
 from ringfence.connectors.builtin.postgres.snapshot.key_order import PythonOrder
 from ringfence.connectors.builtin.postgres.snapshot.plan import Plan, PlannedTable
 from ringfence.connectors.builtin.postgres.snapshot.range_offsets import RangeProgress
@@ -166,7 +166,7 @@ class World:
                 one.lsn = len(self.wal)
                 self.wal.append(one)
             self._leave(one)
-        self._stream(Contained("s", PLAN, ranges, lambda _table, bounds: PythonOrder(bounds, [int])))
+        self._stream(SnapshotContent("s", PLAN, ranges, lambda _table, bounds: PythonOrder(bounds, [int])))
         return self._check()
 
     def _read(self, number: int, truncate: bool) -> RangeProgress:
@@ -194,9 +194,9 @@ class World:
             progress = RangeProgress("p", progress.segments, last, progress.rows + len(committed), done=not dies)
         return progress
 
-    def _stream(self, contained: Contained) -> None:
+    def _stream(self, contained: SnapshotContent) -> None:
         contained.relate(RELATION)
-        active: Contained | None = contained
+        active: SnapshotContent | None = contained
         for lsn, one in enumerate(self.wal):
             if lsn < self.slot:
                 continue

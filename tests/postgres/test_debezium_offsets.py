@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks.connect import ConnectWorker
 from ringfence.connectors.api import ConnectorError, SourceRecord, Struct
-from ringfence.connectors.builtin.postgres.debezium_offsets import Delivered, SharedPosition, read_delivered
+from ringfence.connectors.builtin.postgres.debezium_offsets import DeliveredPosition, SharedPosition, read_delivered
 from tests.postgres.debezium import PLUGIN
 from tests.postgres.local import Database
 from tests.support.broker import new_kafka
@@ -28,8 +28,8 @@ OFFSET = {"lsn_commit": 70, "lsn_proc": 90, "lsn": 90, "txId": 7, "ts_usec": 1, 
 def test_changes_up_to_the_position_are_skipped_in_its_transaction_only() -> None:
     found = SharedPosition(read_delivered(OFFSET))
     assert [found.skips(7, lsn, 1) for lsn in (80, 80, 90, 91)] == [True, True, True, False]
-    assert not SharedPosition(Delivered(7, 90)).skips(8, 85, 1)
-    shared = SharedPosition(Delivered(7, 90))
+    assert not SharedPosition(DeliveredPosition(7, 90)).skips(8, 85, 1)
+    shared = SharedPosition(DeliveredPosition(7, 90))
     assert shared.skips(7, 90, 4)
     with pytest.raises(ConnectorError, match=r"among rows of one COPY .*\(3 precede the COPY's rows\)"):
         shared.skips(7, 90, 5)

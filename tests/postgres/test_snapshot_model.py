@@ -6,7 +6,7 @@ import pytest
 
 from ringfence.connectors.builtin.postgres.pgoutput import Change
 from ringfence.connectors.builtin.postgres.snapshot import contained
-from ringfence.connectors.builtin.postgres.snapshot.contained import Contained, ReadTable
+from ringfence.connectors.builtin.postgres.snapshot.contained import ReadTable, SnapshotContent
 from ringfence.connectors.builtin.postgres.snapshot.range_offsets import RangeProgress, Segment
 from ringfence.connectors.builtin.postgres.snapshot.visibility import Visibility
 from tests.postgres.snapshot_model import PLAN, Rules, World
@@ -29,7 +29,7 @@ def test_a_transaction_that_commits_around_the_slot_is_lost_unless_it_is_waited_
     assert wrong_runs(Rules(wait_for_running=False)) > 0
 
 
-def everything(self: Contained, change: Change, message: bytes, xid: int) -> Change | None:
+def everything(self: SnapshotContent, change: Change, message: bytes, xid: int) -> Change | None:
     return change
 
 
@@ -50,25 +50,25 @@ def under_the_last_snapshot(self: RangeProgress, snapshot: str, until: int) -> R
     return RangeProgress(self.plan, (Segment(None, snapshot, until),), self.last, self.rows)
 
 
-def never_forgetting(self: Contained, oid: int, xid: int, *, skipped: bool) -> list[Any] | None:
+def never_forgetting(self: SnapshotContent, oid: int, xid: int, *, skipped: bool) -> list[Any] | None:
     table = self._tables.get(oid)
     return None if table is not None and all(view.has(xid) for view in table.views) else []
 
 
-def always_told(self: Contained, oid: int, xid: int, *, skipped: bool) -> list[Any] | None:
+def always_told(self: SnapshotContent, oid: int, xid: int, *, skipped: bool) -> list[Any] | None:
     return []
 
 
 @pytest.mark.parametrize(
     "target, name, instead, options",
     [
-        (Contained, "remainder", everything, {}),
+        (SnapshotContent, "remainder", everything, {}),
         (ReadTable, "remainder", by_the_new_key_only, {}),
         (Visibility, "has", without_running, {}),
         (Visibility, "has", without_wrapping, {"first_xid": WRAPS}),
         (RangeProgress, "begin", under_the_last_snapshot, {}),
-        (Contained, "truncate", never_forgetting, {"truncate": True}),
-        (Contained, "truncate", always_told, {"truncate": True}),
+        (SnapshotContent, "truncate", never_forgetting, {"truncate": True}),
+        (SnapshotContent, "truncate", always_told, {"truncate": True}),
     ],
 )
 def test_something_is_wrong_without_a_part_of_the_rule(

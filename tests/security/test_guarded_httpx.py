@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from ringfence.connectors.egress import Policy, Refused
+from ringfence.connectors.egress import Policy, Refusal
 from ringfence.connectors.guarded_httpx import guard
 from tests.support.recording_server import RecordingServer
 
@@ -16,7 +16,7 @@ def test_httpx_still_has_what_is_used_of_its_private_parts(
     through = None if proxy is None else proxy.format(port=recording_server.port)
     with httpx.Client(proxy=through) as client:
         guard(client, Policy("public,private"))
-        with pytest.raises(Refused, match=r"egress\.allow"):
+        with pytest.raises(Refusal, match=r"egress\.allow"):
             client.get(f"http://{host}:{recording_server.port}/")
     assert recording_server.asked == []
     with httpx.Client(proxy=through) as client:
@@ -28,7 +28,7 @@ def test_httpx_still_has_what_is_used_of_its_private_parts(
 def test_an_address_that_may_not_be_connected_to_is_not_reached_by_tls(recording_server: RecordingServer) -> None:
     with httpx.Client() as client:
         guard(client, Policy("public,private"))
-        with pytest.raises(Refused, match=r"egress\.allow"):
+        with pytest.raises(Refusal, match=r"egress\.allow"):
             client.get(f"https://localhost:{recording_server.port}/")
 
 

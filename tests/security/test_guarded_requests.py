@@ -5,7 +5,7 @@ from requests import ConnectionError as NoConnection
 from requests import Session
 
 from ringfence.connectors import worker_limits
-from ringfence.connectors.egress import Refused
+from ringfence.connectors.egress import Refusal
 from ringfence.connectors.guarded_requests import guard
 from ringfence.connectors.worker_limits import WorkerLimits
 from tests.support.recording_server import RecordingServer
@@ -23,7 +23,7 @@ def test_urllib3_still_has_what_is_used_of_its_private_parts(
 ) -> None:
     monkeypatch.setattr(worker_limits, "_current", [WorkerLimits(egress="public,private")])
     guard(session)
-    with session, pytest.raises(Refused, match=r"egress\.allow"):
+    with session, pytest.raises(Refusal, match=r"egress\.allow"):
         session.get(f"{scheme}://{host}:{recording_server.port}/", timeout=10)
     assert recording_server.asked == []
 

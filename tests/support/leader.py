@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, cast
 
-from ringfence.dispatch import CommandResult, Refused
+from ringfence.dispatch import CommandResult, Refusal
 from ringfence.engine.leader import plans
 from ringfence.engine.leader.commands import command_of
 from ringfence.engine.leader.plans import Plan, TaskConfigs
-from ringfence.engine.leader.written import Written
+from ringfence.engine.leader.written import WriteResult
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
 from ringfence.fencing.kafka.consumer import LogRecord
@@ -28,7 +28,7 @@ from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_log import fold
 from ringfence.fencing.topics.config_records import TaskCountRecord
 from ringfence.fencing.topics.connector_state import ConnectorState
-from ringfence.fencing.topics.status import Removed, State, StatusState
+from ringfence.fencing.topics.status import State, StatusState, StatusTombstone
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.history.models import ProofRun
 from ringfence.projection.models import GenerationRow, Task, Worker
@@ -92,7 +92,7 @@ class FakeLeader:
     status: Topic = field(default_factory=Topic)
     offsets: Topic = field(default_factory=Topic)
     asked: list[tuple[str, str | None, dict[str, Any]]] = field(default_factory=list)
-    refusal: Refused | None = None
+    refusal: Refusal | None = None
     plugins_away: bool = False
     java: list[tuple[str, bool]] = field(default_factory=list)
     """What was asked, and whether a Java plugin might be."""
@@ -158,9 +158,9 @@ class FakeLeader:
     def validate(self, plugin: str, config: Mapping[str, Any], java: bool, ask_brokers: bool = True) -> dict[str, Any]:
         self.java.append(("validate", java))
         if self.plugins_away:
-            raise Refused(500, "Request timed out. It waited for a worker's plugin process.")
+            raise Refusal(500, "Request timed out. It waited for a worker's plugin process.")
         if not plugin.endswith(PLUGIN):
-            raise Refused(404, f"Failed to find any class that implements Connector and which name matches {plugin}")
+            raise Refusal(404, f"Failed to find any class that implements Connector and which name matches {plugin}")
         configs = []
         for key in KEYS:
             errors = []
@@ -176,9 +176,9 @@ class FakeLeader:
 
     def config_keys(self, plugin: str, common: bool = False, version: str | None = None) -> list[dict[str, Any]]:
         if self.plugins_away:
-            raise Refused(503, "Redis does not answer", retry=True)
+            raise Refusal(503, "Redis does not answer", retry=True)
         if not plugin.endswith(PLUGIN):
-            raise Refused(404, f"Unknown plugin {plugin}")
+            raise Refusal(404, f"Unknown plugin {plugin}")
         return KEYS
 
     def preflight(self, config: Mapping[str, str], java: bool) -> list[dict[str, Any]]:
@@ -368,7 +368,7 @@ class FakeLeader:
         if self.refusal is not None:
             raise self.refusal
         if group not in SHARE_GROUPS:
-            raise Refused(404, f"There is no share group {group}")
+            raise Refusal(404, f"There is no share group {group}")
         member = {"member": "m1", "client": "app", "host": "10.0.0.7", "epoch": 2, "topics": ["t"]}
         members = [{**member, "assigned": [{"topic": "t", "partition": 0}]}] if group == "busy" else []
         if act is None:
@@ -409,7 +409,7 @@ class FakeLeader:
 
     def consumer_group(self, group: str) -> dict[str, Any]:
         if group == "nobody":
-            raise Refused(404, "There is no consumer group nobody")
+            raise Refusal(404, "There is no consumer group nobody")
         topics = {"billing": ["payroll", "orders"], "w": ["connect-configs"]}.get(group, ["team-a.events"])
         holder = {"transactional_id": "connect-cluster-team-a-1", "producer_id": 7, "epoch": 3, "first_offset": 20}
         places = [{"topic": each, "partition": 0} for each in topics]
@@ -475,12 +475,12 @@ class FakeSide:
     def now_ms(self) -> int:
         return int(time.time() * 1000)
 
-    def write(self, plan: Plan) -> Written:
+    def write(self, plan: Plan) -> WriteResult:
         records = list(plan(self.state()))
         for record in records:
             assert not isinstance(record, TopicRecord)
             self._leader.config.config(record)
-        return Written(self.state(), len(self._leader.config.records) - 1 if records else -1)
+        return WriteResult(self.state(), len(self._leader.config.records) - 1 if records else -1)
 
     def wake(self) -> None: ...
 
@@ -516,7 +516,7 @@ class FakeSide:
 
     def forget_topics(self, name: ConnectorName) -> dict[int, int]:
         for topic in sorted(self.statuses().topics.get(name, ())):
-            self._leader.status.status(Removed(key_of(name, topic)))
+            self._leader.status.status(StatusTombstone(key_of(name, topic)))
         return {}
 
     def plan_offsets(self, connector: ConnectorState, entries: list[OffsetEntry] | None) -> tuple[Plan, bool]:

@@ -4,7 +4,7 @@ import time
 
 from django.test import Client
 
-from ringfence.alerts.conditions import Asked, Kind, look
+from ringfence.alerts.conditions import Kind, RuleCondition, look
 from ringfence.alerts.evaluation import see
 from ringfence.fencing.offsets.record_counts import AttemptCounts, RecordCounts
 from tests.mirror.test_projection import project
@@ -33,6 +33,6 @@ def test_two_dead_letters_and_a_skipped_record(client: Client, leader: FakeLeade
     metrics = client.get("/metrics").content.decode().splitlines()
     assert 'ringfence_connector_dead_letters_total{connector="flights"} 2' in metrics
     assert 'ringfence_connector_skipped_records_total{connector="flights"} 1' in metrics
-    rule, soon_ms = Asked(1, Kind.BAD_RECORDS, "fl*", 0), time.time_ns() // 1_000_000 + 1000
+    rule, soon_ms = RuleCondition(1, Kind.BAD_RECORDS, "fl*", 0), time.time_ns() // 1_000_000 + 1000
     (found,) = look([rule], see([Kind.BAD_RECORDS], soon_ms, 0)).values()
     assert found.summary.endswith("3 records in the last hour: 2 went to its dead letter queue, 1 was skipped")

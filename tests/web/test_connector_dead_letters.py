@@ -8,7 +8,7 @@ from django.test import Client
 from ringfence.access.principal import Principal, Right
 from ringfence.access.verbs import ROLES, Verb
 from ringfence.audit.models import AuditEntry
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
 from tests.support.topics import connector
@@ -96,7 +96,7 @@ def test_a_replay_is_asked_for_and_has_an_outcome_for_each(client: Client, fligh
     assert "4 more match" in done
     assert flights.asked[-1][2]["chosen"] == {"stage": "KEY_CONVERTER", "class": "E"}
 
-    flights.refusal = Refused(409, "A newer replay of connector flights has begun")
+    flights.refusal = Refusal(409, "A newer replay of connector flights has begun")
     refused = post(client, "replay", what="all")
     assert refused.status_code == 409
     assert "A newer replay" in text(refused)

@@ -10,7 +10,7 @@ from ringfence import dispatch
 from ringfence.access.principal import Principal, Right
 from ringfence.access.verbs import Verb
 from ringfence.audit.models import AuditEntry
-from ringfence.dispatch import CommandResult, Refused
+from ringfence.dispatch import CommandResult, Refusal
 from ringfence.history.models import OffsetSnapshot
 from ringfence.projection.models import ActiveTopic, Connector, Task
 from ringfence.requests.commands import Command
@@ -77,7 +77,7 @@ def stopping(flights: FakeLeader, monkeypatch: pytest.MonkeyPatch, refused_kind:
 
     def command(request: Command[Any], **more: Any) -> CommandResult[Any]:
         if request.name == refused_kind:
-            raise Refused(409, "The plugin will not have it")
+            raise Refusal(409, "The plugin will not have it")
         result = given(request, **more)
         if request.name == "stop":
             flights.start("flights", tasks=0)

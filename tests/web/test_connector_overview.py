@@ -11,7 +11,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.fencing.topics.status import State
 from ringfence.projection.minute_strips import Cell
 from ringfence.projection.models import Connector, Minute, RecordTotals, SourceOffset, Task, Worker
@@ -129,7 +129,7 @@ def test_the_page_asks_a_worker_what_the_connector_guarantees(client: Client, le
     assert '<span class="tag">At least once</span>' in shown
     assert "Set &lt;b&gt;key&lt;/b&gt;" in shown
     assert "hunter22" not in shown
-    leader.refusal = Refused(503, "No worker answers")
+    leader.refusal = Refusal(503, "No worker answers")
     assert "Not known now: No worker answers" in text(client.get(asks[1]))
     assert client.get("/ui/connectors/nowhere/guarantee").status_code == 404
 

@@ -9,7 +9,7 @@ from django.test import Client
 
 from ringfence.access.principal import Principal, Right
 from ringfence.access.verbs import ROLES
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.history.models import ProofRun
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
@@ -67,7 +67,7 @@ def test_a_refusal_is_said_and_only_who_operates_may_count(
 ) -> None:
     from ringfence.middleware import access as middleware
 
-    there.refusal = Refused(503, "No worker reports")
+    there.refusal = Refusal(503, "No worker reports")
     refused = count(client)
     assert (refused.status_code, "No worker reports" in text(refused)) == (503, True)
     viewer = Principal("eve", "session", (Right(ROLES["viewer"], "*"),))

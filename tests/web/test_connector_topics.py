@@ -10,7 +10,7 @@ from django.test import Client
 from ringfence.access.principal import Principal, Right
 from ringfence.access.verbs import ROLES, Verb
 from ringfence.audit.models import AuditEntry
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.projection.models import ActiveTopic, ClusterInfo
 from ringfence.web.connector.record_text import decode
 from tests.support.leader import FakeLeader
@@ -102,7 +102,7 @@ def test_records_of_topics_outside_of_the_grant_are_not_shown(
 
 
 def test_a_worker_that_cannot_read_says_why(client: Client, flights: FakeLeader) -> None:
-    flights.refusal = Refused(500, "Topic t cannot be read: not authorised")
+    flights.refusal = Refusal(500, "Topic t cannot be read: not authorised")
     answer = look(client)
     assert answer.status_code == 500
     assert "not authorised" in text(answer)

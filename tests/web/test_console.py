@@ -17,7 +17,7 @@ from ringfence.access.models import Grant, Token
 from ringfence.audit.models import AuditEntry
 from ringfence.console import waiting as queue
 from ringfence.console.stuck import stuck
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.projection.models import ClusterInfo, Connector, DrainedWorker, GenerationRow, Task, Worker
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
@@ -112,7 +112,7 @@ def test_ending_a_transaction_fences_its_id(client: Client, flights: FakeLeader)
 
 def test_numbers_without_kafka_are_those_of_the_tasks_and_it_says_so(client: Client, flights: FakeLeader) -> None:
     Task.objects.filter(connector="flights", number=1).update(open_since_ms=5)
-    flights.refusal = Refused(503, "No worker answers")
+    flights.refusal = Refusal(503, "No worker answers")
     page = text(client.get(f"{CONSOLE}/fence/"))
     assert "Kafka could not be queried for open transactions: No worker answers" in page
     assert "as last reported by its tasks" in page
@@ -146,7 +146,7 @@ def test_restarts_drains_and_a_hand_over_ask_the_leader(client: Client, flights:
     drain = text(client.get("/console/workers/w1/drain/"))
     assert re.findall(r"<dt[^>]*>([^<]*)</dt>", drain) == ["1", "1"]  # two tasks, one free slot on w2
     assert "w1 finishes its writes" in text(client.get("/console/leader/hand-over/"))
-    flights.refusal = Refused(409, "No other live worker is there to lead")
+    flights.refusal = Refusal(409, "No other live worker is there to lead")
     alone = client.post("/console/leader/hand-over/", {"reason": "r", "confirm": "w1"})
     assert (alone.status_code, "no other live worker" in text(alone)) == (409, True)
     DrainedWorker.objects.create(worker="w1", incarnation="i1")

@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from ringfence.access.principal import Principal, Right
 from ringfence.access.verbs import Verb
 from ringfence.audit.models import AuditEntry
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.fencing.ids import Incarnation, WorkerId
 from ringfence.fencing.topics.status import LeaderRecord, State, WorkerRecord
 from ringfence.projection.health_reasons import reason
@@ -261,7 +261,7 @@ def test_nothing_selected_and_get_are_refused(client: Client, many: FakeLeader) 
     assert client.get("/ui/bulk/pause").status_code == 405
     strict = Client(enforce_csrf_checks=True, headers={"host": "localhost"})
     assert strict.post("/ui/bulk/pause", {"connector": "good"}).status_code == 403
-    many.refusal = Refused(503, "No leader <now>")
+    many.refusal = Refusal(503, "No leader <now>")
     assert "No leader &lt;now&gt;" in text(client.post("/ui/bulk/pause", {"connector": "good"}, headers=FRAGMENT))
 
 

@@ -23,7 +23,7 @@ from ringfence.connectors.api import (
     Width,
 )
 from ringfence.connectors.plugins import PluginRegistry, describe
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.engine.plugins.validation import validate
 from ringfence.http.errors import ConnectError
 from ringfence.projection.models import Connector, SourceOffset
@@ -133,7 +133,7 @@ def rich(leader: FakeLeader, monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
 
     def real(plugin: str, config: Mapping[str, Any], **_: Any) -> dict[str, Any]:
         if plugin not in KINDS:
-            raise Refused(404, f"Unknown plugin {plugin}")
+            raise Refusal(404, f"Unknown plugin {plugin}")
         return validate(REGISTRY, plugin, config, exactly_once=True)
 
     monkeypatch.setattr(leader, "validate", real)

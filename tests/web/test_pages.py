@@ -10,7 +10,7 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
 from ringfence.fencing.topics.config_records import TargetStateRecord
 from ringfence.fencing.topics.connector_state import TargetState
@@ -210,7 +210,7 @@ def test_what_is_asked_and_not_yet_there_is_shown_as_a_wish(client: Client, flig
 
 
 def test_a_refusal_stands_beside_the_buttons(client: Client, flights: FakeLeader) -> None:
-    flights.refusal = Refused(503, "No leader <now>")
+    flights.refusal = Refusal(503, "No leader <now>")
     response = client.post("/ui/connectors/flights/actions/pause", headers=FRAGMENT)
     assert response.status_code == 503
     assert "No leader &lt;now&gt;" in text(response)

@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.requests.commands import Create
 from tests.support.leader import FakeLeader
 
@@ -54,5 +54,5 @@ def test_what_refuses_the_configuration_looks_worse_than_a_warning(
 
 def test_trouble_is_said_in_place(client: Client, leader: FakeLeader) -> None:
     assert "Fill in Name" in client.post("/ui/new/preflight", {**FORM, "name": ""}).content.decode()
-    leader.refusal = Refused(503, "Redis does not answer")
+    leader.refusal = Refusal(503, "Redis does not answer")
     assert "Redis does not answer" in client.post("/ui/new/preflight", FORM).content.decode()

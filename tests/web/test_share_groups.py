@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from ringfence.api.share_groups import last_seen
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.fencing.share.ledger_records import State
 from ringfence.fencing.share.ranges import Ranges
 from ringfence.history.models import ShareGroupAnswer
@@ -152,7 +152,7 @@ def test_with_kafka_away_the_pages_show_what_was_seen_last(queue: FakeLeader, cl
     client.get("/ui/share-groups")
     before = text(client.get(path))
     forget_freshness()
-    queue.refusal = Refused(503, "No broker answers.", retry=True)
+    queue.refusal = Refusal(503, "No broker answers.", retry=True)
     away = client.get(path)
     shown = text(away)
     assert away.status_code == 200
@@ -163,7 +163,7 @@ def test_with_kafka_away_the_pages_show_what_was_seen_last(queue: FakeLeader, cl
 
 
 def test_nothing_was_heard_yet(leader: FakeLeader, client: Client) -> None:
-    leader.refusal = Refused(503, "No broker answers.", retry=True)
+    leader.refusal = Refusal(503, "No broker answers.", retry=True)
     assert "Nothing is known about share groups yet" in text(client.get("/ui/share-groups"))
     assert client.get("/ui/share-groups/payments").status_code == 404
 

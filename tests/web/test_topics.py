@@ -8,7 +8,7 @@ from django.test import Client
 
 from ringfence.audit.models import AuditEntry
 from ringfence.projection.models import ActiveTopic
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 from ringfence.web.topics.shown import differences, show_record
 from ringfence.web.topics.tail import LONGEST_SECONDS
 from tests.support.leader import FakeLeader
@@ -114,7 +114,7 @@ def test_a_tail_leaves_one_entry_and_goes_on_with_the_mark_of_its_answer(client:
     assert (asked["start"]["from"], asked["start"]["cursor"], asked["key"]) == ("earliest", {"0": 10}, "k1")
     assert asked["committed_only"] is False
     assert AuditEntry.objects.count() == entries, "what was begun is in the trail"
-    flights.refusal = Refused(503, "Kafka does not answer.", retry=True)
+    flights.refusal = Refusal(503, "Kafka does not answer.", retry=True)
     away = text(client.post(path, {"mark": _mark(more)}, headers=FRAGMENT))
     assert "Kafka does not answer. It continues from here automatically." in away
     assert _mark(away) == _mark(more)

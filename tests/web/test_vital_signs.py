@@ -123,7 +123,7 @@ def test_a_connector_on_a_silent_worker_is_unknown_and_another_is_not(client: Cl
 def test_what_nobody_would_carry_out_is_refused_at_once() -> None:
     beats("worker-1", 30)
     for refused in (lambda: _real_command(Pause("flights")), lambda: _real_ask(Preflight({}, java=False))):
-        with pytest.raises(dispatch.Refused) as raised:
+        with pytest.raises(dispatch.Refusal) as raised:
             refused()
         assert raised.value.status == 503
         assert "No worker reports" in raised.value.message

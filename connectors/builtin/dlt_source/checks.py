@@ -3,10 +3,10 @@
 from ringfence.connectors.api import ParsedConfig
 from ringfence.connectors.builtin.dlt_source import settings as names
 from ringfence.connectors.builtin.dlt_source.promises import find_doubt, why_no_changes, why_no_pages
-from ringfence.connectors.builtin.dlt_source.resources import Opened
+from ringfence.connectors.builtin.dlt_source.resources import SourceResources
 
 
-def find_problem(parsed: ParsedConfig, opened: Opened, *, exactly_once: bool) -> tuple[str, str] | None:
+def find_problem(parsed: ParsedConfig, opened: SourceResources, *, exactly_once: bool) -> tuple[str, str] | None:
     """Return a setting and its error, or None. exactly_once: whether exactly once is required."""
     if not opened.wanted:
         return names.RESOURCES, "The source selects no resource: name those to read."
@@ -29,7 +29,7 @@ def find_problem(parsed: ParsedConfig, opened: Opened, *, exactly_once: bool) ->
     return None
 
 
-def explain(parsed: ParsedConfig, opened: Opened) -> str:
+def explain(parsed: ParsedConfig, opened: SourceResources) -> str:
     """Which resource makes the connector at least once, and why; "" if none does."""
     changes_only = parsed.boolean(names.CHANGES)
     for name, one in opened.wanted.items():

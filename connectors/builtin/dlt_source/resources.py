@@ -21,14 +21,14 @@ from ringfence.connectors.builtin.dlt_source.rest_config import (
 from ringfence.connectors.builtin.dlt_source.sessions import open_session
 
 
-class Opened(NamedTuple):
+class SourceResources(NamedTuple):
     """wanted: the resources to read, by name, in the source's order. known: all of the source, including parents."""
 
     wanted: dict[str, DltResource]
     known: dict[str, DltResource]
 
 
-def open_resources(config: ParsedConfig) -> Opened:
+def open_resources(config: ParsedConfig) -> SourceResources:
     """Open the resources. Makes no request to the API. Raises `ConnectorError`."""
     # dlt would complete a configuration from the worker's environment and files, with other users' secrets.
     Container()[PluggableRunContext].providers = ConfigProvidersContainer([])
@@ -46,7 +46,7 @@ def open_resources(config: ParsedConfig) -> Opened:
             f"{names.RESOURCES}: there is no resource {missing[0]}. Existing resources: {', '.join(found)}."
         )
     chosen = {each: found[each] for each in wanted} or {each: one for each, one in found.items() if one.selected}
-    return Opened(chosen, found)
+    return SourceResources(chosen, found)
 
 
 def _open_rest_api(config: ParsedConfig) -> dict[str, DltResource]:

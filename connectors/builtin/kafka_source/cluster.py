@@ -19,7 +19,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from ringfence.connectors import egress, worker_limits
 from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.builtin.kafka_source import settings as names
-from ringfence.connectors.kafka_settings.java_names import Role, Translated, merge, servers
+from ringfence.connectors.kafka_settings.java_names import Role, Translation, merge, servers
 from ringfence.connectors.pinned_files import pin_client_files
 from ringfence.connectors.topic_durability import add_min_isr
 
@@ -47,7 +47,7 @@ def _clients(config: Mapping[str, str], *prefixes: str) -> dict[str, str]:
     return {name: value for name, value in config.items() if name.startswith(prefixes) and name not in _OWN}
 
 
-def source_settings(config: Mapping[str, str]) -> Translated:
+def source_settings(config: Mapping[str, str]) -> Translation:
     """Return librdkafka's settings for the source's clients, and errors by the connector's setting."""
     settings, unreadable = pin_client_files(_clients(config, SOURCE_PREFIX, CONSUMER_PREFIX))
     found = merge(Role.CONSUMER, [(SOURCE_PREFIX, settings), (CONSUMER_PREFIX, settings)])
@@ -55,7 +55,7 @@ def source_settings(config: Mapping[str, str]) -> Translated:
     return _judge_egress(found, names.SOURCE_SERVERS)
 
 
-def target_settings(config: Mapping[str, str]) -> Translated:
+def target_settings(config: Mapping[str, str]) -> Translation:
     """Return the same for the target's admin client. The worker's own Kafka cluster is usually the target, and needs no
     egress entry.
     """
@@ -68,15 +68,15 @@ def target_settings(config: Mapping[str, str]) -> Translated:
     return _judge_egress(found, names.TARGET_SERVERS)
 
 
-def _judge_egress(found: Translated, key: str) -> Translated:
+def _judge_egress(found: Translation, key: str) -> Translation:
     try:
         egress.check_servers(egress.Policy(worker_limits.current().egress), found.settings.get("bootstrap.servers", ""))
-    except egress.Refused as refused:
+    except egress.Refusal as refused:
         found.errors[key] = f"{refused}."
     return found
 
 
-def validate(found: Translated) -> dict[str, str]:
+def validate(found: Translation) -> dict[str, str]:
     """Return the settings. Raises `ConnectorError` with the first error."""
     if found.errors:
         raise ConnectorError(next(iter(found.errors.values())))

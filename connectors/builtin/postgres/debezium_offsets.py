@@ -14,14 +14,14 @@ _COMMITTED: Final = "lsn_commit"
 _FINISH: Final = "Resume it in Kafka Connect until it streams, change a captured row twice, and stop it again."
 
 
-class Delivered(NamedTuple):
+class DeliveredPosition(NamedTuple):
     """The changes of the transaction `xid` up to the position `lsn` are in Kafka."""
 
     xid: int
     lsn: int
 
 
-def read_delivered(offset: SourceOffset) -> Delivered:
+def read_delivered(offset: SourceOffset) -> DeliveredPosition:
     """Return what Debezium has delivered. Raises `ConnectorError` for an offset without a position in the stream."""
     if any(value is not None for key, value in offset.items() if key.startswith("incremental_snapshot_primary_key")):
         raise ConnectorError(f"Debezium is in the middle of an incremental snapshot. {_FINISH}")
@@ -32,13 +32,13 @@ def read_delivered(offset: SourceOffset) -> Delivered:
             f"Debezium's offset {dict(offset)} is from a snapshot, or from the first transaction that it has read, and "
             f"does not contain the position to continue from. {_FINISH}"
         )
-    return Delivered(numbers[1], numbers[2])
+    return DeliveredPosition(numbers[1], numbers[2])
 
 
 class SharedPosition:
     """Skips what Debezium has delivered, and detects that several changes share the last delivered position."""
 
-    def __init__(self, delivered: Delivered) -> None:
+    def __init__(self, delivered: DeliveredPosition) -> None:
         self._delivered = delivered
         self._before = 0
 

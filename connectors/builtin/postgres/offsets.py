@@ -9,7 +9,7 @@ database cluster, and `timeline` the timeline of its write-ahead log. If a trans
 from typing import Final, NamedTuple
 
 from ringfence.connectors.api import ConnectorError, SourceOffset
-from ringfence.connectors.builtin.postgres.debezium_offsets import PROCESSED, Delivered, read_delivered
+from ringfence.connectors.builtin.postgres.debezium_offsets import PROCESSED, DeliveredPosition, read_delivered
 
 LSN: Final = "lsn_commit"
 XID: Final = "xid"
@@ -36,7 +36,7 @@ class Position(NamedTuple):
     xid: int = 0
     seq: int = 0
     system: str | None = None
-    debezium: Delivered | None = None
+    debezium: DeliveredPosition | None = None
     timeline: int | None = None
 
 

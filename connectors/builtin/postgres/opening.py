@@ -11,7 +11,7 @@ from ringfence.connectors.builtin.postgres.setup import Setup
 from ringfence.connectors.builtin.postgres.timelines import find_timeline
 
 
-class Opened(NamedTuple):
+class StreamStart(NamedTuple):
     """start: the position at which the stream starts; origin: the server it belongs to; new: nothing is committed yet;
     offset: `start` as a source offset.
     """
@@ -36,7 +36,7 @@ def prepare_publication(setup: Setup) -> None:
     )
 
 
-def open_slot(setup: Setup, committed: SourceOffset | None) -> Opened:
+def open_slot(setup: Setup, committed: SourceOffset | None) -> StreamStart:
     """Find the slot, or create it if nothing is committed. Raises `ConnectorError`, and `LostPosition` if changes would
     be lost.
     """
@@ -58,10 +58,10 @@ def open_slot(setup: Setup, committed: SourceOffset | None) -> Opened:
     start = position or Position(slot.confirmed or 0)
     slots.check_position(session, start.lsn)
     timeline = find_timeline(session, setup.server, position)
-    return Opened(start, Origin(str(system), timeline), committed is None)
+    return StreamStart(start, Origin(str(system), timeline), committed is None)
 
 
-def renew_slot(setup: Setup) -> Opened:
+def renew_slot(setup: Setup) -> StreamStart:
     """Open the slot from a new position after changes were lost; drop it if it is invalidated. Raises
     `ConnectorError`.
     """

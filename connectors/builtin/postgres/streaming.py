@@ -22,12 +22,12 @@ from ringfence.connectors.builtin.postgres.incremental.snapshots import Incremen
 from ringfence.connectors.builtin.postgres.json_records import find_json_records
 from ringfence.connectors.builtin.postgres.lsn import lsn_text
 from ringfence.connectors.builtin.postgres.offsets import LSN
-from ringfence.connectors.builtin.postgres.opening import Opened
+from ringfence.connectors.builtin.postgres.opening import StreamStart
 from ringfence.connectors.builtin.postgres.reader import TransactionReader
 from ringfence.connectors.builtin.postgres.session import one_line
 from ringfence.connectors.builtin.postgres.setup import Setup
 from ringfence.connectors.builtin.postgres.slot_watch import Progress
-from ringfence.connectors.builtin.postgres.snapshot.contained import Contained
+from ringfence.connectors.builtin.postgres.snapshot.contained import SnapshotContent
 from ringfence.connectors.builtin.postgres.stream import Stream
 
 logger = logging.getLogger(__name__)
@@ -56,9 +56,9 @@ class Streaming:
         self,
         setup: Setup,
         context: SourceTaskContext,
-        opened: Opened,
+        opened: StreamStart,
         progress: Progress,
-        contained: Contained | None = None,
+        contained: SnapshotContent | None = None,
     ) -> None:
         """contained: the changes that a snapshot's rows contain. Raises `ConnectorError`, and psycopg's errors."""
         self._setup = setup

@@ -9,14 +9,14 @@ import psycopg
 from ringfence.connectors.api import ConnectorError, OffsetRecord, RetriableError, SourceRecord, SourceTask
 from ringfence.connectors.builtin.postgres import setting_names as names
 from ringfence.connectors.builtin.postgres.capture import captured_tables
-from ringfence.connectors.builtin.postgres.opening import Opened, open_slot, prepare_publication, renew_slot
+from ringfence.connectors.builtin.postgres.opening import StreamStart, open_slot, prepare_publication, renew_slot
 from ringfence.connectors.builtin.postgres.records import VERSION
 from ringfence.connectors.builtin.postgres.sample import read_sample
 from ringfence.connectors.builtin.postgres.session import one_line
 from ringfence.connectors.builtin.postgres.setup import Setup
 from ringfence.connectors.builtin.postgres.slot_watch import Progress, SlotWatch
 from ringfence.connectors.builtin.postgres.slots import LostPosition
-from ringfence.connectors.builtin.postgres.snapshot.contained import Contained
+from ringfence.connectors.builtin.postgres.snapshot.contained import SnapshotContent
 from ringfence.connectors.builtin.postgres.snapshot.progress import SnapshotState, find_state
 from ringfence.connectors.builtin.postgres.snapshot.run import SnapshotRun
 from ringfence.connectors.builtin.postgres.snapshot.task_share import share_of
@@ -39,7 +39,7 @@ class PostgresSourceTask(SourceTask):
     version: ClassVar[str | None] = VERSION
     polls_during_commit = True
     _setup: Setup | None = None
-    _opened: Opened | None = None
+    _opened: StreamStart | None = None
     _snapshot: SnapshotRun | None = None
     _streaming: Streaming | None = None
     _watch: SlotWatch | None = None
@@ -77,7 +77,7 @@ class PostgresSourceTask(SourceTask):
                 self._first = [OffsetRecord(setup.partition, self._opened.offset)]
             self._stream(state.new_contained(setup.session.query, self._opened.start.lsn))
 
-    def _open_slot(self, setup: Setup, mode: str, state: SnapshotState) -> tuple[Opened, SnapshotState]:
+    def _open_slot(self, setup: Setup, mode: str, state: SnapshotState) -> tuple[StreamStart, SnapshotState]:
         """Open the slot. If changes were lost and the mode is `when_needed`, begin a new snapshot.
 
         Not while several tasks share a snapshot: the others would continue with its plan. Returns the new state, too.
@@ -96,7 +96,7 @@ class PostgresSourceTask(SourceTask):
         warn = setup.parsed.integer(names.RETAINED_WARN)
         self._watch = SlotWatch(setup.server, setup.slot, self.context.metrics, self._progress, warn)
 
-    def _stream(self, contained: Contained | None) -> None:
+    def _stream(self, contained: SnapshotContent | None) -> None:
         assert self._setup is not None
         assert self._opened is not None
         self._streaming = Streaming(self._setup, self.context, self._opened, self._progress, contained)

@@ -17,7 +17,7 @@ _DEEPEST: Final = 100
 _I64: Final = 1 << 63
 
 
-class Refused(Exception):
+class Refusal(Exception):
     """The request is refused, with this answer."""
 
     def __init__(self, status: int, text: str) -> None:
@@ -52,17 +52,17 @@ class Receiver:
         """Return an immediate answer, or the ticket that `tell` waits for."""
         try:
             ticket = self.read(headers, body, now_ms)
-        except Refused as refused:
+        except Refusal as refused:
             return refused.answer
         return requests.offer(ticket, tell, now_ms)
 
     def read(self, headers: Sequence[Sequence[str]], body: bytes, now_ms: int, *, signed: bool = True) -> Ticket:
-        """Validate a request. Raises `Refused`. signed: check the signature, before the body is parsed."""
+        """Validate a request. Raises `Refusal`. signed: check the signature, before the body is parsed."""
         by_name = {name.lower(): value for name, value in reversed([*headers])}
         if len(body) > self.most_body:
-            raise Refused(413, f"The body is larger than {self.most_body:,} bytes.")
+            raise Refusal(413, f"The body is larger than {self.most_body:,} bytes.")
         if signed and (why := self._check(by_name, body, now_ms)):
-            raise Refused(401, why)
+            raise Refusal(401, why)
         value = self._value(body)
         key = self._find_key(by_name, value, body)
         kept = tuple((name, by_name[name.lower()]) for name in self._kept if name.lower() in by_name)
@@ -76,7 +76,7 @@ class Receiver:
         try:
             return body.decode()
         except UnicodeDecodeError:
-            raise Refused(400, "The body is not UTF-8.") from None
+            raise Refusal(400, "The body is not UTF-8.") from None
 
     def _find_key(self, headers: Mapping[str, str], value: object, body: bytes) -> str:
         if not self._key:
@@ -91,9 +91,9 @@ class Receiver:
         if isinstance(found, int) and not isinstance(found, bool):
             found = str(found)
         if not isinstance(found, str) or not found.strip():
-            raise Refused(400, f"The request has no idempotency key: {where} is missing or empty.")
+            raise Refusal(400, f"The request has no idempotency key: {where} is missing or empty.")
         if len(found) > LONGEST_KEY:
-            raise Refused(400, f"The idempotency key has more than {LONGEST_KEY} characters.")
+            raise Refusal(400, f"The idempotency key has more than {LONGEST_KEY} characters.")
         return found.strip()
 
 
@@ -102,9 +102,9 @@ def _parse(body: bytes) -> object:
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
-        raise Refused(400, "The body is not JSON.") from None
+        raise Refusal(400, "The body is not JSON.") from None
     if not _is_plain(value):
-        raise Refused(400, f"The body nests deeper than {_DEEPEST} levels, or has an integer of more than 64 bits.")
+        raise Refusal(400, f"The body nests deeper than {_DEEPEST} levels, or has an integer of more than 64 bits.")
     return value
 
 

@@ -1,10 +1,10 @@
 """What retention or compaction has deleted, so that nobody can count it."""
 
 from ringfence.fencing.proof.check_result import Check, Result
-from ringfence.fencing.proof.tallied import Tallied
+from ringfence.fencing.proof.tallied import ProofTally
 
 
-def check_deleted(tallied: Tallied) -> Check:
+def check_deleted(tallied: ProofTally) -> Check:
     """Report what was deleted and so cannot be counted."""
     if not tallied.deleted:
         return Check("deleted records", Result.OK, "None: the topics hold everything from their first offset on")

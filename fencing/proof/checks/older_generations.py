@@ -7,12 +7,12 @@ from typing import Any, TypeVar
 from ringfence.connectors.plural_forms import write_count
 from ringfence.fencing.proof.check_result import Check, Result
 from ringfence.fencing.proof.offset_commits import Attempt
-from ringfence.fencing.proof.tallied import Tallied
+from ringfence.fencing.proof.tallied import ProofTally
 
 Key = TypeVar("Key", bound=Any)
 
 
-def check_order(tallied: Tallied) -> Check:
+def check_order(tallied: ProofTally) -> Check:
     """Check that no older generation or attempt has written after a newer one began, in any partition."""
     name = "older generations"
     bad = []

@@ -2,10 +2,10 @@
 
 from ringfence.connectors.plural_forms import write_count
 from ringfence.fencing.proof.check_result import Check, Result
-from ringfence.fencing.proof.tallied import Tallied
+from ringfence.fencing.proof.tallied import ProofTally
 
 
-def check_others(tallied: Tallied) -> Check:
+def check_others(tallied: ProofTally) -> Check:
     """Report whether other producers write to the same topics."""
     name = "other producers"
     count = count_others(tallied)
@@ -17,7 +17,7 @@ def check_others(tallied: Tallied) -> Check:
     return Check(name, Result.NOTE, text, "They are not counted. Nothing is wrong where others may write there")
 
 
-def count_others(tallied: Tallied) -> int:
+def count_others(tallied: ProofTally) -> int:
     """Count the visible records of other producers, including those without transactions."""
     return sum(
         tally.plain + sum(written.visible for who, written in tally.producers.items() if not tallied.own(who))

@@ -2,10 +2,10 @@
 
 from ringfence.connectors.plural_forms import write_count
 from ringfence.fencing.proof.check_result import Check, Result
-from ringfence.fencing.proof.tallied import Tallied
+from ringfence.fencing.proof.tallied import ProofTally
 
 
-def check_offsets_with_records(tallied: Tallied) -> Check:
+def check_offsets_with_records(tallied: ProofTally) -> Check:
     """Check that no record of the connector's producers is visible without source offsets."""
     name = "records without source offsets"
     bare = {

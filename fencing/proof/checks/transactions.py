@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 
 from ringfence.connectors.plural_forms import write_count
-from ringfence.fencing.proof.alignment import Aligned
+from ringfence.fencing.proof.alignment import Alignment
 from ringfence.fencing.proof.check_result import Check, Result
 from ringfence.fencing.proof.offset_commits import Attempt
-from ringfence.fencing.proof.tallied import Tallied
+from ringfence.fencing.proof.tallied import ProofTally
 
 
 def check_transactions(
-    aligned: Mapping[Attempt, Aligned], letters: Mapping[Attempt, Aligned], tallied: Tallied
+    aligned: Mapping[Attempt, Alignment], letters: Mapping[Attempt, Alignment], tallied: ProofTally
 ) -> Check:
     """Check that the records of each transaction are visible together with its source offsets, as many as it counts."""
     name = "transactions"
@@ -37,13 +37,13 @@ def check_transactions(
     return Check(name, Result.OK, text)
 
 
-def _without_counts(tallied: Tallied) -> str:
+def _without_counts(tallied: ProofTally) -> str:
     if tallied.commits.source:
         return "The transactions carry no counts: the input is a consumer group, or an older version wrote them"
     return "No committed transaction with source offsets is in the offsets topic"
 
 
-def _complaint(attempt: Attempt, one: Aligned, what: str) -> str:
+def _complaint(attempt: Attempt, one: Alignment, what: str) -> str:
     task, generation, number = attempt
     who = f"task {task}, generation {generation}, attempt {number}"
     amount = f"{-one.difference:,} {what} missing" if one.difference < 0 else f"{one.difference:,} {what} too many"

@@ -13,7 +13,7 @@ from ringfence.fencing.topics.config_record import ConfigRecord
 from ringfence.fencing.topics.config_records.commit import CommitRecord
 from ringfence.fencing.topics.config_records.connector import ConnectorRecord
 from ringfence.fencing.topics.config_records.drain import DrainRecord
-from ringfence.fencing.topics.config_records.forgotten import Forgotten, ForgottenRecord
+from ringfence.fencing.topics.config_records.forgotten import ForgottenRecord, TombstonePrefix
 from ringfence.fencing.topics.config_records.placement import PlacementRecord
 from ringfence.fencing.topics.config_records.restart import RestartRecord
 from ringfence.fencing.topics.config_records.session_key import SESSION_KEY, SessionKeyRecord
@@ -36,7 +36,6 @@ __all__ = [
     "ConfigRecord",
     "ConnectorRecord",
     "DrainRecord",
-    "Forgotten",
     "ForgottenRecord",
     "PlacementRecord",
     "RestartRecord",
@@ -44,6 +43,7 @@ __all__ = [
     "TargetStateRecord",
     "TaskCountRecord",
     "TaskRecord",
+    "TombstonePrefix",
     "UnknownKey",
     "connector_of",
     "decode",

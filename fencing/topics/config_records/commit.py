@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from ringfence.fencing.ids import ConnectorName, Generation
 from ringfence.fencing.topics.config_record import ConfigRecord, ConnectorScopedRecord, Fields, parse_integer
-from ringfence.fencing.topics.config_records.forgotten import Forgotten, ForgottenRecord
+from ringfence.fencing.topics.config_records.forgotten import ForgottenRecord, TombstonePrefix
 from ringfence.fencing.topics.connector_state import Commit, ConnectorState
 
 
@@ -15,21 +15,23 @@ class CommitRecord(ConnectorScopedRecord):
     connector: ConnectorName
     tasks: int
 
-    PREFIXES = (Forgotten.COMMIT,)
+    PREFIXES = (TombstonePrefix.COMMIT,)
 
     @classmethod
     def parse(cls, prefix: str, rest: str, value: Fields | None) -> ConfigRecord | None:
         if not rest:
             return None
         name = ConnectorName(rest)
-        return ForgottenRecord(name, Forgotten.COMMIT) if value is None else cls(name, parse_integer(value, "tasks"))
+        return (
+            ForgottenRecord(name, TombstonePrefix.COMMIT) if value is None else cls(name, parse_integer(value, "tasks"))
+        )
 
     @property
     def owner(self) -> ConnectorName:
         return self.connector
 
     def to_key(self) -> str:
-        return f"{Forgotten.COMMIT}{self.connector}"
+        return f"{TombstonePrefix.COMMIT}{self.connector}"
 
     def to_value(self) -> Fields:
         return {"tasks": self.tasks}

@@ -8,7 +8,7 @@ from ringfence.fencing.topics.config_record import ConnectorScopedRecord, Fields
 from ringfence.fencing.topics.connector_state import ConnectorState
 
 
-class Forgotten(StrEnum):
+class TombstonePrefix(StrEnum):
     """Which of a deleted connector's records a tombstone removes: the beginning of its key."""
 
     COMMIT = "commit-"
@@ -21,13 +21,13 @@ class ForgottenRecord(ConnectorScopedRecord):
     """The tombstone of one of a deleted connector's records; `CommitRecord` and `TaskCountRecord` read it."""
 
     connector: ConnectorName
-    what: Forgotten
+    what: TombstonePrefix
 
     PREFIXES = ()
 
     @classmethod
     def parse(cls, prefix: str, rest: str, value: Fields | None) -> "ForgottenRecord | None":
-        return cls(ConnectorName(rest), Forgotten(prefix)) if rest and value is None else None
+        return cls(ConnectorName(rest), TombstonePrefix(prefix)) if rest and value is None else None
 
     @property
     def owner(self) -> ConnectorName:
@@ -40,9 +40,9 @@ class ForgottenRecord(ConnectorScopedRecord):
         return None
 
     def apply_to(self, state: ConnectorState, offset: int) -> ConnectorState:
-        if self.what is Forgotten.COMMIT:
+        if self.what is TombstonePrefix.COMMIT:
             return replace(state, commit=None, tasks={}, pending={}, placements={}, task_keys=0)
         ours = state.count is not None and state.count.generation is not None
-        if self.what is Forgotten.FENCING and ours:  # only Kafka Connect's form is removed, and ours stays valid
+        if self.what is TombstonePrefix.FENCING and ours:  # only Kafka Connect's form is removed, and ours stays valid
             return state
         return replace(state, count=None)

@@ -11,7 +11,7 @@ from ringfence.fencing.topics.config_record import (
     parse_integer,
     parse_strings,
 )
-from ringfence.fencing.topics.config_records.forgotten import Forgotten, ForgottenRecord
+from ringfence.fencing.topics.config_records.forgotten import ForgottenRecord, TombstonePrefix
 from ringfence.fencing.topics.connector_state import ConnectorState, TaskCount
 
 
@@ -32,7 +32,7 @@ class TaskCountRecord(ConnectorScopedRecord):
     elsewhere: bool | None = None
     sealed: str = ""
 
-    PREFIXES = (Forgotten.COUNT, Forgotten.FENCING)
+    PREFIXES = (TombstonePrefix.COUNT, TombstonePrefix.FENCING)
 
     @classmethod
     def parse(cls, prefix: str, rest: str, value: Fields | None) -> ConfigRecord | None:
@@ -40,8 +40,8 @@ class TaskCountRecord(ConnectorScopedRecord):
             return None
         name = ConnectorName(rest)
         if value is None:
-            return ForgottenRecord(name, Forgotten(prefix))
-        if prefix == Forgotten.FENCING:
+            return ForgottenRecord(name, TombstonePrefix(prefix))
+        if prefix == TombstonePrefix.FENCING:
             return cls(name, parse_integer(value, "task-count"), None)
         generation = Generation(parse_integer(value, "generation")) if "generation" in value else None
         elsewhere = bool(value["elsewhere"]) if "elsewhere" in value else None
@@ -54,7 +54,7 @@ class TaskCountRecord(ConnectorScopedRecord):
         return self.connector
 
     def to_key(self) -> str:
-        return f"{Forgotten.FENCING if self.generation is None else Forgotten.COUNT}{self.connector}"
+        return f"{TombstonePrefix.FENCING if self.generation is None else TombstonePrefix.COUNT}{self.connector}"
 
     def to_value(self) -> Fields:
         if self.generation is None:

@@ -43,10 +43,10 @@ __all__ = [
     "Attempt",
     "ConnectorStatus",
     "LeaderRecord",
-    "Removed",
     "State",
     "StatusRecord",
     "StatusState",
+    "StatusTombstone",
     "TaskStatus",
     "TopicStatus",
     "WorkerRecord",
@@ -58,13 +58,13 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
+class StatusTombstone:
     """A tombstone under the given key."""
 
     key: str
 
 
-StatusRecord = StatusEntry | TopicIds | Removed
+StatusRecord = StatusEntry | TopicIds | StatusTombstone
 
 RECORD_TYPES: Final[tuple[type[StatusEntry], ...]] = (
     ConnectorStatus,
@@ -82,7 +82,7 @@ def _split(key: str) -> tuple[type[StatusEntry], str] | None:
 
 def encode(record: StatusRecord) -> tuple[bytes, bytes | None]:
     """Return key and value of a status topic record."""
-    if isinstance(record, Removed):
+    if isinstance(record, StatusTombstone):
         return record.key.encode(), None
     return record.to_key().encode(), dump(record.to_value())
 
@@ -95,7 +95,7 @@ def decode(key: bytes | None, value: bytes | None) -> StatusRecord | None:
     try:
         text = (key or b"").decode()
         if value is None:
-            return Removed(text)
+            return StatusTombstone(text)
         if text == topic_ids.KEY:
             return topic_ids.loads(value)
         parts, loaded = _split(text), json.loads(value)
@@ -113,7 +113,7 @@ def apply(state: StatusState, record: StatusRecord | None) -> StatusState:
             return state
         case TopicIds():
             return replace(state, topic_ids=record)
-        case Removed(key):
+        case StatusTombstone(key):
             parts = _split(key)
             return parts[0].remove(parts[1], state) if parts else state
     return record.apply_to(state)

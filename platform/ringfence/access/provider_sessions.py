@@ -15,7 +15,7 @@ from ringfence.access.sessions import hash_key
 _REMEMBERED_MS = 4 * OLDEST_SECONDS * 1000
 
 
-class Replayed(ValueError):
+class TokenReplay(ValueError):
     """This token has been used."""
 
 
@@ -26,7 +26,7 @@ def remember(request: HttpRequest, issuer: str, subject: str, sid: str) -> None:
 
 
 def end(issuer: str, token: LogoutToken) -> list[str]:
-    """End the sessions that the token names. Returns the account of each ended session. Raises `Replayed`."""
+    """End the sessions that the token names. Returns the account of each ended session. Raises `TokenReplay`."""
     rows = ProviderSession.objects.filter(issuer=issuer)
     if token.sid:
         rows = rows.filter(sid=token.sid)
@@ -49,7 +49,7 @@ def _use(issuer: str, token: str) -> None:
         with transaction.atomic():
             UsedLogoutToken.objects.create(digest=digest, time_ms=int(time.time() * 1000))
     except IntegrityError:
-        raise Replayed("jti") from None
+        raise TokenReplay("jti") from None
 
 
 def prune() -> int:

@@ -53,7 +53,7 @@ class What(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RuleCondition:
     """A rule. id: identifies it."""
 
     id: int
@@ -88,12 +88,12 @@ def changes(are_open: Iterable[tuple[int, str]], found: Mapping[tuple[int, str],
     return Changes(new, open_keys - found.keys())
 
 
-def look(rules: Iterable[Asked], seen: ClusterSnapshot) -> dict[tuple[int, str], Finding]:
+def look(rules: Iterable[RuleCondition], seen: ClusterSnapshot) -> dict[tuple[int, str], Finding]:
     """Return the findings of the rules, by (rule, subject)."""
     return {(rule.id, one.subject): one for rule in rules for one in _LOOK[rule.kind](rule, seen)}
 
 
-def _lasts(rule: Asked, seen: ClusterSnapshot, since_ms: int) -> bool:
+def _lasts(rule: RuleCondition, seen: ClusterSnapshot, since_ms: int) -> bool:
     return since_ms > 0 and seen.now_ms - since_ms >= rule.seconds * 1000
 
 
@@ -107,13 +107,13 @@ def last_error(trace: str) -> str:
     return message if "." in name else error
 
 
-def _find_failed(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
+def _find_failed(rule: RuleCondition, seen: ClusterSnapshot) -> Iterator[Finding]:
     for one in seen.episodes:
         if _lasts(rule, seen, one.began_ms) and matches(rule.pattern, one.connector):
             yield Finding(one.subject, one.connector, one.summary, one.began_ms, one.failures)
 
 
-def _find_stalled(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
+def _find_stalled(rule: RuleCondition, seen: ClusterSnapshot) -> Iterator[Finding]:
     """With 0 seconds: longer than usual for the connector. Otherwise: a task that has read nothing for that long."""
     if rule.seconds == 0:
         for one in seen.connectors:
@@ -132,7 +132,7 @@ def _find_stalled(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
             yield Finding(subject, task.connector, f"{message}. If its source has news, look at its log")
 
 
-def _find_bad_records(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
+def _find_bad_records(rule: RuleCondition, seen: ClusterSnapshot) -> Iterator[Finding]:
     for one in seen.connectors:
         bad = one.skipped + one.dead_letters
         if bad and _lasts(rule, seen, one.bad_since_ms) and matches(rule.pattern, one.name):
@@ -142,7 +142,7 @@ def _find_bad_records(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
             yield Finding(f"connector {one.name}", one.name, f"{message}: {fate}")
 
 
-def _open(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
+def _open(rule: RuleCondition, seen: ClusterSnapshot) -> Iterator[Finding]:
     for task in seen.tasks:
         if _lasts(rule, seen, task.open_since_ms) and matches(rule.pattern, task.connector):
             subject = f"task {task.connector}-{task.number}"
@@ -152,36 +152,36 @@ def _open(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
             yield Finding(subject, task.connector, f"{message}: read_committed readers of its topics wait")
 
 
-def _find_over_limits(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
+def _find_over_limits(rule: RuleCondition, seen: ClusterSnapshot) -> Iterator[Finding]:
     for one in seen.over_limits:
         if _lasts(rule, seen, one.since_ms) and matches(rule.pattern, one.connector):
             yield Finding(one.subject, one.connector, one.summary, one.since_ms)
 
 
-def _fencing(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
+def _fencing(rule: RuleCondition, seen: ClusterSnapshot) -> Iterator[Finding]:
     for one in seen.connectors:
         if _lasts(rule, seen, one.round_failed_ms) and matches(rule.pattern, one.name):
             yield Finding(f"connector {one.name}", one.name, f"The fencing round of {one.name} fails: {one.message}")
 
 
-def _leaderless(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
+def _leaderless(rule: RuleCondition, seen: ClusterSnapshot) -> Iterator[Finding]:
     if _lasts(rule, seen, seen.leaderless_ms):
         yield Finding("leader", "", "No worker leads: nothing is placed, fenced or changed. Each worker's log says why")
 
 
-def _topic_lost(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
+def _topic_lost(rule: RuleCondition, seen: ClusterSnapshot) -> Iterator[Finding]:
     if seen.topics_lost and _lasts(rule, seen, seen.topics_lost_ms):
         yield Finding("topics", "", seen.topics_lost)
 
 
-def _find_foreign_records(rule: Asked, seen: ClusterSnapshot) -> Iterator[Finding]:
+def _find_foreign_records(rule: RuleCondition, seen: ClusterSnapshot) -> Iterator[Finding]:
     for one in seen.foreign_records:
         if _lasts(rule, seen, one.since_ms) and matches(rule.pattern, one.connector):
             subject = f"config records of {one.connector}" if one.connector else "config records"
             yield Finding(subject, one.connector, one.summary, one.since_ms, one.count)
 
 
-_LOOK: dict[Kind, Callable[[Asked, ClusterSnapshot], Iterator[Finding]]] = {
+_LOOK: dict[Kind, Callable[[RuleCondition, ClusterSnapshot], Iterator[Finding]]] = {
     Kind.FAILED: _find_failed,
     Kind.STALLED: _find_stalled,
     Kind.BAD_RECORDS: _find_bad_records,

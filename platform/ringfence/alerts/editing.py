@@ -25,7 +25,7 @@ DESTINATION_FIELDS = ("name", "kind", "url", "secret", "recipients", "enabled")
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class NewDestination:
     """A destination with its generated secret, which is shown only now; "" if none was generated."""
 
     row: Destination
@@ -69,7 +69,7 @@ def save_rule(values: Mapping[str, Any], row: Rule | None = None) -> Rule:
     return row
 
 
-def save_destination(values: Mapping[str, Any], row: Destination | None = None) -> Made:
+def save_destination(values: Mapping[str, Any], row: Destination | None = None) -> NewDestination:
     """Save a new destination, or replace all fields of an existing one. A masked address or secret keeps
     the stored value.
     """
@@ -85,7 +85,7 @@ def save_destination(values: Mapping[str, Any], row: Destination | None = None) 
         row.url = _url(values.get("url"), row.url, row.shown_url)
         row.secret, new_secret = _secret(values.get("secret"), row.secret) if row.kind == WEBHOOK else ("", "")
     row.save()
-    return Made(row, new_secret)
+    return NewDestination(row, new_secret)
 
 
 def delete(row: Rule | Destination) -> None:
@@ -146,7 +146,7 @@ def _url(value: object, stored: str, shown: str) -> str:
     try:
         guard.check_form(url)
         guard.target(url, allowed_addresses(), _literal_only)
-    except guard.Refused as refused:
+    except guard.Refusal as refused:
         raise ValueError(str(refused)) from None
     return url
 

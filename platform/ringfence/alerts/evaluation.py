@@ -11,7 +11,7 @@ from django.db import Error as DatabaseError
 from django.db import transaction
 
 from ringfence.alerts import deliveries, foreign_records, silences
-from ringfence.alerts.conditions import Asked, Changes, Finding, Kind, What, changes, look
+from ringfence.alerts.conditions import Changes, Finding, Kind, RuleCondition, What, changes, look
 from ringfence.alerts.episodes import follow
 from ringfence.alerts.models import Delivery, EpisodeRow, Incident, Rule, Silence, Turn
 from ringfence.alerts.snapshot import ClusterSnapshot, ConnectorSnapshot, Episode, OverLimit, TaskSnapshot
@@ -121,7 +121,7 @@ def _find_over_limits(names: Iterable[str], now: int) -> Iterator[OverLimit]:
 def step(now: int, leaderless_ms: int = 0) -> Changes:
     """Evaluate once: open and close incidents, and create their messages, all in one transaction."""
     rules = {rule.pk: rule for rule in Rule.objects.filter(enabled=True)}
-    conditions = [Asked(rule.pk, Kind(rule.kind), rule.pattern, rule.seconds) for rule in rules.values()]
+    conditions = [RuleCondition(rule.pk, Kind(rule.kind), rule.pattern, rule.seconds) for rule in rules.values()]
     snapshot = see((rule.kind for rule in conditions), now, leaderless_ms)
     with transaction.atomic():
         snapshot = replace(snapshot, episodes=tuple(_follow(snapshot).values()))

@@ -16,12 +16,12 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Resolve = Callable[[str, int], Iterable[str]]
 
 
-class Refused(Exception):
+class Refusal(Exception):
     """The address is not allowed. The message is for users, and contains at most the host's name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Allowed:
+class AllowedNetworks:
     """private: addresses of private networks; loopback: this machine. Both are forbidden by default."""
 
     private: bool = False
@@ -56,26 +56,26 @@ def _look_up(host: str, port: int) -> list[str]:
 
 
 def check_form(url: str) -> None:
-    """Raise `Refused` unless it is an http(s) URL. Nothing is resolved."""
+    """Raise `Refusal` unless it is an http(s) URL. Nothing is resolved."""
     try:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError:
-        raise Refused("The address cannot be read: write it as https://host/path") from None
+        raise Refusal("The address cannot be read: write it as https://host/path") from None
     if parts.scheme not in ("http", "https"):
-        raise Refused("The address must begin with https:// or http://")
+        raise Refusal("The address must begin with https:// or http://")
     if not parts.hostname:
-        raise Refused("The address names no host: write it as https://host/path")
+        raise Refusal("The address names no host: write it as https://host/path")
     if parts.username or parts.password:
-        raise Refused(
+        raise Refusal(
             "A name and password in the address are not accepted: put a token into the path or use the signature"
         )
     if any(ord(character) <= 32 or ord(character) == 127 for character in url):
-        raise Refused("The address contains spaces or control characters")
+        raise Refusal("The address contains spaces or control characters")
 
 
-def target(url: str, allowed: Allowed, resolve: Resolve = _look_up) -> Target:
-    """Resolve and check the URL. Returns where to connect. Raises `Refused`."""
+def target(url: str, allowed: AllowedNetworks, resolve: Resolve = _look_up) -> Target:
+    """Resolve and check the URL. Returns where to connect. Raises `Refusal`."""
     check_form(url)
     parts = urlsplit(url)
     host = str(parts.hostname)
@@ -83,18 +83,18 @@ def target(url: str, allowed: Allowed, resolve: Resolve = _look_up) -> Target:
     try:
         addresses = list(dict.fromkeys(resolve(host, port)))
     except (OSError, UnicodeError):
-        raise Refused(f"The host {host} cannot be found: check its name and this machine's DNS") from None
+        raise Refusal(f"The host {host} cannot be found: check its name and this machine's DNS") from None
     if not addresses:
-        raise Refused(f"The host {host} has no address")
+        raise Refusal(f"The host {host} has no address")
     for each in addresses:
         trouble = _trouble(ipaddress.ip_address(each.partition("%")[0]), allowed)
         if trouble:
-            raise Refused(f"The host {host} {trouble}")
+            raise Refusal(f"The host {host} {trouble}")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return Target(parts.scheme, host, port, addresses[0], path)
 
 
-def _trouble(address: Address, allowed: Allowed) -> str:
+def _trouble(address: Address, allowed: AllowedNetworks) -> str:
     address = plain(str(address))
     if address.is_loopback:
         return "" if allowed.loopback else "is this machine itself: set RINGFENCE_ALERTS_LOOPBACK=1 to allow that"

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.core.mail import EmailMessage
 
 from ringfence.alerts import guard
-from ringfence.alerts.guard import Allowed
+from ringfence.alerts.guard import AllowedNetworks
 
 WEBHOOK, SLACK, MAIL = "webhook", "slack", "mail"
 KINDS = (WEBHOOK, SLACK, MAIL)
@@ -77,14 +77,14 @@ def text_of(message: Mapping[str, Any]) -> str:
     return f"[{word}] {message.get('rule', '')}: {message.get('summary', '')}"
 
 
-def allowed_addresses() -> Allowed:
-    return Allowed(bool(settings.ALERTS_PRIVATE), bool(settings.ALERTS_LOOPBACK))
+def allowed_addresses() -> AllowedNetworks:
+    return AllowedNetworks(bool(settings.ALERTS_PRIVATE), bool(settings.ALERTS_LOOPBACK))
 
 
 def _post(url: str, body: bytes, headers: Mapping[str, str]) -> int:
     try:
         target = guard.target(url, allowed_addresses())
-    except guard.Refused as refused:
+    except guard.Refusal as refused:
         raise NotSent(str(refused)) from None
     all_headers = {
         "Host": target.host_header,

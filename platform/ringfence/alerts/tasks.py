@@ -67,7 +67,7 @@ def _somebody_leads() -> bool | None:
         dispatch.command(Ping(), timeout=_LEADER_SECONDS)
     except RedisError:
         return None
-    except dispatch.Refused as refused:
+    except dispatch.Refusal as refused:
         log.info("No leader answers: %s", refused.message)
         return None if refused.status == 503 and refused.retry else False
     return True

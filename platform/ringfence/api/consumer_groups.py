@@ -18,7 +18,7 @@ from ringfence.requests.group_questions import DescribeConsumerGroup, ListConsum
 
 
 def list_groups(who: Principal, search: str = "", topic: str = "") -> dict[str, Any]:
-    """Return `results`, and `left_out`: how many groups were not read. Raises `Refused`."""
+    """Return `results`, and `left_out`: how many groups were not read. Raises `Refusal`."""
     answer = dispatch.ask(ListConsumerGroups(search, topic))
     may = _readable(who, {each["topic"] for group in answer["groups"] for each in group["topics"]}, answer["internal"])
     rows = []
@@ -31,7 +31,7 @@ def list_groups(who: Principal, search: str = "", topic: str = "") -> dict[str, 
 
 
 def describe_group(who: Principal, name: str) -> dict[str, Any] | None:
-    """Return the group; None if the user may not see it. Raises `Refused`, with 404 if it does not exist."""
+    """Return the group; None if the user may not see it. Raises `Refusal`, with 404 if it does not exist."""
     group = dispatch.ask(DescribeConsumerGroup(name))
     may = _readable(who, {each["topic"] for each in group["partitions"]}, group["internal"])
     partitions = [

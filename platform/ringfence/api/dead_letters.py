@@ -36,7 +36,7 @@ def find_dead_letters(
     """Return `topic`, `letters`, `before` (a string for the next page, "" after the last), `partitions`, `at_most`,
     `complete`.
 
-    Keys and values are encoded for `web.connector.record_text`. Raises `ConnectError`, `Refused`.
+    Keys and values are encoded for `web.connector.record_text`. Raises `ConnectError`, `Refusal`.
     """
     stage, by = _filters(stage, by)
     if level not in LEVELS:
@@ -68,7 +68,7 @@ def replay(
     """Replay the records at `places`, or without them all that match, the oldest first. Returns `topic`, `results`,
     `left`.
 
-    Raises `ConnectError`, `Refused`.
+    Raises `ConnectError`, `Refusal`.
     """
     selection: dict[str, Any] = {}
     if places is None:

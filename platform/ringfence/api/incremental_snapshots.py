@@ -73,7 +73,7 @@ def find_measured(tasks: Sequence[Task], prefix: str) -> dict[str, float]:
 
 
 def send(row: Connector, kind: str, tables: Sequence[str], user: str) -> None:
-    """Send the request to the task. Raises `Refused`: a 400 for an invalid request, a 409 if the connector is not
+    """Send the request to the task. Raises `Refusal`: a 400 for an invalid request, a 409 if the connector is not
     running, or could not continue from the committed state.
     """
     _require_snapshots(row)

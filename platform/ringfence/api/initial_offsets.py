@@ -9,17 +9,17 @@ from collections.abc import Callable, Mapping
 from ringfence import dispatch
 from ringfence.access.principal import Principal
 from ringfence.api import writing
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError
 from ringfence.requests import commands
-from ringfence.requests.command_answers import Checked
+from ringfence.requests.command_answers import OffsetCheck
 from ringfence.requests.commands import Command, OffsetEntry
 
 _COMMANDS: Mapping[str, Callable[[str], Command[None]]] = {"RUNNING": commands.Resume, "PAUSED": commands.Pause}
 
 
 def create_at(name: str, config: Mapping[str, str], offsets: list[OffsetEntry], state: str, by: Principal) -> None:
-    """offsets: as `writing.offsets_of` returns them. Raises `ConnectError` and `Refused`."""
+    """offsets: as `writing.offsets_of` returns them. Raises `ConnectError` and `Refusal`."""
     _create(name, config, state, by, commands.AlterOffsets(name, offsets))
 
 
@@ -28,20 +28,20 @@ def create_fresh(name: str, config: Mapping[str, str], state: str, by: Principal
     _create(name, config, state, by, commands.ResetOffsets(name))
 
 
-def _create(name: str, config: Mapping[str, str], state: str, by: Principal, move: Command[Checked]) -> None:
+def _create(name: str, config: Mapping[str, str], state: str, by: Principal, move: Command[OffsetCheck]) -> None:
     writing.create(name, config, "STOPPED", by)
     _move(name, move, by.name)
     if state in _COMMANDS:
         dispatch.command(_COMMANDS[state](name), user=by.name)
 
 
-def _move(name: str, move: Command[Checked], user: str) -> None:
+def _move(name: str, move: Command[OffsetCheck], user: str) -> None:
     """Alter the offsets. If they are refused, delete the connector again; if the outcome is unknown,
     leave it STOPPED.
     """
     try:
         dispatch.command(move, user=user)
-    except Refused as refused:
+    except Refusal as refused:
         if refused.status >= 500 and refused.status != 503:
             text = f"Connector {name} is created and STOPPED; whether it has its offsets is unknown: {refused.message}"
             raise ConnectError(refused.status, text) from refused

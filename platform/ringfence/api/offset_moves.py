@@ -14,7 +14,7 @@ Entries = Sequence[OffsetEntry]
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class OffsetMove:
     """The result. snapshot: the number of the one taken before, None if there is none.
 
     checked: the connector's plugin has validated the offsets.
@@ -43,23 +43,23 @@ def movable(row: Connector) -> bool:
     return row.target == "STOPPED" and not row.fencing and row.task_count == 0
 
 
-def alter(name: str, entries: Entries, user: str, why: str = "before the offsets were changed") -> Moved:
-    """Set and delete offsets; those without an entry stay. Raises `Refused`."""
+def alter(name: str, entries: Entries, user: str, why: str = "before the offsets were changed") -> OffsetMove:
+    """Set and delete offsets; those without an entry stay. Raises `Refusal`."""
     snapshot = offset_snapshots.before_a_change(name, user, why)
     result = dispatch.command(AlterOffsets(name, list(entries)), user=user)
-    return Moved(result.value, snapshot.number if snapshot else None)
+    return OffsetMove(result.value, snapshot.number if snapshot else None)
 
 
-def reset(name: str, user: str) -> Moved:
-    """Delete every offset. Raises `Refused`."""
+def reset(name: str, user: str) -> OffsetMove:
+    """Delete every offset. Raises `Refusal`."""
     snapshot = offset_snapshots.before_a_change(name, user, "before the offsets were reset")
     result = dispatch.command(ResetOffsets(name), user=user)
-    return Moved(result.value, snapshot.number if snapshot else None)
+    return OffsetMove(result.value, snapshot.number if snapshot else None)
 
 
-def restore(name: str, wanted: OffsetSnapshot, user: str) -> tuple[Moved, list[dict[str, Any]]]:
-    """Restore the offsets of a snapshot. Returns the changes, too, in the format of a preview. Raises `Refused`."""
+def restore(name: str, wanted: OffsetSnapshot, user: str) -> tuple[OffsetMove, list[dict[str, Any]]]:
+    """Restore the offsets of a snapshot. Returns the changes, too, in the format of a preview. Raises `Refusal`."""
     before = offset_snapshots.take(name, user, f"before snapshot {wanted.number} was restored")
     changes = offset_snapshots.changes_to(wanted.entries, before.entries)
     value = dispatch.command(AlterOffsets(name, changes), user=user).value if changes else None
-    return Moved(value, before.number), offset_snapshots.preview(changes, before.entries)
+    return OffsetMove(value, before.number), offset_snapshots.preview(changes, before.entries)

@@ -17,7 +17,7 @@ from ringfence.api.base import ConnectView
 from ringfence.api.jsonbody import config_with_nulls
 from ringfence.connectors.api.config_types import CHOICE_NOTES, GUARANTEE
 from ringfence.connectors.catalog import find_part, parts
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.http.errors import bad_request
 from ringfence.http.masking import unmask
 from ringfence.projection.slots import REMEDY, find_shortage
@@ -60,7 +60,7 @@ class PluginConfig(ConnectView):
             version = None
         try:
             return Response(dispatch.ask(ConfigKeys(name, common=True, version=version)))
-        except Refused as refused:
+        except Refusal as refused:
             part = find_part(name)
             if refused.status != 404 or part is None:
                 raise

@@ -21,7 +21,7 @@ SILENT_MS: Final = 30_000
 
 
 def start(row: Connector, user: str, seconds: int = SECONDS) -> ProofRun:
-    """Start a count on a worker. If one is in progress, return it instead. Raises `ConnectError`, `Refused`."""
+    """Start a count on a worker. If one is in progress, return it instead. Raises `ConnectError`, `Refusal`."""
     if not 1 <= seconds <= LONGEST_SECONDS:
         raise bad_request(f"seconds must be an integer from 1 to {LONGEST_SECONDS}.")
     running = newest(row.name)
@@ -38,7 +38,7 @@ def start(row: Connector, user: str, seconds: int = SECONDS) -> ProofRun:
     )
     try:
         dispatch.ask(question)
-    except dispatch.Refused:
+    except dispatch.Refusal:
         # If only the answer was late, the worker has started, and its row shows it.
         if not ProofRun.objects.filter(pk=run.pk).exclude(state="waiting").exists():
             run.delete()

@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from ringfence import __version__, dispatch, redis_clock
 from ringfence.access.routes import ANYONE, PUBLIC, requires
 from ringfence.api.base import ConnectView, options_response
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.http.errors import json_error
 from ringfence.projection import topic_memory
 from ringfence.projection.models import ClusterInfo
@@ -98,7 +98,7 @@ def _missing() -> tuple[str, bool]:
         return lost.reason, True
     try:
         dispatch.command(Ping(), timeout=_PING_SECONDS)
-    except Refused as refused:
+    except Refusal as refused:
         return f"No leader answers yet. {refused.message}", False
     return "", False
 

@@ -12,7 +12,7 @@ from ringfence.api import reading, topic_grants
 from ringfence.api.jsonbody import check_size, object_of, plain, text_of
 from ringfence.connectors.api import ConfigException
 from ringfence.connectors.common_settings import is_connector_name
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.offsets.source_offsets import canonical
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord, limits
@@ -20,7 +20,7 @@ from ringfence.history import versions
 from ringfence.http.errors import ConnectError, bad_request, invalid_config
 from ringfence.http.masking import Masker, remember, unmask
 from ringfence.projection.models import Connector
-from ringfence.requests.command_answers import Created
+from ringfence.requests.command_answers import CreationResult
 from ringfence.requests.commands import Configure, Create, OffsetEntry
 from ringfence.requests.questions import Validate
 
@@ -59,7 +59,7 @@ def validate(config: dict[str, str], by: Principal) -> None:
         raise bad_request(f"Connector config {{{config_text}}} contains no connector type")
     try:
         validation = dispatch.ask(Validate(class_name, config, java=by.may(Verb.JAVA_PLUGINS, config["name"])))
-    except Refused as refused:
+    except Refusal as refused:
         if refused.status == 404:
             raise bad_request(refused.message) from refused  # the class is unknown, not the path
         raise
@@ -82,7 +82,7 @@ def read_stored_settings(name: str) -> dict[str, str]:
     return row.settings if row else {}
 
 
-def _write(command: Create | Configure, by: Principal) -> Created:
+def _write(command: Create | Configure, by: Principal) -> CreationResult:
     """Have a configuration written, with the topics that `by` may have it write to, and record the
     author of the version.
     """
@@ -127,7 +127,7 @@ def patch_config(name: str, patch: Mapping[str, object], by: Principal) -> None:
         validate(complete, by)
         try:
             _write(Configure(name, complete, create=False, expected=row.config_offset), by)
-        except Refused as refused:
+        except Refusal as refused:
             if refused.status != 409 or attempt == _PATCH_ATTEMPTS:
                 raise
         else:

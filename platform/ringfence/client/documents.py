@@ -40,7 +40,7 @@ def parse(text: str, path: str) -> list[object]:
     if path.endswith(".properties"):
         try:
             return list(properties.read_several(text))
-        except properties.Malformed as error:
+        except properties.MalformedLine as error:
             raise ClientError(Exit.INVALID, f"{path} {error}") from error
     import yaml
 

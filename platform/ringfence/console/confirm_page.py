@@ -14,7 +14,7 @@ from django.shortcuts import render
 from ringfence.access.authorise import principal_of
 from ringfence.access.verbs import Verb
 from ringfence.audit.trail import note
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 
 LONGEST_REASON = 1000
 
@@ -67,7 +67,7 @@ class ConfirmPage:
 
 
 Act = Callable[[dict[str, Any]], ActionResult]
-"""Carries out the action with the form's values (`reason` among them). Raises `Refused`, `ValueError` or
+"""Carries out the action with the form's values (`reason` among them). Raises `Refusal`, `ValueError` or
 `ValidationError`.
 """
 
@@ -91,7 +91,7 @@ def run(request: HttpRequest, sheet: ConfirmPage, act: Act) -> HttpResponse:
     note(request, reason)
     try:
         result = act({**form.cleaned_data, "reason": reason})
-    except Refused as refused:
+    except Refusal as refused:
         return _fail(request, sheet, form, refused.message, refused.status)
     except ValidationError as error:
         return _fail(request, sheet, form, " ".join(error.messages), 400)

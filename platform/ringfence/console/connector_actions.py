@@ -16,7 +16,7 @@ from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
 from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, ReasonForm, run
 from ringfence.console.open_now import OpenNow, open_now
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.history import old_generations
 from ringfence.projection.models import Connector, GenerationRow, Task
 from ringfence.requests import commands
@@ -106,7 +106,7 @@ def fence_id(request: HttpRequest, name: str, task: int) -> HttpResponse:
         described = dispatch.ask(
             DescribeTransactions(name, max(_ids_of(row), task + 1), row.settings, old_generations.earlier(row))
         )
-    except Refused as refused:
+    except Refusal as refused:
         # Without Kafka's answer, neither the open transaction nor the id's name is known.
         raise Http404(f"The transactions of {name} could not be queried: {refused.message}") from refused
     # An id of an older generation may have an open transaction on another cluster.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ringfence import dispatch
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.history import old_generations
 from ringfence.projection.models import Connector, Task
 from ringfence.requests.questions import DescribeTransactions
@@ -30,7 +30,7 @@ def open_now(row: Connector, ids: int) -> OpenNow:
         transactions = dispatch.ask(
             DescribeTransactions(row.name, ids, row.settings, old_generations.earlier(row)), _SECONDS
         )
-    except Refused as refused:
+    except Refusal as refused:
         tasks = Task.objects.filter(connector=row.name, known=True, open_since_ms__gt=0).order_by("number")
         reported = [f"task {number}" for number in tasks.values_list("number", flat=True)]
         return OpenNow(reported, (), False, [f"Kafka could not be queried for open transactions: {refused.message}"])

@@ -15,7 +15,7 @@ from ringfence.api.share_groups import acts, archived, last_seen
 from ringfence.api.share_groups.acts import Foreseen
 from ringfence.api.share_groups.readers import Readers
 from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, ReasonForm, run
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.fencing.share.group_moves import Wish
 from ringfence.requests.share_group_act import AlterOffsets, DeleteOffsets, Move
 
@@ -28,7 +28,7 @@ def _act_page(request: HttpRequest, name: str, act: Move, title: str, button: st
     readers = _readers(request, name, offsets=True)
     try:
         foreseen = acts.foresee(readers, name, act)
-    except Refused as refused:
+    except Refusal as refused:
         raise Http404(refused.message) from refused
     warnings = [foreseen.refusal] if foreseen.refusal else []
     for connector in foreseen.connectors:
@@ -67,7 +67,7 @@ def _effects(foreseen: Foreseen) -> list[Impact]:
 def _readers(request: HttpRequest, name: str, *, offsets: bool) -> Readers:
     try:
         readers = last_seen.readers_now()
-    except Refused as refused:
+    except Refusal as refused:
         raise Http404(refused.message) from refused
     readers.authorise_act(request, name, offsets=offsets)
     return readers
@@ -141,7 +141,7 @@ def process(request: HttpRequest, name: str) -> HttpResponse:
     readers = _readers(request, name, offsets=False)
     try:
         backlog = archived.find(readers, name)
-    except Refused as refused:
+    except Refusal as refused:
         raise Http404(refused.message) from refused
     connector = _connector(readers, name)
     says = [

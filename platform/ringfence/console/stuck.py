@@ -11,7 +11,7 @@ from ringfence.access.principal import Principal
 from ringfence.access.verbs import Verb
 from ringfence.audit.models import AuditEntry
 from ringfence.console.waiting import waiting
-from ringfence.dispatch import COMMAND_TIMEOUT, Refused
+from ringfence.dispatch import COMMAND_TIMEOUT, Refusal
 from ringfence.projection.health import Health
 from ringfence.projection.models import Connector, GenerationRow, Task
 from ringfence.projection.slots import count_slots
@@ -26,7 +26,7 @@ _MOVING = (Health.STARTING, Health.STOPPING, Health.PAUSING, Health.RESTARTING)
 
 
 @dataclass(frozen=True, slots=True)
-class Stuck:
+class StuckOperation:
     """An operation that waits. why: what it waits for, if known; ways: address and label of each remedy; more: the
     section of the documentation about it.
     """
@@ -40,7 +40,7 @@ class Stuck:
     more: Reference = TROUBLES
 
 
-def stuck(who: Principal, now_ms: int | None = None) -> tuple[list[Stuck], str]:
+def stuck(who: Principal, now_ms: int | None = None) -> tuple[list[StuckOperation], str]:
     """Return the operations of visible connectors, oldest first, and why some could not be read, "" if all were."""
     now = int(time.time() * 1000) if now_ms is None else now_ms
     operations = [*_rounds(who, now), *_connectors(who, now), *_tasks(who, now), *_find_unanswered(who, now)]
@@ -48,7 +48,7 @@ def stuck(who: Principal, now_ms: int | None = None) -> tuple[list[Stuck], str]:
     if who.may_everywhere(Verb.ADMIN):
         try:
             operations += _waiting(now)
-        except Refused as refused:
+        except Refusal as refused:
             trouble = refused.message
     return sorted(operations, key=lambda one: one.since_ms)[:MOST], trouble
 
@@ -57,7 +57,7 @@ def _path(name: str, rest: str) -> str:
     return f"/console/connectors/{quote(name, safe='')}/{rest}/"
 
 
-def _rounds(who: Principal, now: int) -> Iterator[Stuck]:
+def _rounds(who: Principal, now: int) -> Iterator[StuckOperation]:
     fencing = Connector.objects.filter(who.query(), known=True, fencing=True).values_list("name", flat=True)
     rows = GenerationRow.objects.filter(connector__in=fencing).order_by("connector", "generation")
     newest = {row.connector: row for row in rows}
@@ -65,12 +65,12 @@ def _rounds(who: Principal, now: int) -> Iterator[Stuck]:
         if row.committed_ms and now - row.committed_ms > ROUND_MS:
             why = row.message or {"pending": "no leader has started it: is there a leader?"}.get(row.stage, row.stage)
             ways = [(_path(name, "round"), "Try again now"), (_path(name, "fence"), "Fence again")]
-            yield Stuck(
+            yield StuckOperation(
                 f"Fencing round of generation {row.generation}", name, row.committed_ms, why, ways, more=FAILURES
             )
 
 
-def _connectors(who: Principal, now: int) -> Iterator[Stuck]:
+def _connectors(who: Principal, now: int) -> Iterator[StuckOperation]:
     moving = Connector.objects.filter(who.query(), known=True, fencing=False)
     late = moving.filter(Q(stale=True) | Q(health__in=_MOVING), since_ms__gt=0, since_ms__lt=now - MOTION_MS)
     for row in late.order_by("since_ms")[:MOST]:
@@ -80,10 +80,10 @@ def _connectors(who: Principal, now: int) -> Iterator[Stuck]:
             else "some of its tasks do not exist yet"
         )
         ways = [(_path(row.name, "restart"), "Restart")]
-        yield Stuck(f"Connector is {row.health.lower()}", row.name, row.since_ms, row.unreadable or why, ways)
+        yield StuckOperation(f"Connector is {row.health.lower()}", row.name, row.since_ms, row.unreadable or why, ways)
 
 
-def _tasks(who: Principal, now: int) -> Iterator[Stuck]:
+def _tasks(who: Principal, now: int) -> Iterator[StuckOperation]:
     running = Connector.objects.filter(who.query(), known=True, fencing=False).exclude(target="STOPPED")
     slots = count_slots()
     waits = Task.objects.filter(
@@ -98,10 +98,12 @@ def _tasks(who: Principal, now: int) -> Iterator[Stuck]:
         }.get(row.why, "no worker has a free slot for it")
         ways = [(_path(row.connector, f"tasks/{row.number}/restart"), "Restart")]
         more = TROUBLES if row.why in ("placed", "restarted") else SIZES
-        yield Stuck(f"Task {row.number} is {row.state.lower()}", row.connector, row.since_ms, why, ways, more=more)
+        yield StuckOperation(
+            f"Task {row.number} is {row.state.lower()}", row.connector, row.since_ms, why, ways, more=more
+        )
 
 
-def _find_unanswered(who: Principal, now: int) -> Iterator[Stuck]:
+def _find_unanswered(who: Principal, now: int) -> Iterator[StuckOperation]:
     """Yield writes that were begun but not completed: they are in progress, or their web process died."""
     rows = AuditEntry.objects.filter(completed=False, time_ms__lt=now - ANSWER_MS, time_ms__gt=now - LOOKED_BACK_MS)
     if not who.may_everywhere(Verb.ADMIN):
@@ -111,18 +113,18 @@ def _find_unanswered(who: Principal, now: int) -> Iterator[Stuck]:
         why = (
             "its web process ended before the answer: the outcome is unknown, check it" if dead else "not answered yet"
         )
-        yield Stuck(
+        yield StuckOperation(
             row.request, row.connector, row.time_ms, why, [(f"/console/audit/auditentry/{row.pk}/change/", "Entry")]
         )
 
 
-def _waiting(now: int) -> Iterator[Stuck]:
+def _waiting(now: int) -> Iterator[StuckOperation]:
     for one in waiting():
         sent_ms = now - int((COMMAND_TIMEOUT - one.left_s) * 1000)
         left = f"for {one.left_s:.0f} s more" if one.left_s > 0 else "no longer: a leader will drop it"
         who = f" by {one.user}" if one.user else ""
         ways = [(f"/console/waiting/{one.id}/", "Take back")]
-        yield Stuck(
+        yield StuckOperation(
             f"Command {one.kind.replace('_', ' ')}{who} waits for a leader",
             one.connector,
             sent_ms,

@@ -24,7 +24,7 @@ from ringfence.console.live_page import CLOCK, CLUSTER, render_live
 from ringfence.console.stuck import stuck
 from ringfence.console.tables import NOTHING, Table, links, moment
 from ringfence.console.waiting import take_back, waiting
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.heartbeats.look import look
 from ringfence.history import old_generations
 from ringfence.projection.known_health import known_health, leader_of
@@ -176,7 +176,7 @@ def of_connector(request: HttpRequest, name: str) -> HttpResponse:
         ids = dispatch.ask(
             DescribeTransactions(name, max([row.task_count, *counts]), row.settings, old_generations.earlier(row))
         )
-    except Refused as refused:
+    except Refusal as refused:
         trouble = refused.message
     table = Table(
         ("Transactional id", "State", "Open for", "Producer", "Partitions that wait", "Acts"),
@@ -260,7 +260,7 @@ def take_back_page(request: HttpRequest, number: str) -> HttpResponse:
     """Cancel a command that waits for a leader."""
     try:
         one = next((one for one in waiting() if one.id == number), None)
-    except Refused as refused:
+    except Refusal as refused:
         raise Http404(refused.message) from refused
     if one is None and request.method != "POST":
         raise Http404("This command no longer waits: a leader has taken it, or it has expired")

@@ -8,7 +8,7 @@ from typing import Any
 import redis
 
 from ringfence import messages, redis_clock, transport
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 
 _QUEUE = "leader"
 _MOST = 500
@@ -27,14 +27,14 @@ class Waiting:
 
 
 def waiting() -> list[Waiting]:
-    """Return the commands, oldest first, at most 500, without their bodies. Raises `Refused` if Redis
+    """Return the commands, oldest first, at most 500, without their bodies. Raises `Refusal` if Redis
     does not answer.
     """
     try:
         raw = transport.results.lrange(_QUEUE, -_MOST, -1)
         now = redis_clock.now(transport.results)
     except redis.RedisError as error:
-        raise Refused(503, _AWAY.format(error=type(error).__name__)) from error
+        raise Refusal(503, _AWAY.format(error=type(error).__name__)) from error
     assert isinstance(raw, list)
     commands = [_read(entry, now) for entry in reversed(raw)]  # the newest is at the left end of Redis' list
     return [one for one in commands if one is not None]
@@ -53,7 +53,7 @@ def take_back(number: str, by: str) -> bool:
                     _answer(number, by)
                 return taken
     except redis.RedisError as error:
-        raise Refused(503, _AWAY.format(error=type(error).__name__)) from error
+        raise Refusal(503, _AWAY.format(error=type(error).__name__)) from error
     return False
 
 

@@ -15,7 +15,7 @@ from ringfence.engine.task_answers import catch_refusals
 from ringfence.fencing.clock import Deadline
 from ringfence.requests.commands import SentCommand
 from ringfence.requests.questions import QUESTIONS, Question, task_of
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 
 _Answer = Callable[..., dict[str, object]]
 task: Callable[..., Callable[[_Answer], _Answer]] = app.task  # Celery's decorator has no types
@@ -30,7 +30,7 @@ def provide(services: Services) -> None:
 
 def _current() -> Services:
     if not _services:
-        raise Refused(503, "This worker is starting. Send the request again", passing=True)
+        raise Refusal(503, "This worker is starting. Send the request again", passing=True)
     return _services[0]
 
 
@@ -55,17 +55,17 @@ for _kind in QUESTIONS:
 
 
 def _limit(deadline: float) -> Deadline:
-    """Return the rest of a deadline on Redis' clock. Raises `Refused` if Redis does not answer."""
+    """Return the rest of a deadline on Redis' clock. Raises `Refusal` if Redis does not answer."""
     try:
         return Deadline.after(deadline - redis_clock.now())
     except RedisError as error:
         words = f"Redis does not answer ({type(error).__name__}), so the time left for this request is unknown"
-        raise Refused(503, f"{words}: nothing was changed. Send it again", passing=True) from error
+        raise Refusal(503, f"{words}: nothing was changed. Send it again", passing=True) from error
 
 
 def _in_time(deadline: float) -> Deadline:
-    """As `_limit`, for requests that are useless after their deadline. Raises `Refused` if it has passed."""
+    """As `_limit`, for requests that are useless after their deadline. Raises `Refusal` if it has passed."""
     limit = _limit(deadline)
     if limit.expired:
-        raise Refused(500, "Request timed out before a worker got to it: nothing was done. Send it again")
+        raise Refusal(500, "Request timed out before a worker got to it: nothing was done. Send it again")
     return limit

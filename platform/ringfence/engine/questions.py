@@ -13,7 +13,7 @@ from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.java_permission import check_permission
 from ringfence.engine.preflight import client_overrides, report, topic_rules, validation_errors
 from ringfence.engine.preflight.topic_rules import TopicRules
-from ringfence.engine.preflight.validation_errors import Asked, Modes, ValidationErrors
+from ringfence.engine.preflight.validation_errors import Modes, ValidationErrors, ValidationRun
 from ringfence.engine.queries import (
     consumer_groups,
     hanging_transactions,
@@ -31,7 +31,7 @@ from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName
 from ringfence.requests import group_questions, questions, topic_questions
 from ringfence.requests.questions import Question
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 from ringfence.worker_config import WorkerConfig
 
 
@@ -56,7 +56,7 @@ _ANSWERS: Final[dict[type[Question[Any]], Callable[[Any, Services, Deadline], ob
 
 
 def answer_to(question: Question[Any], services: Services, limit: Deadline) -> object:
-    """Return the answer as a JSON value. Raises `Refused` and `PluginError`."""
+    """Return the answer as a JSON value. Raises `Refusal` and `PluginError`."""
     return _ANSWERS[type(question)](question, services, limit)
 
 
@@ -87,7 +87,7 @@ def _validate(asked: questions.Validate, services: Services, limit: Deadline) ->
     for name in {asked.plugin, (asked.config.get("connector.class") or asked.plugin).strip()}:
         check_permission(services.plugins, name, java=asked.java)
     settings = {name: value for name, value in asked.config.items() if value is not None}
-    brokers = services.refusals.ask(settings, limit) if asked.ask_brokers else Asked()
+    brokers = services.refusals.ask(settings, limit) if asked.ask_brokers else ValidationRun()
     exactly_once = services.config.mode == "enabled"
     timeout = limit.slice(services.plugins.call_seconds)
     answer = services.plugins.validate(asked.plugin, asked.config, timeout, exactly_once=exactly_once)
@@ -108,7 +108,7 @@ def _read_offsets(asked: questions.ReadOffsets, services: Services, limit: Deadl
     try:
         offsets = services.offsets.view(ConnectorName(asked.connector), asked.config, limit)
     except FencingError as error:
-        raise Refused(500, f"The offsets of connector {asked.connector} cannot be read now: {error}") from error
+        raise Refusal(500, f"The offsets of connector {asked.connector} cannot be read now: {error}") from error
     return [{"partition": committed.partition, "offset": committed.offset} for committed in offsets]
 
 

@@ -20,7 +20,7 @@ from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.leader.assignment import Member
 from ringfence.heartbeats.beat import Beat
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ class RedisWatch:
         log.warning("This leader does not reach Redis, and %s: it hands over", f"{', '.join(able)} can")
         try:
             successor = self._leader.hand_over.ask(self._leader.members, Deadline.after(_HAND_OVER_SECONDS))
-        except Refused as refusal:
+        except Refusal as refusal:
             log.warning("The leadership was not handed over: %s", refusal)
         else:
             log.warning("Worker %s leads now", successor)

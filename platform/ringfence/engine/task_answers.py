@@ -3,21 +3,21 @@
 from collections.abc import Callable
 
 from ringfence.engine.plugins.errors import BadRequest, PluginError, UnknownPlugin
-from ringfence.requests.refused import Refused
-from ringfence.requests.request import Malformed
+from ringfence.requests.refused import Refusal
+from ringfence.requests.request import MalformedRequest
 
 
 def catch_refusals(call: Callable[[], dict[str, object]]) -> dict[str, object]:
     """Return the result of the call, or its refusal as an answer. Other errors are raised."""
     try:
         return call()
-    except Refused as refused:
+    except Refusal as refused:
         return refused.answer()
-    except Malformed as error:
-        return Refused(400, f"{error}. Web process and worker may be of different versions").answer()
+    except MalformedRequest as error:
+        return Refusal(400, f"{error}. Web process and worker may be of different versions").answer()
     except UnknownPlugin as error:
-        return Refused(404, error.message).answer()
+        return Refusal(404, error.message).answer()
     except BadRequest as error:
-        return Refused(400, error.message).answer()
+        return Refusal(400, error.message).answer()
     except PluginError as error:
-        return Refused(500, error.message).answer()
+        return Refusal(500, error.message).answer()

@@ -21,7 +21,7 @@ FIRST_READ_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Projected:
+class ProjectionAge:
     """The freshness of the projection."""
 
     age_s: float
@@ -53,7 +53,7 @@ class Vitals:
         return "|".join((*(problem.key for problem in self.problems), str(self.stale), self.leader))
 
 
-def assess(beats: Sequence[Beat], projected: Projected | None, redis_error: str = "") -> Vitals:
+def assess(beats: Sequence[Beat], projected: ProjectionAge | None, redis_error: str = "") -> Vitals:
     """Assess the heartbeats. redis_error: why Redis does not answer this process, "" if it does."""
     live = [beat for beat in beats if beat.live]
     stale, as_of_ms = _staleness(live, beats, projected)
@@ -88,7 +88,7 @@ def assess(beats: Sequence[Beat], projected: Projected | None, redis_error: str 
     return Vitals(tuple(problems), stale, as_of_ms, marks, leader, True, refusal, leader_refusal)
 
 
-def _staleness(live: Sequence[Beat], beats: Sequence[Beat], projected: Projected | None) -> tuple[bool, int]:
+def _staleness(live: Sequence[Beat], beats: Sequence[Beat], projected: ProjectionAge | None) -> tuple[bool, int]:
     if not beats:
         return False, 0
     if projected is not None:

@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 from ringfence.celery import REDIS_URL
 from ringfence.heartbeats.beat import Beat
 from ringfence.heartbeats.beating import Probing
-from ringfence.heartbeats.cluster import Projected, Vitals, assess
+from ringfence.heartbeats.cluster import ProjectionAge, Vitals, assess
 from ringfence.heartbeats.models import Freshness, Heartbeat
 
 KEPT_SECONDS = 1.0
@@ -68,7 +68,7 @@ class Look:
         return self._redis
 
 
-def read() -> tuple[list[Beat], Projected | None]:
+def read() -> tuple[list[Beat], ProjectionAge | None]:
     """Return the rows, with their ages by the database's own clock. Raises DatabaseError."""
     now = ExpressionWrapper(Now(), output_field=DateTimeField())
     beats = [
@@ -86,7 +86,7 @@ def read() -> tuple[list[Beat], Projected | None]:
         for row in Heartbeat.objects.annotate(now=now).order_by("worker")
     ]
     fresh = Freshness.objects.annotate(now=now).first()
-    return beats, None if fresh is None else Projected(_age(fresh.as_of, fresh.now), _ms(fresh.as_of))
+    return beats, None if fresh is None else ProjectionAge(_age(fresh.as_of, fresh.now), _ms(fresh.as_of))
 
 
 def _age(then: datetime, now: datetime) -> float:

@@ -10,7 +10,7 @@ from rest_framework.exceptions import APIException
 from rest_framework.response import Response
 
 from ringfence.access.authorise import Forbidden
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.encryption import NoKey
 from ringfence.heartbeats.look import look
 
@@ -85,7 +85,7 @@ def json_error(code: int, message: str) -> JsonResponse:
 def handle(error: Exception, context: dict[str, object]) -> Response | None:
     """REST framework's exception handler. None lets Django log the error and answer with `handler500`."""
     match error:
-        case Refused():
+        case Refusal():
             response = Response(body(error.status, error.message), status=error.status)
             if error.retry:
                 response["Retry-After"] = RETRY_AFTER_SECONDS

@@ -13,7 +13,7 @@ from ringfence.connectors.secret_names import secret_by_name
 from ringfence.http.errors import bad_request
 from ringfence.projection.models import PluginSecrets
 from ringfence.requests.questions import ConfigKeys
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 
 # `${file:/etc/x:password}`: says where a secret is, but is not one itself.
 _REFERENCE = re.compile(r"^\s*\$\{[^{}]+\}\s*$")
@@ -102,7 +102,7 @@ def _look_up(class_name: str) -> frozenset[str] | None:
         return None
     try:
         keys = dispatch.ask(ConfigKeys(class_name), _LOOK_UP_SECONDS)
-    except Refused:
+    except Refusal:
         _asked_in_vain[class_name] = time.monotonic() + _SILENCE_SECONDS
         return None
     names = frozenset(str(key["name"]) for key in keys if key.get("type") == "PASSWORD")

@@ -32,7 +32,7 @@ def worker_properties(path: Path) -> dict[str, str]:
         raise LocalError(f"The worker file {path} cannot be read ({error.strerror}): check --config FILE") from error
     except UnicodeDecodeError as error:
         raise LocalError(f"The worker file {path} is not UTF-8: save it as UTF-8, or write \\uXXXX") from error
-    except properties.Malformed as error:
+    except properties.MalformedLine as error:
         raise LocalError(f"{path} {error}; correct it and start again") from error
     return {"CONNECT_" + key.upper().replace(".", "_"): value for key, value in settings.items()}
 

@@ -41,7 +41,7 @@ def stage(title: str, since: float | None = None) -> Iterator[None]:
 
 
 @dataclass(slots=True)
-class _Watched:
+class _RoleState:
     role: Role
     launched_at: float
     ends: int = 0
@@ -53,14 +53,14 @@ class Supervisor:
     """Keeps roles running. Only one thread, the main one, may use it."""
 
     def __init__(self) -> None:
-        self._watched: list[_Watched] = []
+        self._watched: list[_RoleState] = []
         self._must_end_now = False
         self._rotate_at = 0.0
 
     def launch(self, role: Role) -> None:
         """Start a role and watch it. Raises LocalError, also later from `tend`, if it cannot be started at all."""
         # Watched before it is launched, so that an interrupt in between stops it, too.
-        self._watched.append(_Watched(role, time.monotonic()))
+        self._watched.append(_RoleState(role, time.monotonic()))
         role.launch()
 
     def tend(self) -> None:
@@ -128,7 +128,7 @@ class Supervisor:
             for process in processes:
                 process.kill()
 
-    def _notice_end(self, watched: _Watched, now: float) -> None:
+    def _notice_end(self, watched: _RoleState, now: float) -> None:
         process = watched.role.process()
         code = process.poll() if process else None
         if code is None:
@@ -141,7 +141,7 @@ class Supervisor:
         say(f"{watched.role.name} {how_it_ended(code)}; it is started again in {pause:.1f} s")
         watched.restart_at = now + pause
 
-    def _relaunch(self, watched: _Watched, now: float) -> None:
+    def _relaunch(self, watched: _RoleState, now: float) -> None:
         try:
             watched.role.launch()
         except (LocalError, OSError) as error:

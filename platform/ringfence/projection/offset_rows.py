@@ -9,7 +9,7 @@ from ringfence.projection import bad_records, record_totals
 from ringfence.projection.clean_text import clean
 from ringfence.projection.minutes import Minutes
 from ringfence.projection.models import SourceOffset, pack
-from ringfence.projection.record_totals import Told
+from ringfence.projection.record_totals import ReportedCounts
 from ringfence.projection.records import Record
 
 
@@ -33,7 +33,7 @@ def write(records: Sequence[Record]) -> set[str]:
 
     Their headers have the counts of records that were committed with them.
     """
-    all_told: list[Told] = []
+    all_told: list[ReportedCounts] = []
     newest: dict[tuple[str, str], SourceOffset | None] = {}
     for record in records:
         key = parse_key(record.key)
@@ -41,7 +41,7 @@ def write(records: Sequence[Record]) -> set[str]:
             continue
         if (report := decode(record.headers)) is not None:
             at_ms = record.timestamp_ms
-            all_told.append(Told(key[0], *report.key, report.counts._asdict(), at_ms, at_ms, in_offsets=True))
+            all_told.append(ReportedCounts(key[0], *report.key, report.counts._asdict(), at_ms, at_ms, in_offsets=True))
         try:
             value = json.loads(record.value or b"null")
         except ValueError:

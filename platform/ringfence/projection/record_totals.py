@@ -45,7 +45,7 @@ _SUMS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ReportedCounts:
     """The counts that an attempt has reported so far, and when.
 
     commit_ms: its newest commit; 0 for none. sent: in transactions, committed or not. in_offsets: they come from a
@@ -63,7 +63,7 @@ class Told:
     in_offsets: bool = False
 
 
-def read_report(report: Report) -> Told | None:
+def read_report(report: Report) -> ReportedCounts | None:
     """Parse a progress report; None if it is invalid. Earlier versions reported sent records, not committed ones."""
     task, generation, attempt = (_count(report.get(name)) for name in ("task", "generation", "attempt"))
     name, committed = report.get("connector"), report.get("committed", [report.get("records")])
@@ -76,14 +76,14 @@ def read_report(report: Report) -> Told | None:
     time_ms, commit_ms = (_count(report.get(each)) or 0 for each in ("time_ms", "last_commit_ms"))
     transactional = _count(report.get("producer_id")) is not None
     sent = (_count(report.get("records")) or 0) if transactional else 0
-    return Told(name, task, generation, attempt, counts, time_ms, commit_ms, sent)
+    return ReportedCounts(name, task, generation, attempt, counts, time_ms, commit_ms, sent)
 
 
 def _count(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-def add(all_told: Iterable[Told], history: Minutes) -> set[str]:
+def add(all_told: Iterable[ReportedCounts], history: Minutes) -> set[str]:
     """Add new counts to the rows, and to the minutes. Return the connectors whose totals changed.
 
     Late reports of a deleted connector's generations are left out: another one may have its name now. Inside the
@@ -122,7 +122,7 @@ def add(all_told: Iterable[Told], history: Minutes) -> set[str]:
     return touched
 
 
-def _gain(row: RecordTotals, told: Told) -> dict[str, int] | None:
+def _gain(row: RecordTotals, told: ReportedCounts) -> dict[str, int] | None:
     """Add to the row what exceeds the known counts; None if nothing does."""
     attempts: dict[str, dict[str, int]] = json.loads(row.attempts)
     key = f"{told.generation}.{told.attempt}"

@@ -9,9 +9,9 @@ from ringfence.fencing.topics.active_topics import TopicStatus
 from ringfence.fencing.topics.status import (
     ConnectorStatus,
     LeaderRecord,
-    Removed,
     State,
     StatusRecord,
+    StatusTombstone,
     TaskStatus,
     WorkerRecord,
     decode,
@@ -67,7 +67,7 @@ def write(records: Sequence[Record]) -> set[str]:
                         "topic_tracking": decoded.topic_tracking,
                     },
                 )
-            case Removed(key):
+            case StatusTombstone(key):
                 touched |= _remove(key)
     _keep_since(connectors, startups, history)
     Connector.objects.bulk_create(
@@ -109,7 +109,7 @@ def _newest(
             startups.task(before, entry)
             _tell(history, before, entry, record.timestamp_ms)
             statuses[key] = entry
-        elif isinstance(entry, Removed):
+        elif isinstance(entry, StatusTombstone):
             statuses.pop(key, None)
         newest[key] = (entry, record.timestamp_ms)
     return newest

@@ -5,14 +5,14 @@ from typing import TypedDict
 Json = dict[str, object]
 
 
-class Created(TypedDict, total=False):
+class CreationResult(TypedDict, total=False):
     """`changed`: false if the configuration was the same already."""
 
     created: bool
     changed: bool
 
 
-class Checked(TypedDict):
+class OffsetCheck(TypedDict):
     """Whether the connector itself checked the offsets (KIP-875)."""
 
     checked: bool
@@ -36,7 +36,7 @@ class FencedIds(TypedDict):
     fenced: list[Json]
 
 
-class Ended(TypedDict):
+class HangingTransactions(TypedDict):
     """As `FindHanging` lists them."""
 
     ended: list[Json]

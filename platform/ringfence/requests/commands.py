@@ -5,8 +5,16 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, NotRequired, TypedDict
 
 from ringfence.requests import share_group_act
-from ringfence.requests.command_answers import Checked, Connectors, Created, Ended, FencedIds, NewGeneration, NewLeader
-from ringfence.requests.request import Answer, Malformed, Request, always
+from ringfence.requests.command_answers import (
+    Connectors,
+    CreationResult,
+    FencedIds,
+    HangingTransactions,
+    NewGeneration,
+    NewLeader,
+    OffsetCheck,
+)
+from ringfence.requests.request import Answer, MalformedRequest, Request, always
 
 Config = Mapping[str, str]
 
@@ -87,7 +95,7 @@ class DrainWorker(Command[None]):
 
 
 @dataclass(frozen=True)
-class Create(OnConnector[Created]):
+class Create(OnConnector[CreationResult]):
     """initial_state: RUNNING (as None), PAUSED or STOPPED; topic_grant: of the account that saves it, as a config
     record.
     """
@@ -99,7 +107,7 @@ class Create(OnConnector[Created]):
 
 
 @dataclass(frozen=True)
-class Configure(OnConnector[Created]):
+class Configure(OnConnector[CreationResult]):
     """create: create a missing connector; expected: the config offset to replace; if there is a newer one, it
     is a 409.
     """
@@ -167,13 +175,13 @@ class SetConnectorLogLevel(OnConnector[None]):
 
 
 @dataclass(frozen=True)
-class AlterOffsets(OnConnector[Checked]):
+class AlterOffsets(OnConnector[OffsetCheck]):
     name = "alter_offsets"
     offsets: Sequence[OffsetEntry]
 
 
 @dataclass(frozen=True)
-class ResetOffsets(OnConnector[Checked]):
+class ResetOffsets(OnConnector[OffsetCheck]):
     name = "reset_offsets"
 
 
@@ -206,7 +214,7 @@ class FenceId(OnConnector[FencedIds]):
 
 
 @dataclass(frozen=True)
-class EndHanging(OnConnector[Ended]):
+class EndHanging(OnConnector[HangingTransactions]):
     """End a producer's hanging transaction on one partition (KIP-664). earlier: configurations of live generations."""
 
     name = "end_hanging"
@@ -270,7 +278,7 @@ _BY_NAME: Final = {kind.name: kind for kind in COMMANDS}
 
 
 def parse(kind: str, connector: str | None, body: Mapping[str, object]) -> Command[object]:
-    """Parse a command as it was sent. Raises `Malformed`."""
+    """Parse a command as it was sent. Raises `MalformedRequest`."""
     if kind not in _BY_NAME:
-        raise Malformed(f"Unknown command {kind!r}")
+        raise MalformedRequest(f"Unknown command {kind!r}")
     return _BY_NAME[kind].from_wire(body if connector is None else {**body, "connector": connector})

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from ringfence.requests.request import Answer, Malformed, Request
+from ringfence.requests.request import Answer, MalformedRequest, Request
 
 Config = Mapping[str, str]
 Json = dict[str, object]
@@ -163,7 +163,7 @@ _BY_NAME: Final = {kind.name: kind for kind in PLUGIN_CALLS}
 
 
 def parse(name: str, body: Mapping[str, object]) -> PluginCall[object]:
-    """Parse a call from the pipe. Raises `Malformed`."""
+    """Parse a call from the pipe. Raises `MalformedRequest`."""
     if name not in _BY_NAME:
-        raise Malformed(f"Unknown call {name!r}")
+        raise MalformedRequest(f"Unknown call {name!r}")
     return _BY_NAME[name].from_wire(body)

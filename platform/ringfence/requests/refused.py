@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 
-class Refused(Exception):
+class Refusal(Exception):
     """The request was not carried out, or its outcome is unknown. `status` is the HTTP status, the message is for
     people.
 
@@ -23,10 +23,10 @@ class Refused(Exception):
         return {**known, "retry": self.retry, "passing": self.passing}
 
     @staticmethod
-    def parse(answer: Mapping[str, object]) -> "Refused":
+    def parse(answer: Mapping[str, object]) -> "Refusal":
         """Parse a worker's answer that is not ok."""
         status = answer.get("status")
-        return Refused(
+        return Refusal(
             status if isinstance(status, int) else 500,
             str(answer.get("message") or ""),
             retry=bool(answer.get("retry")),

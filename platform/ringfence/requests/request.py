@@ -25,7 +25,7 @@ def always(default: Value) -> Value:
     return field(default=default, metadata={"always": True})
 
 
-class Malformed(ValueError):
+class MalformedRequest(ValueError):
     """The received value is not such a request. The message names the field."""
 
 
@@ -42,17 +42,17 @@ class Request(Generic[Answer]):
 
     @classmethod
     def from_wire(cls, body: Mapping[str, object]) -> Self:
-        """Parse the fields. Raises `Malformed`: the sender may have another version."""
+        """Parse the fields. Raises `MalformedRequest`: the sender may have another version."""
         hints = _hints(cls)
         if unknown := body.keys() - hints.keys():
-            raise Malformed(f"{cls.name} has no field {', '.join(sorted(unknown))}")
+            raise MalformedRequest(f"{cls.name} has no field {', '.join(sorted(unknown))}")
         for name, value in body.items():
             if not _fits(value, hints[name]):
-                raise Malformed(f"{cls.name}: {name} cannot be a value of type {type(value).__name__}")
+                raise MalformedRequest(f"{cls.name}: {name} cannot be a value of type {type(value).__name__}")
         try:
             return cls(**body)
         except TypeError as error:
-            raise Malformed(f"{cls.name}: {error}") from error
+            raise MalformedRequest(f"{cls.name}: {error}") from error
 
 
 def _hints(cls: type[Request[object]]) -> dict[str, object]:

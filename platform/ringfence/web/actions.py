@@ -16,7 +16,7 @@ from ringfence.access.authorise import principal_of
 from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
 from ringfence.audit.trail import note
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.requests import commands
 from ringfence.requests.commands import Command
 from ringfence.web.connector.frame import ask, find_connector
@@ -125,7 +125,7 @@ def restart_task(request: HttpRequest, name: str, task: int) -> HttpResponse:
 def _carry_out(request: HttpRequest, name: str, command: Command[None], message: str) -> HttpResponse:
     try:
         dispatch.command(command, user=principal_of(request).name)
-    except Refused as refused:
+    except Refusal as refused:
         return _answer(request, name, "bad", refused.message, refused.status)
     return _answer(request, name, "motion", message, 200)
 

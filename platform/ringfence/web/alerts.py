@@ -159,7 +159,7 @@ def _edit_destination(request: HttpRequest, number: int) -> HttpResponse:
 edit_destination = _ADMINISTERS(_both(_edit_destination))
 
 
-def _secret_once(request: HttpRequest, result: editing.Made) -> HttpResponse:
+def _secret_once(request: HttpRequest, result: editing.NewDestination) -> HttpResponse:
     """Show the generated secret, once, on a page of its own. It is stored only with the destination."""
     if not result.secret:
         return _to_list(result.row)

@@ -55,7 +55,7 @@ class PooledHandler(ASGIHandler):
             body = await request_body.read(scope["headers"], receive, is_known, scope["path"])
         except RequestAborted:
             return
-        except request_body.Refused as refused:
+        except request_body.Refusal as refused:
             await request_body.refuse(refused, receive, send)
             return
         response = await self.in_thread(self._answer, scope, body)

@@ -12,7 +12,7 @@ from ringfence.access.authorise import principal_of
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api import consumer_groups
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.web.state_badges import Badge, Severity, group_look
 from ringfence.web.views import is_fragment, with_token
 
@@ -36,7 +36,7 @@ def groups(request: HttpRequest) -> HttpResponse:
         answer = consumer_groups.list_groups(principal_of(request), search, topic)
         rows = answer["results"]
         context |= {"rows": [_row(each) for each in rows[:_PAGE]], "left_out": answer["left_out"] + len(rows[_PAGE:])}
-    except Refused as refused:
+    except Refusal as refused:
         context |= {"problem": refused.message}
     template = "ringfence/groups/list.html" if is_fragment(request) else "ringfence/groups/list_page.html"
     return render(request, template, context)
@@ -60,7 +60,7 @@ def group(request: HttpRequest, name: str) -> HttpResponse:
             "look": _look(details["state"]),
             "waiting": waiting,
         }
-    except Refused as refused:
+    except Refusal as refused:
         if refused.status == 404:
             raise Http404(refused.message) from refused
         context |= {"problem": refused.message}

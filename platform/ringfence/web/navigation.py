@@ -91,17 +91,21 @@ GROUPS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class NavigationLink:
     """A link as this user sees it."""
 
     link: Link
     current: bool
 
 
-def navigation(who: Principal, path: str) -> list[tuple[str, list[Shown]]]:
+def navigation(who: Principal, path: str) -> list[tuple[str, list[NavigationLink]]]:
     """Return titles and links that the user may see. At most one link is current."""
     visible_groups = [(group.title, [link for link in group.links if link.allowed(who)]) for group in GROUPS]
     matches = {link.address: link.match_length(path) for _, links in visible_groups for link in links}
     best = max(matches.values(), default=-1)
     here = next((address for address, length in matches.items() if length == best >= 0), None)
-    return [(title, [Shown(link, link.address == here) for link in links]) for title, links in visible_groups if links]
+    return [
+        (title, [NavigationLink(link, link.address == here) for link in links])
+        for title, links in visible_groups
+        if links
+    ]

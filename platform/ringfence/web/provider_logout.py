@@ -36,7 +36,7 @@ def end_sessions(request: HttpRequest) -> HttpResponse:
     try:
         token = there.judge_logout(logout_token)
         accounts = provider_sessions.end(there.settings.issuer, token)
-    except (NotProven, Unavailable, provider_sessions.Replayed) as error:
+    except (NotProven, Unavailable, provider_sessions.TokenReplay) as error:
         log.warning("Back-channel logout by %s was refused: %s", there.settings.host, error)
         return _refuse("the logout token is not valid")
     for account in sorted(set(accounts)):

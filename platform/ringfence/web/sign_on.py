@@ -18,7 +18,7 @@ from ringfence.access import provider_sessions, throttle
 from ringfence.access.address import address_of
 from ringfence.access.identify import ISSUER_KEY
 from ringfence.access.oidc.connection import Unavailable
-from ringfence.access.oidc.groups import Claims, Refused, WrongGroups, read_groups
+from ringfence.access.oidc.groups import Claims, Refusal, WrongGroups, read_groups
 from ringfence.access.oidc.provider import NotProven, Provider, provider
 from ringfence.access.oidc.settings import CALLBACK, OidcSettings
 from ringfence.access.routes import ANYONE, PUBLIC, requires
@@ -117,7 +117,7 @@ def _come_back(request: HttpRequest, there: Provider) -> HttpResponse:
     except (ImproperlyConfigured, WrongGroups) as error:
         log.error("Single sign-on: %s", error)  # noqa: TRY400 - the message says it all
         return _refuse(request, "Single sign-on is misconfigured: the reason is in the server's log", 503)
-    except (NotProven, Refused) as error:
+    except (NotProven, Refusal) as error:
         if isinstance(error, NotProven):
             throttle.record_failure(limits)
         message = ". ".join(filter(None, (message, str(error))))

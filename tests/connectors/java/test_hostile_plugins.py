@@ -28,7 +28,7 @@ from ringfence.fencing.task.transaction_context import RequestedEndings
 from ringfence.local.cache import cache_root
 from ringfence.local.jars import KAFKA_CONNECT, resolve
 from ringfence.local.java_host import compiler
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 from tests.support.java_plugins import runtime_of
 from tests.support.waiting import eventually
 
@@ -343,7 +343,7 @@ def test_a_java_plugin_takes_a_permission_of_its_own(plugins: Path) -> None:
     )
     try:
         for name in (CLASS, "Hostile"):
-            with pytest.raises(Refused, match="you need the permission java-plugins") as refused:
+            with pytest.raises(Refusal, match="you need the permission java-plugins") as refused:
                 check_permission(host, name, java=False)
             assert refused.value.status == 403
             check_permission(host, name, java=True)

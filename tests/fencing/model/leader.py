@@ -17,7 +17,7 @@ from ringfence.fencing.offsets.source_offsets import Partition, SourceOffsets
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_records import ConfigRecord, TaskCountRecord
 from ringfence.fencing.topics.connector_state import TargetState, TaskCount
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 from tests.fencing.model.kafka import Fenced, OldGeneration
 from tests.fencing.model.world import GROUP, PARTITIONS, WAIT, C, OffsetRecord, Steps, World, wait_for_init
 
@@ -153,7 +153,7 @@ class Leader:
             yield from self._read()
             try:
                 records = list(plan(self._state))
-            except (Conflict, Refused):
+            except (Conflict, Refusal):
                 return
             if not records:
                 return

@@ -13,7 +13,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import topic_identity
 from ringfence.fencing.kafka.plain_producer import PlainProducer
 from ringfence.fencing.kafka.topic_offsets import end_offsets
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 from ringfence.worker_config import WorkerConfig
 from tests.security.end_to_end.site import Site
 from tests.security.readers import READERS
@@ -103,9 +103,9 @@ def test_the_records_of_one_are_shown_to_nobody(site: Site) -> None:
     try:
         for topic in ("connect-configs", "__consumer_offsets"):
             config = {"name": "team-a-old", "errors.deadletterqueue.topic.name": topic}
-            with pytest.raises(Refused, match="its records are not shown"):
+            with pytest.raises(Refusal, match="its records are not shown"):
                 last_records(topic, config, worker, access, Deadline.after(10), committed_only=True)
-            with pytest.raises(Refused, match="its records are not shown"):
+            with pytest.raises(Refusal, match="its records are not shown"):
                 DeadLetters(plugins, worker).page(config, "", "", None, Deadline.after(10), committed_only=True)
     finally:
         plugins.close()

@@ -172,7 +172,7 @@ def _errors() -> Iterator[None]:
 
     try:
         yield
-    except egress.Refused as error:
+    except egress.Refusal as error:
         raise ConnectorError(f"{ENDPOINT}: {error}.") from error
     except (ResourceModifiedError, ResourceNotFoundError) as error:
         raise FileChanged(type(error).__name__) from error

@@ -184,7 +184,7 @@ def _errors() -> Iterator[None]:
 
     try:
         yield
-    except egress.Refused as error:
+    except egress.Refusal as error:
         raise ConnectorError(f"{ENDPOINT}: {error}.") from error
     except RefreshError as error:
         raise ConnectorError(

@@ -55,7 +55,7 @@ def _check_endpoint(endpoint: str, policy: egress.Policy) -> None:
         raise ConnectorError(f"{ENDPOINT} must have the form https://host:port.")
     try:
         policy.addresses(parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
-    except egress.Refused as error:
+    except egress.Refusal as error:
         raise ConnectorError(f"{ENDPOINT}: {error}.") from error
     except (OSError, UnicodeError):
         pass  # the connection reports a name without an address
@@ -66,7 +66,7 @@ def _resolver(policy: egress.Policy) -> Any:
     from aiohttp.abc import AbstractResolver
     from aiohttp.resolver import ThreadedResolver
 
-    class Guarded(AbstractResolver):
+    class GuardedResolver(AbstractResolver):
         def __init__(self) -> None:
             self._inner: ThreadedResolver | None = None
 
@@ -76,7 +76,7 @@ def _resolver(policy: egress.Policy) -> Any:
             found = await self._inner.resolve(host, port, family)
             try:
                 policy.addresses(host, port, lambda *_: [each["host"] for each in found])
-            except egress.Refused as error:
+            except egress.Refusal as error:
                 raise OSError(str(error)) from error
             return found
 
@@ -84,4 +84,4 @@ def _resolver(policy: egress.Policy) -> Any:
             if self._inner is not None:
                 await self._inner.close()
 
-    return Guarded()
+    return GuardedResolver()

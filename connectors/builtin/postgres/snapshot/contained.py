@@ -74,7 +74,7 @@ class ReadTable:
         return change
 
 
-class Contained:
+class SnapshotContent:
     """The tables of a finished snapshot. until: the position after which nothing is contained."""
 
     def __init__(self, server: str, plan: Plan, ranges: Mapping[tuple[int, int], RangeProgress], order: Order) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from ringfence.connectors.api import ConnectorError, SourceOffset, SourcePartition
 from ringfence.connectors.builtin.postgres import setting_names as names
 from ringfence.connectors.builtin.postgres.catalog import Query
-from ringfence.connectors.builtin.postgres.snapshot.contained import Contained
+from ringfence.connectors.builtin.postgres.snapshot.contained import SnapshotContent
 from ringfence.connectors.builtin.postgres.snapshot.key_order import order_of
 from ringfence.connectors.builtin.postgres.snapshot.plan import Plan, range_partition, read_plan
 from ringfence.connectors.builtin.postgres.snapshot.range_offsets import RangeProgress, progress_of
@@ -29,11 +29,13 @@ class SnapshotState:
         """Whether every range is read and committed."""
         return self.plan is not None and all(one.done for one in self.ranges.values())
 
-    def new_contained(self, query: Query, position: int) -> Contained | None:
+    def new_contained(self, query: Query, position: int) -> SnapshotContent | None:
         """Return what the stream must skip from this position; None if it has passed all of that."""
         if self.plan is None:
             return None
-        made = Contained(self.server, self.plan, self.ranges, lambda table, bounds: order_of(query, table, bounds))
+        made = SnapshotContent(
+            self.server, self.plan, self.ranges, lambda table, bounds: order_of(query, table, bounds)
+        )
         return made if made.until > position else None
 
 

@@ -69,7 +69,7 @@ class Connection:
                     if len(content) > _MOST_BYTES or time.monotonic() > deadline:
                         raise Unavailable(f"the answer of {_place(url)} is too long or too slow")
                 return _Answer(answer.status_code, content)
-        except egress.Refused as refused:
+        except egress.Refusal as refused:
             raise Unavailable(str(refused)) from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise Unavailable(f"{_place(url)} cannot be reached ({type(error).__name__})") from None

@@ -23,7 +23,7 @@ _NAMED = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class MoveCounts:
     """One partition's move with its numbers. sure: whether its leader knows of it (true before it is done)."""
 
     move: PartitionMove
@@ -38,7 +38,7 @@ class Foreseen:
 
     connectors: Sequence[str]
     members: Sequence[Mapping[str, Any]]
-    moves: Sequence[Counted]
+    moves: Sequence[MoveCounts]
     refusal: str = ""
 
     @property
@@ -62,7 +62,7 @@ def ledger_of(connectors: Sequence[str]) -> dict[InputPartition, State]:
 
 
 def foresee(readers: Readers, group: str, act: Move) -> Foreseen:
-    """Return the effect of an action, without changing anything. Raises `Refused`."""
+    """Return the effect of an action, without changing anything. Raises `Refusal`."""
     answer = dispatch.ask(DescribeShareGroup(group, act))
     connectors = readers.of(group)
     moves = _count([PartitionMove(**each) for each in answer["moves"]], connectors)
@@ -70,7 +70,7 @@ def foresee(readers: Readers, group: str, act: Move) -> Foreseen:
     return Foreseen(connectors, answer["members"], moves, refusal)
 
 
-def _count(moves: Sequence[PartitionMove], connectors: Sequence[str]) -> list[Counted]:
+def _count(moves: Sequence[PartitionMove], connectors: Sequence[str]) -> list[MoveCounts]:
     ledger = ledger_of(connectors)
 
     def state(move: PartitionMove) -> State | None:
@@ -78,7 +78,7 @@ def _count(moves: Sequence[PartitionMove], connectors: Sequence[str]) -> list[Co
             return None
         return ledger.get(InputPartition(move.topic_id, move.partition), State(move.topic, move.first))
 
-    return [Counted(move, *move.count(state(move))) for move in moves]
+    return [MoveCounts(move, *move.count(state(move))) for move in moves]
 
 
 def _refusal(group: str, connectors: Sequence[str], members: Sequence[Mapping[str, Any]]) -> str:
@@ -98,7 +98,7 @@ def _refusal(group: str, connectors: Sequence[str], members: Sequence[Mapping[st
 
 
 def carry_out(request: HttpRequest, readers: Readers, group: str, act: Move, reason: str) -> Foreseen:
-    """Take a snapshot of the connector's offsets, then send the leader's command. Raises `Refused`."""
+    """Take a snapshot of the connector's offsets, then send the leader's command. Raises `Refusal`."""
     who, connectors = principal_of(request).name, readers.of(group)
     before = ledger_of(connectors)
     for name in connectors:
@@ -110,7 +110,7 @@ def carry_out(request: HttpRequest, readers: Readers, group: str, act: Move, rea
         move = PartitionMove(**each)
         state = before.get(InputPartition(move.topic_id, move.partition), State(move.topic, move.first))
         again, skipped = move.count(state if connectors else None)
-        moves.append(Counted(move, again, skipped, (move.topic, move.partition) not in unsure))
+        moves.append(MoveCounts(move, again, skipped, (move.topic, move.partition) not in unsure))
     foreseen = Foreseen(connectors, (), moves)
     note(request, f"{reason}. Share group {group}, {act['kind']}: {foreseen.again} again, {foreseen.skipped} skipped")
     if not connectors:
@@ -129,7 +129,7 @@ def carry_out(request: HttpRequest, readers: Readers, group: str, act: Move, rea
 def configure(
     request: HttpRequest, readers: Readers, group: str, settings: Mapping[str, str | None], reason: str
 ) -> Sequence[Setting]:
-    """Set the group's own settings, None for the broker's. Returns all settings afterwards. Raises `Refused`."""
+    """Set the group's own settings, None for the broker's. Returns all settings afterwards. Raises `Refusal`."""
     before = dispatch.ask(DescribeShareGroup(group))["settings"]
     after = _command(request, readers, group, {"kind": "configure", "settings": dict(settings)}, reason)["settings"]
     note(request, f"{reason}. Share group {group}: {', '.join(sorted(settings))}")

@@ -16,7 +16,7 @@ from ringfence.access.authorise import principal_of
 from ringfence.api.share_groups.acts import ledger_of
 from ringfence.api.share_groups.readers import Readers
 from ringfence.audit.trail import note
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.fencing.offsets.ledger_keys import InputPartition
 from ringfence.fencing.share.ledger_records import State
 from ringfence.fencing.share.ranges import Ranges
@@ -39,7 +39,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ArchivedRecords:
     """refusal: why nothing can be requested now, "" if it can. left_out: partitions that were not read."""
 
     connectors: Sequence[str]
@@ -51,7 +51,7 @@ class Found:
     def waiting(self) -> int:
         return sum(one.offsets.size for one in self.partitions)
 
-    def only(self, topic: str) -> "Found":
+    def only(self, topic: str) -> "ArchivedRecords":
         """Limit it to one topic; "" for all."""
         return replace(self, partitions=[one for one in self.partitions if not topic or one.topic == topic])
 
@@ -68,8 +68,8 @@ def find_waiting(place: Mapping[str, Any], known: State | None) -> Ranges:
     return left
 
 
-def find(readers: Readers, group: str) -> Found:
-    """Find the waiting records, without changing anything. Raises `Refused`."""
+def find(readers: Readers, group: str) -> ArchivedRecords:
+    """Find the waiting records, without changing anything. Raises `Refusal`."""
     connectors = readers.of(group)
     answer = dispatch.ask(FindArchived(group))
     ledger = ledger_of(connectors)
@@ -78,7 +78,7 @@ def find(readers: Readers, group: str) -> Found:
         place = InputPartition(each["topic_id"], each["partition"])
         archived = sum(last - first + 1 for first, last in each["archived"])
         partitions.append(Waiting(place, each["topic"], archived, find_waiting(each, ledger.get(place))))
-    return Found(connectors, partitions, _refusal(group, connectors), int(answer["left_out"]))
+    return ArchivedRecords(connectors, partitions, _refusal(group, connectors), int(answer["left_out"]))
 
 
 def _refusal(group: str, connectors: Sequence[str]) -> str:
@@ -95,11 +95,11 @@ def _refusal(group: str, connectors: Sequence[str]) -> str:
     return ""
 
 
-def process_now(request: HttpRequest, readers: Readers, group: str, reason: str, topic: str = "") -> Found:
-    """Send the request to the connector's tasks, and return what was requested. topic: "" for all. Raises `Refused`."""
+def process_now(request: HttpRequest, readers: Readers, group: str, reason: str, topic: str = "") -> ArchivedRecords:
+    """Send the request to the connector's tasks, and return what was requested. topic: "" for all. Raises `Refusal`."""
     backlog = find(readers, group)
     if backlog.refusal:
-        raise Refused(409, backlog.refusal)
+        raise Refusal(409, backlog.refusal)
     selection = backlog.only(topic)
     places = [[*one.place, first, last] for one in selection.partitions for first, last in one.offsets][:MOST]
     if places:

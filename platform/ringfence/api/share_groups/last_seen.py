@@ -8,7 +8,7 @@ from typing import Any
 
 from ringfence import dispatch
 from ringfence.api.share_groups.readers import Readers, find_readers
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.history.models import ShareGroupAnswer
 from ringfence.requests.questions import DescribeShareGroup, ListShareGroups
 
@@ -18,7 +18,7 @@ _FRESH_MS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class LastAnswer:
     """An answer and its time (ms since the epoch). problem: why there is no newer one, "" if it is current."""
 
     answer: dict[str, Any] | None
@@ -28,14 +28,14 @@ class Seen:
 
 
 def ask_for_list(timeout: float | None = None) -> dict[str, Any]:
-    """Query all share groups now. Raises `Refused`."""
+    """Query all share groups now. Raises `Refusal`."""
     return _keep(LIST, dispatch.ask(ListShareGroups(), timeout))
 
 
 def ask_for_one(group: str, timeout: float | None = None, skip: int = 0) -> dict[str, Any]:
     """Query one share group now, with record states in the partitions from number `skip` on.
 
-    Raises `Refused`, with 404 if it does not exist.
+    Raises `Refusal`, with 404 if it does not exist.
     """
     return _keep(_key(group, skip), dispatch.ask(DescribeShareGroup(group, skip=skip), timeout))
 
@@ -44,38 +44,38 @@ def _key(group: str, skip: int) -> str:
     return f"{group}\n{skip}" if skip else group
 
 
-def look_at_list(timeout: float) -> Seen:
+def look_at_list(timeout: float) -> LastAnswer:
     """Return all share groups, or the last known list. An answer of the last two seconds is recent
     enough for a page.
     """
     return _look(LIST, lambda: ask_for_list(timeout))
 
 
-def look_at_one(group: str, timeout: float, skip: int = 0) -> Seen:
+def look_at_one(group: str, timeout: float, skip: int = 0) -> LastAnswer:
     """Return the same for one group. `status` 404: it no longer exists."""
     return _look(_key(group, skip), lambda: ask_for_one(group, timeout, skip))
 
 
-def recall(key: str) -> Seen:
+def recall(key: str) -> LastAnswer:
     """Return the last known answer, without a query."""
     row = ShareGroupAnswer.objects.filter(key=key).first()
-    return Seen(None) if row is None else Seen(json.loads(row.answer), row.time_ms)
+    return LastAnswer(None) if row is None else LastAnswer(json.loads(row.answer), row.time_ms)
 
 
 def readers_now() -> Readers:
-    """Return the readers. Raises `Refused` if the cluster's `group.id` is unknown, and no worker reports it."""
+    """Return the readers. Raises `Refusal` if the cluster's `group.id` is unknown, and no worker reports it."""
     answer = recall(LIST).answer
     return find_readers(str((answer or ask_for_list())["worker_group"]))
 
 
-def _look(key: str, ask: Callable[[], dict[str, Any]]) -> Seen:
+def _look(key: str, ask: Callable[[], dict[str, Any]]) -> LastAnswer:
     before = recall(key)
     if before.answer is not None and 0 <= _now_ms() - before.time_ms < _FRESH_MS:
         return before
     try:
-        return Seen(ask(), _now_ms())
-    except Refused as error:
-        return Seen(before.answer, before.time_ms, error.message, error.status)
+        return LastAnswer(ask(), _now_ms())
+    except Refusal as error:
+        return LastAnswer(before.answer, before.time_ms, error.message, error.status)
 
 
 def _keep(key: str, answer: dict[str, Any]) -> dict[str, Any]:

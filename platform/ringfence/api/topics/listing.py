@@ -9,7 +9,7 @@ from ringfence.access.principal import Principal
 from ringfence.access.verbs import Verb
 from ringfence.api.topic_grants import may_look_at
 from ringfence.api.topics.readers import ELSEWHERE, is_administrator
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.projection.models import ActiveTopic, Connector
 from ringfence.requests.topic_questions import DescribeTopics
 
@@ -69,7 +69,7 @@ def list_topics(who: Principal, search: str = "", page: int = 1, *, internal: bo
     if here and not problem:
         try:
             facts = {each["name"]: each for each in dispatch.ask(DescribeTopics(here))["topics"]}
-        except Refused as refused:
+        except Refusal as refused:
             problem = refused.message
     rows = [_row(name, who, active, marked, facts.get(name, {})) for name in part]
     return TopicPage(rows, len(matches), page_number, pages, problem)
@@ -92,7 +92,7 @@ def _names() -> tuple[frozenset[str], Mapping[str, str], str]:
     """Return every topic of the workers' cluster, the internal ones, and why Kafka does not answer."""
     try:
         answer = dispatch.ask(DescribeTopics())
-    except Refused as refused:
+    except Refusal as refused:
         return frozenset(), {}, refused.message
     return frozenset(answer["names"]), answer["internal"], ""
 

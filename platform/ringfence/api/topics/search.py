@@ -17,7 +17,7 @@ from ringfence.requests.topic_questions import FindOrigin
 
 
 def read_records(request: HttpRequest, reader: TopicReader, search: RecordSearch, act: str = "read") -> dict[str, Any]:
-    """Return the worker's answer, and write it to the audit trail. Raises `Refused`."""
+    """Return the worker's answer, and write it to the audit trail. Raises `Refusal`."""
     note(request, f"{act} topic {reader.topic}: {search.words}")
     answer: dict[str, Any] = dispatch.ask(search.question(reader))
     answer["cursor"] = json.dumps(answer["cursor"], separators=(",", ":"))
@@ -25,7 +25,7 @@ def read_records(request: HttpRequest, reader: TopicReader, search: RecordSearch
 
 
 def find_origin(request: HttpRequest, reader: TopicReader, partition: int, offset: int) -> dict[str, Any]:
-    """Return where a record came from, as far as its connector is visible. Raises `Refused`."""
+    """Return where a record came from, as far as its connector is visible. Raises `Refusal`."""
     answer: dict[str, Any] = dispatch.ask(FindOrigin(**reader.question(), partition=partition, offset=offset))
     source, who = answer.get("source"), principal_of(request)
     if source is None:

@@ -17,7 +17,7 @@ from ringfence.api import reading, writing
 from ringfence.api.jsonbody import config_of
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.request_fields import RequestShape, StringField
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector
@@ -54,7 +54,7 @@ def configure(name: str, config: Mapping[str, str], by: Principal, expected: int
     """Like `writing.configure`, but raises the leader's "changed in the meantime" as a 412."""
     try:
         return writing.configure(name, config, by, expected)
-    except Refused as refused:
+    except Refusal as refused:
         row = Connector.objects.filter(name=name, known=True).first()
         if expected is not None and refused.status == 409 and row is not None and row.config_offset != expected:
             raise ConnectError(412, _CHANGED.format(now=etag_of(row))) from refused

@@ -45,7 +45,7 @@ def level_now(row: Connector) -> tuple[str, int]:
 
 
 def set_level(name: str, level: str, minutes: int, user: str) -> int:
-    """Set the tasks' level for so many minutes. Returns until when (ms), 0 for the default level. Raises `Refused`."""
+    """Set the tasks' level for so many minutes. Returns until when (ms), 0 for the default level. Raises `Refusal`."""
     if level not in LEVELS:
         raise bad_request(f"level must be one of {', '.join(LEVELS)}.")
     if not 1 <= minutes <= MOST_MINUTES:

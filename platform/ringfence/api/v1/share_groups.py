@@ -13,8 +13,8 @@ from rest_framework.response import Response
 from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api.share_groups import acts, archived, last_seen
-from ringfence.api.share_groups.acts import Counted, Foreseen
-from ringfence.api.share_groups.archived import Found
+from ringfence.api.share_groups.acts import Foreseen, MoveCounts
+from ringfence.api.share_groups.archived import ArchivedRecords
 from ringfence.api.share_groups.readers import Readers, find_readers
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.share_group_shapes import (
@@ -210,7 +210,7 @@ def _serialize_moves(name: str, foreseen: Foreseen, dry_run: bool) -> dict[str, 
     }
 
 
-def _serialize_archived(name: str, backlog: Found, dry_run: bool) -> dict[str, Any]:
+def _serialize_archived(name: str, backlog: ArchivedRecords, dry_run: bool) -> dict[str, Any]:
     return {
         "group": name,
         "connectors": backlog.connectors,
@@ -230,7 +230,7 @@ def _serialize_archived(name: str, backlog: Found, dry_run: bool) -> dict[str, A
     }
 
 
-def _serialize_partition(one: Counted) -> dict[str, Any]:
+def _serialize_partition(one: MoveCounts) -> dict[str, Any]:
     move = one.move
     return {
         "topic": move.topic,

@@ -53,7 +53,7 @@ def parse(text: str, form: str) -> list[dict[str, str]]:
     if form == "properties":
         try:
             values: object = properties.read_several(text)
-        except properties.Malformed as error:
+        except properties.MalformedLine as error:
             raise bad_request(f"The properties cannot be read: {error}.") from error
     elif form == "yaml":
         try:

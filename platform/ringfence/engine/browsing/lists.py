@@ -6,7 +6,7 @@ from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.topic_list import topic_infos, topic_names
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 from ringfence.requests.topic_questions import DescribeTopics
 from ringfence.worker_config import WorkerConfig
 
@@ -16,7 +16,7 @@ MOST_DESCRIBED: Final = 200
 def describe_topics(
     asked: DescribeTopics, worker: WorkerConfig, rules: TopicRules, limit: Deadline
 ) -> dict[str, object]:
-    """Describe these topics; without `names`, return all names and which of them are internal. Raises `Refused`."""
+    """Describe these topics; without `names`, return all names and which of them are internal. Raises `Refusal`."""
     connection, access = worker.connection("ringfence-topics"), rules.access("")
     try:
         if asked.names is None:
@@ -24,7 +24,7 @@ def describe_topics(
             return {"names": names, "internal": {name: what for name in names if (what := access.internal(name))}}
         topics = topic_infos(connection, asked.names[:MOST_DESCRIBED], limit)
     except FencingError as error:
-        raise Refused(500, f"The topics of the workers' cluster cannot be listed: {error}") from error
+        raise Refusal(500, f"The topics of the workers' cluster cannot be listed: {error}") from error
     return {
         "topics": [
             {

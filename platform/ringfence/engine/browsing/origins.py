@@ -15,7 +15,7 @@ from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.transactions import Transaction as Held
 from ringfence.fencing.provenance.origin import Producer, Transaction, find_producer, find_transaction
 from ringfence.fencing.provenance.records_of import RecordsOf, find_records
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 from ringfence.requests.topic_questions import FindOrigin, FindRecords
 from ringfence.worker_config import WorkerConfig
 
@@ -24,7 +24,7 @@ def find_origin(
     asked: FindOrigin, worker: WorkerConfig, rules: TopicRules, offsets: ConnectorOffsets, limit: Deadline
 ) -> dict[str, object]:
     """Return the origin as JSON: `transaction` is null if the record belongs to none; `source` is null if its source
-    offsets are not found, and `why` has the reason. Raises `Refused`."""
+    offsets are not found, and `why` has the reason. Raises `Refusal`."""
     check_topic(asked.place, worker, rules)
     writers = writers_of(asked.place, worker)
 
@@ -137,7 +137,7 @@ def _source_json(source: Transaction, scrubber: Scrubber) -> dict[str, object]:
 def find_records_of(
     asked: FindRecords, worker: WorkerConfig, offsets: ConnectorOffsets, limit: Deadline
 ) -> dict[str, Any]:
-    """Return the records as JSON; `found` is null if the source offset is no longer in its topic. Raises `Refused`."""
+    """Return the records as JSON; `found` is null if the source offset is no longer in its topic. Raises `Refusal`."""
     (writer,) = writers_of(asked.place, worker)
 
     def ask(connection: Connection) -> RecordsOf | None:
@@ -149,7 +149,7 @@ def find_records_of(
     try:
         records = on_topic(asked.place, worker, [writer], ask)
     except FencingError as error:
-        raise Refused(500, f"The records of that source offset cannot be found: {error}") from error
+        raise Refusal(500, f"The records of that source offset cannot be found: {error}") from error
     return {"found": None if records is None else _found_json(records)}
 
 

@@ -17,7 +17,7 @@ from ringfence.fencing.kafka.hanging import HangingProber
 from ringfence.fencing.kafka.pages import From, Page, Place, read_page
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.tail import Limits, MetRecord, TailRecord
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 from ringfence.requests.topic_questions import ReadRecords
 from ringfence.worker_config import WorkerConfig
 
@@ -35,7 +35,7 @@ class _Decoders:
 
 
 def read_records(asked: ReadRecords, worker: WorkerConfig, rules: TopicRules, limit: Deadline) -> dict[str, object]:
-    """Return the page as JSON. Raises `Refused`."""
+    """Return the page as JSON. Raises `Refusal`."""
     check_topic(asked.place, worker, rules)
     writers = writers_of(asked.place, worker)
     decoders = _decoders(asked, worker, writers)
@@ -61,7 +61,7 @@ def read_records(asked: ReadRecords, worker: WorkerConfig, rules: TopicRules, li
 def _place(start: Mapping[str, object]) -> Place:
     kind, value, cursor = (start.get(key) for key in ("from", "value", "cursor"))
     if kind not in list(From) or not isinstance(value, int) or not (cursor is None or isinstance(cursor, Mapping)):
-        raise Refused(400, "The place to begin at cannot be read. Web process and worker may be of different versions")
+        raise Refusal(400, "The place to begin at cannot be read. Web process and worker may be of different versions")
     return Place(From(str(kind)), value, None if cursor is None else {int(key): int(at) for key, at in cursor.items()})
 
 
@@ -92,7 +92,7 @@ def _decoder(named: str, half: str, config: Mapping[str, str], worker: WorkerCon
         return Decoder(SchemaReader(settings), scrubber)
     except (ConfigException, ConnectorError) as error:
         if named:
-            raise Refused(400, f"registry: {error}") from error
+            raise Refusal(400, f"registry: {error}") from error
         return Decoder(None, scrubber, scrubber.text(str(error)))
 
 
@@ -101,7 +101,7 @@ def _test(asked: ReadRecords, decoders: _Decoders) -> Any:
     try:
         condition = expression.parse(asked.where) if asked.where.strip() else None
     except expression.Wrong as error:
-        raise Refused(400, f"where: {error}.") from error
+        raise Refusal(400, f"where: {error}.") from error
     if condition is None and not asked.contains and asked.key is None:
         return None
     needle, key = asked.contains.casefold(), asked.key

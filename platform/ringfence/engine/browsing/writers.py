@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from ringfence.connectors.config_providers import ConfigProviders, Resolved
+from ringfence.connectors.config_providers import ConfigProviders, ResolvedConfig
 from ringfence.engine.plugins.secrets import Scrubber
 from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.fencing.errors import FencingError, Invalid
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.leader.fence_targets import ways
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 from ringfence.requests.topic_questions import TopicPlace
 from ringfence.worker_config import WorkerConfig
 
@@ -22,7 +22,7 @@ class Writer:
     """A connector. secret: the names of its secret settings; topics: all that it has written to."""
 
     name: str
-    resolved: Resolved = field(repr=False)
+    resolved: ResolvedConfig = field(repr=False)
     secret: Sequence[str]
     topics: Sequence[str]
 
@@ -52,15 +52,15 @@ def scrubber_of(writers: Sequence[Writer]) -> Scrubber:
 
 
 def check_topic(place: TopicPlace, worker: WorkerConfig, rules: TopicRules) -> None:
-    """Raise `Refused` for an internal topic, unless an administrator asks; for the config topic in any case."""
+    """Raise `Refusal` for an internal topic, unless an administrator asks; for the config topic in any case."""
     what = rules.access("").internal(place.topic)
     if not what:
         return
     if place.topic == worker.config_topic:
         text = "it contains configurations with their secrets. Look at the connectors' Config tabs"
-        raise Refused(403, f"{place.topic} is {what}, which is never shown: {text}")
+        raise Refusal(403, f"{place.topic} is {what}, which is never shown: {text}")
     if not place.internal:
-        raise Refused(403, f"{place.topic} is {what}: its records are shown to administrators only")
+        raise Refusal(403, f"{place.topic} is {what}: its records are shown to administrators only")
 
 
 def on_topic(
@@ -68,7 +68,7 @@ def on_topic(
 ) -> Answer:
     """Return the answer with the first credentials that work: those of the connector in `via`, then the worker's.
 
-    Raises `Refused`.
+    Raises `Refusal`.
     """
     base = worker.connection("ringfence-topics")
     matches = [each for each in writers if each.name == place.via]
@@ -76,7 +76,7 @@ def on_topic(
         accesses = ways(None, matches[0].config, base, worker.settings) if matches else None
     except FencingError as error:
         hide = matches[0].resolved.hide
-        raise Refused(400, hide(f"The cluster of topic {place.topic} cannot be reached: {error}")) from error
+        raise Refusal(400, hide(f"The cluster of topic {place.topic} cannot be reached: {error}")) from error
     connections = (
         [(way.whose, way.connection) for way in accesses] if accesses else [("the worker's credentials", base)]
     )
@@ -85,10 +85,10 @@ def on_topic(
         try:
             return ask(connection)
         except Invalid as error:
-            raise Refused(400, f"{error}.") from error
+            raise Refusal(400, f"{error}.") from error
         except FencingError as error:
             if error.code == "UNKNOWN_TOPIC_OR_PART":
-                raise Refused(404, f"There is no topic {place.topic}") from error
+                raise Refusal(404, f"There is no topic {place.topic}") from error
             troubles.append(f"with {whose}: {error}")
     message = f"Topic {place.topic} cannot be read {'; '.join(troubles)}"
-    raise Refused(500, matches[0].resolved.hide(message) if matches else message)
+    raise Refusal(500, matches[0].resolved.hide(message) if matches else message)

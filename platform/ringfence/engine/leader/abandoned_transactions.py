@@ -23,7 +23,7 @@ _AGAIN_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class AbandonedAttempts:
     """One connector's attempts, and `trouble` if fencing their ids failed; then it is tried again."""
 
     attempts: Sequence[TaskStatus]
@@ -73,7 +73,7 @@ class AbandonedTransactions:
             log.info("Fenced %s: the last attempt ended with a transaction open%s", ", ".join(ids), fenced.told)
             return fenced
 
-    def take_finished(self) -> list[Ended]:
+    def take_finished(self) -> list[AbandonedAttempts]:
         """Return what has finished since the last call."""
         ended = []
         for name, (attempts, future) in list(self._running.items()):
@@ -85,11 +85,11 @@ class AbandonedTransactions:
             except FencingError as error:
                 log.warning("What the last attempts of %s left open could not be ended: %s", name, error)
                 self._not_before[name] = time.monotonic() + _AGAIN_SECONDS
-                ended.append(Ended(attempts, FenceResult(), str(error)))
+                ended.append(AbandonedAttempts(attempts, FenceResult(), str(error)))
                 continue
             self._not_before.pop(name, None)
             self._done.update(last.key for last in attempts)
-            ended.append(Ended(attempts, fenced))
+            ended.append(AbandonedAttempts(attempts, fenced))
         return ended
 
     def close(self) -> None:

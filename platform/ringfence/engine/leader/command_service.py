@@ -12,8 +12,8 @@ from ringfence.fencing.topics.connector_logs import about
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.requests import commands
 from ringfence.requests.commands import Command, SentCommand
-from ringfence.requests.refused import Refused
-from ringfence.requests.request import Malformed
+from ringfence.requests.refused import Refusal
+from ringfence.requests.request import MalformedRequest
 
 _REMEMBERED = 1000
 _LATE = "Request timed out before it was carried out: nothing was changed. Send it again"
@@ -31,22 +31,22 @@ class CommandService:
         self._taken: dict[str, None] = {}
 
     def execute(self, command: SentCommand, limit: Deadline) -> dict[str, object]:
-        """Carry out a command and return its answer. limit: when its sender stops waiting. Raises `Refused`.
+        """Carry out a command and return its answer. limit: when its sender stops waiting. Raises `Refusal`.
 
         A command whose deadline has passed is not carried out. The deadline is checked here, and again right before
         the write.
         """
         try:
             if limit.expired:
-                raise Refused(500, _LATE)
+                raise Refusal(500, _LATE)
             self._once(command.get("request_id", ""))
             request = _parse(command)
             with about(request.on or ""):
                 side = LeadingWorker(self._leader, self._plugins, self._reporter, self._connection, limit)
-                side.state()  # raises `Refused` if another worker leads
+                side.state()  # raises `Refusal` if another worker leads
                 outcome = command_of(request, side).run(lambda done: self._report_done(command, done))
                 return {"ok": True, **outcome.answer()}
-        except Refused as refusal:
+        except Refusal as refusal:
             self._report(command, "refused", refusal.message)
             return refusal.answer()
 
@@ -54,7 +54,7 @@ class CommandService:
         """Refuse a copy of a request: a client library may send a message again after a timeout."""
         with self._lock:
             if request_id in self._taken:
-                raise Refused(409, "This request was received twice; the first one is carried out")
+                raise Refusal(409, "This request was received twice; the first one is carried out")
             if request_id:
                 self._taken[request_id] = None
             while len(self._taken) > _REMEMBERED:
@@ -79,5 +79,5 @@ class CommandService:
 def _parse(command: SentCommand) -> Command[object]:
     try:
         return commands.parse(command["kind"], command["connector"], command["body"])
-    except Malformed as error:
-        raise Refused(400, f"{error}. Web process and worker may be of different versions") from error
+    except MalformedRequest as error:
+        raise Refusal(400, f"{error}. Web process and worker may be of different versions") from error

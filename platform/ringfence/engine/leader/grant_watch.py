@@ -19,11 +19,11 @@ from ringfence.access.identify import rights_of
 from ringfence.access.principal import Right
 from ringfence.access.verbs import Verb
 from ringfence.engine.leader.plans import Plan, regrant
-from ringfence.engine.leader.written import Written
+from ringfence.engine.leader.written import WriteResult
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class GrantWatch:
         self,
         leads: Callable[[], bool],
         state: Callable[[], ClusterState],
-        submit: "Callable[[Plan, Deadline], Future[Written]]",
+        submit: "Callable[[Plan, Deadline], Future[WriteResult]]",
     ) -> None:
         self._leads = leads
         self._state = state
@@ -72,13 +72,13 @@ class GrantWatch:
                 continue
             try:
                 self.look()
-            except (Refused, DatabaseError, TimeoutError) as error:
+            except (Refusal, DatabaseError, TimeoutError) as error:
                 log.info("The topics of grants are compared again: %s", error)
             finally:
                 close_old_connections()
 
     def look(self) -> None:
-        """Compare and write once. Raises `Refused` if this worker no longer leads, or if the write fails."""
+        """Compare and write once. Raises `Refusal` if this worker no longer leads, or if the write fails."""
         grants = [one.topic_grant for one in self._state().existing() if one.topic_grant and one.topic_grant.user]
         if not grants:
             return

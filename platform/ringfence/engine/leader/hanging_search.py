@@ -15,7 +15,7 @@ from ringfence.fencing.kafka.hanging import GROUP_OFFSETS, Hanging, HangingProbe
 from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.leader.older_epochs import describe_manual_abort
 from ringfence.fencing.topics.cluster_state import ClusterState
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class HangingResult:
     """A hanging transaction. connectors: those that write to its topic, none for a topic of the platform.
 
     ended: whether it was just ended; why_not: the reason if it was not.
@@ -74,7 +74,7 @@ def places_of(state: ClusterState, active: Topics, worker: WorkerConfig) -> list
         config = connector.config or {}
         try:
             reached = clusters(connector.name, [config], worker)
-        except Refused as refusal:
+        except Refusal as refusal:
             log.info("Hanging transactions of %s are not looked for: %s", connector.name, refusal)
             continue
         for ways in reached:
@@ -86,13 +86,13 @@ def places_of(state: ClusterState, active: Topics, worker: WorkerConfig) -> list
     return list(places.values())
 
 
-def look(place: Place, group_id: str, hung_ms: Callable[[str, Hanging], float]) -> list[Found]:
+def look(place: Place, group_id: str, hung_ms: Callable[[str, Hanging], float]) -> list[HangingResult]:
     """Find the hanging transactions in a cluster, and end those that are safe to end.
 
-    hung_ms(cluster, one): returns how long this leader has seen it hang. Raises `Refused` if no login may look.
+    hung_ms(cluster, one): returns how long this leader has seen it hang. Raises `Refusal` if no login may look.
     """
 
-    def ask(way: AdminAccess) -> list[Found]:
+    def ask(way: AdminAccess) -> list[HangingResult]:
         with HangingProber(way.connection) as prober:
             hanging = [*prober.hanging(place.topics, (), Deadline.after(_ASK_SECONDS)), *_of_groups(prober, group_id)]
             limit_ms = prober.longest_ms() + SLACK_MS if hanging else 0
@@ -122,14 +122,14 @@ def _is_ours(one: Hanging, group_id: str) -> bool:
     return one.transactional_id.startswith(f"{group_id}-") or one.transactional_id == leader_transactional_id(group_id)
 
 
-def _settle(prober: HangingProber, one: Hanging, place: Place, way: AdminAccess, wait_ms: float) -> Found:
+def _settle(prober: HangingProber, one: Hanging, place: Place, way: AdminAccess, wait_ms: float) -> HangingResult:
     writers, cluster = tuple(sorted(place.topics.get(one.topic, ()))), way.connection.bootstrap
     if wait_ms > 0:
         why = f"Its owner is unknown: it is ended automatically where it still hangs in {wait_ms / 1000:.0f} s"
-        return Found(one, writers, cluster, False, why)
+        return HangingResult(one, writers, cluster, False, why)
     try:
         prober.abort(one)
     except FencingError as error:
-        return Found(one, writers, cluster, False, f"{error}. {describe_manual_abort(one, [way])}")
+        return HangingResult(one, writers, cluster, False, f"{error}. {describe_manual_abort(one, [way])}")
     log.warning("Ended a transaction that no coordinator knew of: %s", one.told)
-    return Found(one, writers, cluster, True)
+    return HangingResult(one, writers, cluster, True)

@@ -19,11 +19,11 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
-from ringfence.engine.leader.hanging_search import Found, Topics, look, places_of
+from ringfence.engine.leader.hanging_search import HangingResult, Topics, look, places_of
 from ringfence.fencing.kafka.hanging import Hanging, Key
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.reporter import Reporter
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
@@ -34,12 +34,12 @@ _EVERY_SECONDS: Final = 60.0
 class HangingWatch:
     """Searches once a minute, on another thread. All methods are called on the leader's thread."""
 
-    def __init__(self, worker: WorkerConfig, tell: Callable[[list[Found]], None]) -> None:
+    def __init__(self, worker: WorkerConfig, tell: Callable[[list[HangingResult]], None]) -> None:
         """tell: called with what was found whenever a transaction hangs, or no longer does."""
         self._worker = worker
         self._tell = tell
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="hanging")
-        self._running: Future[list[Found]] | None = None
+        self._running: Future[list[HangingResult]] | None = None
         self._next = time.monotonic() + _EVERY_SECONDS / 6
         self._told = True
         self._since: dict[tuple[str, Key], float] = {}
@@ -56,13 +56,13 @@ class HangingWatch:
             self._next = time.monotonic() + _EVERY_SECONDS
             self._running = self._pool.submit(self._look, state, dict(active))
 
-    def _look(self, state: ClusterState, active: Topics) -> list[Found]:
-        transactions: list[Found] = []
+    def _look(self, state: ClusterState, active: Topics) -> list[HangingResult]:
+        transactions: list[HangingResult] = []
         try:
             for place in places_of(state, active, self._worker):
                 try:
                     transactions += look(place, self._worker.group_id, self._hung_ms)
-                except Refused as refusal:
+                except Refusal as refusal:
                     log.info("%s", refusal)
         except Exception:
             # The root of the search. A failure must not end the leadership.
@@ -97,7 +97,7 @@ def report_ended(reporter: Reporter, connector: str, one: Hanging, by: str) -> N
     )
 
 
-def report_found(reporter: Reporter, found: list[Found]) -> None:
+def report_found(reporter: Reporter, found: list[HangingResult]) -> None:
     """Report an event for each transaction that was ended, and one with the rest."""
     for one in found:
         if one.ended:

@@ -10,7 +10,7 @@ from ringfence.fencing.leader.term import Term
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.session_keys import SessionKeys, SignatureCheck
 from ringfence.requests.commands import Fence
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 
 _WRITE_SECONDS = 20.0
 
@@ -23,32 +23,32 @@ def rotate_key(term: Term, keys: SessionKeys, now_ms: int) -> None:
 
 
 def check_signature(keys: SessionKeys, state: ClusterState, request: Fence) -> None:
-    """Raise `Refused`, with Kafka Connect's message, unless the request is signed with the newest key."""
+    """Raise `Refusal`, with Kafka Connect's message, unless the request is signed with the newest key."""
     algorithm = request.algorithm
     try:
         payload = base64.b64decode(request.payload, validate=True)
     except binascii.Error:
-        raise Refused(400, "The request's body did not arrive whole. Send it again") from None
+        raise Refusal(400, "The request's body did not arrive whole. Send it again") from None
     match keys.verdict(state.session_key, payload, request.signature, algorithm):
         case SignatureCheck.VALID:
             return
         case SignatureCheck.UNSUPPORTED:
-            raise Refused(
+            raise Refusal(
                 400,
                 f"This worker does not support the '{algorithm}' key signing algorithm. Use one of "
                 "inter.worker.verification.algorithms",
             )
         case SignatureCheck.MALFORMED:
-            raise Refused(400, "X-Connect-Authorization must be the base64 of the body's HMAC")
+            raise Refusal(400, "X-Connect-Authorization must be the base64 of the body's HMAC")
         case SignatureCheck.NO_KEY:
-            raise Refused(
+            raise Refusal(
                 503,
                 "This worker is still starting up and has not been able to write a session key to the config topic "
                 "yet. Send the request again",
                 passing=True,
             )
         case SignatureCheck.INVALID:
-            raise Refused(
+            raise Refusal(
                 403,
                 "Internal request contained invalid signature. Sign the body with the newest session-key of the "
                 "config topic: it may have been rotated",
@@ -56,18 +56,18 @@ def check_signature(keys: SessionKeys, state: ClusterState, request: Fence) -> N
 
 
 def fence(state: ClusterState, name: ConnectorName, await_round: Callable[[ConnectorName], None]) -> None:
-    """Wait until the round of the connector's newest generation is over. Raises `Refused`, 404 for no such connector.
+    """Wait until the round of the connector's newest generation is over. Raises `Refusal`, 404 for no such connector.
 
     It starts no round: the reconcile loop starts each one that is due.
     """
     if name not in state:
-        raise Refused(404, f"Connector {name} not found")
+        raise Refusal(404, f"Connector {name} not found")
     if state.connector(name).tasks_stale:
-        raise Refused(409, "Cannot complete request momentarily due to stale configuration. Send it again", retry=True)
+        raise Refusal(409, "Cannot complete request momentarily due to stale configuration. Send it again", retry=True)
     try:
         await_round(name)
-    except Refused as late:
-        raise Refused(
+    except Refusal as late:
+        raise Refusal(
             500,
             f"Request timed out: the old tasks of {name} are still being fenced. Fencing is repeated until it "
             "succeeds; the connector's fencing events show what prevents it",

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from typing import Final
 
 from ringfence.engine.leader.jobs import Job, Jobs
-from ringfence.engine.leader.written import Written
+from ringfence.engine.leader.written import WriteResult
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, NotLeader, Retriable
 from ringfence.fencing.leader.term import Term
 from ringfence.fencing.topics.cluster_state import ClusterState
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 
 TRY_SECONDS: Final = 8.0
 _TURN_SECONDS: Final = 1.0
@@ -39,17 +39,17 @@ def carry_out(job: Job, term: Term, announce: Callable[[ClusterState, ClusterSta
     try:
         state, offset = term.write(job.due, limit, doubt)
     except NotLeader as error:
-        moved = Refused(409, f"{NOT_LEADING} ({error})", passing=True)
-        job.result.set_exception(Refused(500, _IN_DOUBT.format(error=error)) if term.in_doubt else moved)
+        moved = Refusal(409, f"{NOT_LEADING} ({error})", passing=True)
+        job.result.set_exception(Refusal(500, _IN_DOUBT.format(error=error)) if term.in_doubt else moved)
         raise
-    except Refused as refusal:
+    except Refusal as refusal:
         job.result.set_exception(refusal)
         return
     except FencingError as error:
         late = "Request timed out: nothing was changed. " if isinstance(error, Retriable) else ""
         failed = f"{late}The config topic could not be read or written: {error}"
-        job.result.set_exception(Refused(500, _IN_DOUBT.format(error=error) if term.in_doubt else failed))
+        job.result.set_exception(Refusal(500, _IN_DOUBT.format(error=error) if term.in_doubt else failed))
         raise
     if offset >= 0:
         announce(before, state)
-    job.result.set_result(Written(state, offset))
+    job.result.set_result(WriteResult(state, offset))

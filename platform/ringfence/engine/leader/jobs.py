@@ -7,10 +7,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from ringfence.engine.leader.plans import Plan, Records
-from ringfence.engine.leader.written import Written
+from ringfence.engine.leader.written import WriteResult
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.topics.cluster_state import ClusterState
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 
 
 @dataclass(slots=True)
@@ -19,12 +19,12 @@ class Job:
 
     plan: Plan
     deadline: Deadline
-    result: "Future[Written]" = field(default_factory=Future)
+    result: "Future[WriteResult]" = field(default_factory=Future)
 
     def due(self, state: ClusterState) -> Records:
-        """Return the plan's records. Raises `Refused` if the deadline has passed."""
+        """Return the plan's records. Raises `Refusal` if the deadline has passed."""
         if self.deadline.expired:
-            raise Refused(500, "Request timed out before it was carried out: nothing was changed. Send it again")
+            raise Refusal(500, "Request timed out before it was carried out: nothing was changed. Send it again")
         return self.plan(state)
 
 
@@ -60,7 +60,7 @@ class Jobs:
         """Return whether `next` would return a job at once."""
         return bool(self._jobs)
 
-    def refuse(self, refusal: Callable[[], Refused]) -> None:
+    def refuse(self, refusal: Callable[[], Refusal]) -> None:
         """Answer all waiting jobs with this refusal."""
         with self._changed:
             waiting = [*self._jobs]

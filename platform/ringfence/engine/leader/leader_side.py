@@ -9,7 +9,7 @@ from ringfence.engine.config_topic import open_config_log
 from ringfence.engine.leader.offset_alteration import Changes, OffsetAlteration
 from ringfence.engine.leader.plans import Plan, TaskConfigs
 from ringfence.engine.leader.thread import Leader
-from ringfence.engine.leader.written import Written
+from ringfence.engine.leader.written import WriteResult
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import OffsetsRefused, PluginError
 from ringfence.fencing.clock import Deadline
@@ -24,10 +24,10 @@ from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_log import ConfigLog
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.fencing.topics.reporter import Reporter
-from ringfence.fencing.topics.status import Removed, StatusState
+from ringfence.fencing.topics.status import StatusState, StatusTombstone
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.requests.commands import OffsetEntry
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 from ringfence.worker_config import WorkerConfig
 
 _PLUGIN_SECONDS = 10.0
@@ -63,11 +63,11 @@ class LeadingWorker:
     def now_ms(self) -> int:
         return self._reporter.now_ms()
 
-    def write(self, plan: Plan) -> Written:
+    def write(self, plan: Plan) -> WriteResult:
         try:
             return self._leader.submit(plan, self.limit).result(timeout=self.limit.remaining + 5)
         except FutureTimeout:
-            raise Refused(
+            raise Refusal(
                 500, "Request timed out while the leader was writing. Whether it was written is unknown: look again"
             ) from None
 
@@ -75,13 +75,13 @@ class LeadingWorker:
         self._leader.wake()
 
     def await_round(self, name: ConnectorName) -> None:
-        """Wait until no task of the connector's old generation can commit any more. Raises `Refused`."""
+        """Wait until no task of the connector's old generation can commit any more. Raises `Refusal`."""
         log: ConfigLog | None = None
         try:
             while not self.limit.expired:
                 try:
                     state = self._leader.state()
-                except Refused:
+                except Refusal:
                     # It is written. If another leader carries out the round, the config topic shows its result.
                     log = log or open_config_log(self.config, self._connection, self.limit)
                     state = log.refresh(self.limit)
@@ -91,7 +91,7 @@ class LeadingWorker:
         finally:
             if log is not None:
                 log.close()
-        raise Refused(
+        raise Refusal(
             500,
             f"Request timed out. It is written, and the last tasks of {name} are still being fenced: look again",
         )
@@ -142,20 +142,20 @@ class LeadingWorker:
         return alteration.move(changes)
 
     def _check_offsets(self, connector: ConnectorState, changes: Changes) -> bool:
-        """Return whether the plugin has checked these offsets. Raises `Refused` if it refuses them."""
+        """Return whether the plugin has checked these offsets. Raises `Refusal` if it refuses them."""
         if connector.target is not TargetState.STOPPED:
             return False
         name, timeout = connector.name, min(_PLUGIN_SECONDS, self.limit.remaining)
         try:
             return self._plugins.alter_offsets(connector.config or {}, changes, timeout)
         except OffsetsRefused as error:
-            raise Refused(400, f"Connector {name} refuses these offsets: {error.message}") from error
+            raise Refusal(400, f"Connector {name} refuses these offsets: {error.message}") from error
         except PluginError as error:
-            raise Refused(400, f"Connector {name} could not check these offsets: {error.message}") from error
+            raise Refusal(400, f"Connector {name} could not check these offsets: {error.message}") from error
 
     def forget_topics(self, name: ConnectorName) -> dict[int, int]:
         for topic in sorted(self._leader.statuses().topics.get(name, ())):
-            self._reporter.status(Removed(key_of(name, topic)))
+            self._reporter.status(StatusTombstone(key_of(name, topic)))
         self._reporter.flush(self.limit.slice(10))
         return self._ends(self.config.status_topic)
 
@@ -172,6 +172,6 @@ def _changes(entries: list[OffsetEntry]) -> list[tuple[Partition, Offset | None]
     for entry in entries:
         partition = entry["partition"]
         if canonical(partition) in changes:
-            raise Refused(400, f"The partition {canonical(partition)} is named twice")
+            raise Refusal(400, f"The partition {canonical(partition)} is named twice")
         changes[canonical(partition)] = (partition, entry.get("offset"))
     return list(changes.values())

@@ -21,10 +21,10 @@ from ringfence.fencing.topics.status import (
     RESTARTED,
     STARTING,
     ConnectorStatus,
-    Removed,
     State,
     StatusRecord,
     StatusState,
+    StatusTombstone,
     TaskStatus,
 )
 
@@ -134,13 +134,13 @@ class LeaderStatuses:
         stale_keys += [
             key_of(name, topic) for name in status.topics if name not in state for topic in status.topics[name]
         ]
-        due |= {key: Removed(key) for key in stale_keys}
+        due |= {key: StatusTombstone(key) for key in stale_keys}
         for task in status.tasks:
             connector = state.connector(task.connector)
             if connector.round_pending:
                 continue  # the round still needs to know which attempts are at work
             if connector.config is None or connector.commit is None or task.task >= connector.commit.tasks:
-                due[f"status-task-{task}"] = Removed(f"status-task-{task}")
+                due[f"status-task-{task}"] = StatusTombstone(f"status-task-{task}")
         return due
 
     def _was_logged_lately(self, key: str, record: StatusRecord) -> bool:

@@ -18,13 +18,13 @@ from ringfence.fencing.offsets.alteration import Records
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffset, SourceOffsets, encode_value
 from ringfence.fencing.share.by_hand import expand
 from ringfence.fencing.topics.connector_state import ConnectorState
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 
 Changes = Sequence[tuple[Partition, Offset | None]]
 
 
 class OffsetAlteration:
-    """One request. The methods raise `Refused`."""
+    """One request. The methods raise `Refusal`."""
 
     def __init__(
         self, offsets: ConnectorOffsets, name: ConnectorName, connector: ConnectorState, limit: Deadline
@@ -38,9 +38,9 @@ class OffsetAlteration:
             self._stores = offsets.prepare(self._config, limit)
             self._known = offsets.read(name, self._stores, limit)
         except Invalid as error:
-            raise Refused(400, f"The offsets of connector {name} cannot be reached: {error}") from error
+            raise Refusal(400, f"The offsets of connector {name} cannot be reached: {error}") from error
         except FencingError as error:
-            raise Refused(
+            raise Refusal(
                 500, f"The offsets of connector {name} cannot be read, nothing was changed: {error}"
             ) from error
 
@@ -75,10 +75,10 @@ class OffsetAlteration:
         try:
             self._offsets.write(self._name, self._config, self._stores, decide, self._limit)
         except Conflict as error:
-            raise Refused(409, str(error), retry=True) from error
+            raise Refusal(409, str(error), retry=True) from error
         except UnknownOutcome as error:
-            raise Refused(
+            raise Refusal(
                 500, f"Request timed out. Whether topic {topic} was written is unknown, look again: {error}"
             ) from error
         except FencingError as error:
-            raise Refused(500, f"Topic {topic} could not be written, its offsets are as they were: {error}") from error
+            raise Refusal(500, f"Topic {topic} could not be written, its offsets are as they were: {error}") from error

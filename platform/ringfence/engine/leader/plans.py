@@ -1,7 +1,7 @@
 """The plans of commands: pure functions from the state at the end of the config topic to the records to write.
 
 Each function returns a plan, `state -> records`. The leader's term evaluates it at the end of the log, in the
-transaction that writes the records, and evaluates it again for each retry. A plan raises `Refused` if the state does
+transaction that writes the records, and evaluates it again for each retry. A plan raises `Refusal` if the state does
 not allow the change.
 """
 
@@ -27,7 +27,7 @@ from ringfence.fencing.topics.log_levels import LoggerRecord
 from ringfence.fencing.topics.signals import SignalsRecord
 from ringfence.fencing.topics.sweep_requests import SweepRequestRecord
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 
 Records = Sequence[ConfigRecord | TopicRecord]
 Plan = Callable[[ClusterState], Records]
@@ -41,9 +41,9 @@ RECONFIGURED: Final = (
 
 
 def require_existing(state: ClusterState, name: ConnectorName, message: str) -> ConnectorState:
-    """Return the connector. Raises `Refused`, a 404 with this message, if it does not exist."""
+    """Return the connector. Raises `Refusal`, a 404 with this message, if it does not exist."""
     if name not in state:
-        raise Refused(404, message)
+        raise Refusal(404, message)
     return state.connector(name)
 
 
@@ -81,7 +81,7 @@ def create(
 
     def plan(state: ClusterState) -> Records:
         if name in state:
-            raise Refused(409, f"Connector {name} already exists")
+            raise Refusal(409, f"Connector {name} already exists")
         target = [TargetStateRecord(name, initial)] if state.connector(name).target is not initial else []
         task_configs = () if initial is TargetState.STOPPED else tasks
         task_records = [] if task_configs is None else _task_set(name, task_configs)
@@ -111,7 +111,7 @@ def configure(
     def plan(state: ClusterState) -> Records:
         connector = require_existing(state, name, f"Connector {name} not found")
         if expected is not None and connector.config_offset != expected:
-            raise Refused(409, CHANGED, retry=True)
+            raise Refusal(409, CHANGED, retry=True)
         granted = _grant_records(connector, grant)
         if connector.config == config and connector.unreadable is None:
             return granted
@@ -190,7 +190,7 @@ def fence_now(name: ConnectorName) -> Plan:
     def plan(state: ClusterState) -> Records:
         connector = require_existing(state, name, f"Connector {name} not found")
         if connector.tasks_stale:
-            raise Refused(409, RECONFIGURED, retry=True)
+            raise Refusal(409, RECONFIGURED, retry=True)
         _readable_config(connector)
         return _task_set(name, [connector.tasks[n].config for n in sorted(connector.tasks)])
 
@@ -198,9 +198,9 @@ def fence_now(name: ConnectorName) -> Plan:
 
 
 def _readable_config(connector: ConnectorState) -> dict[str, str]:
-    """Return the configuration, to write it again. Raises `Refused` if the newest record cannot be read."""
+    """Return the configuration, to write it again. Raises `Refusal` if the newest record cannot be read."""
     if connector.unreadable is not None:
-        raise Refused(409, f"Connector {connector.name}: {connector.unreadable}")
+        raise Refusal(409, f"Connector {connector.name}: {connector.unreadable}")
     return dict(connector.config or {})
 
 
@@ -261,16 +261,16 @@ def set_connector_log_level(name: ConnectorName, level: str | None, until_ms: in
 
 
 def require_movable(connector: ConnectorState) -> None:
-    """Raise `Refused` unless the connector's offsets may be altered now."""
+    """Raise `Refusal` unless the connector's offsets may be altered now."""
     name = connector.name
     if connector.target is not TargetState.STOPPED or connector.commit is None or connector.commit.tasks:
-        raise Refused(
+        raise Refusal(
             400,
             f"Connector {name} must be in the STOPPED state before its offsets can be modified. "
             f"Stop it with PUT /connectors/{name}/stop, then repeat the request",
         )
     if connector.round_pending or connector.tasks_stale:  # its offsets may be on their way to another topic
-        raise Refused(
+        raise Refusal(
             409,
             f"The tasks of connector {name} are still being fenced: nothing was changed. Repeat the request",
             passing=True,

@@ -8,7 +8,7 @@ from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.signals import SignalsRecord, add_signal
 from ringfence.fencing.topics.sweep_requests import SweepRequestRecord
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 
 
 def request_sweep(record: SweepRequestRecord) -> Plan:
@@ -17,7 +17,7 @@ def request_sweep(record: SweepRequestRecord) -> Plan:
     def plan(state: ClusterState) -> Records:
         connector = require_existing(state, record.connector, f"Connector {record.connector} not found")
         if connector.target is not TargetState.RUNNING:
-            raise Refused(
+            raise Refusal(
                 409,
                 f"Connector {record.connector} is not running: nothing was done. Resume it and repeat the request; "
                 "its sweep reads what is not done in any case",

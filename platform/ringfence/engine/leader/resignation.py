@@ -16,7 +16,7 @@ from ringfence.fencing.ids import WorkerId
 from ringfence.fencing.leader.assignment import Member
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import LeaderRecord, StatusState, WorkerRecord
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 
 _PATIENCE_SECONDS = 20.0
 _AWAY_SECONDS = _PATIENCE_SECONDS + 15.0
@@ -39,15 +39,15 @@ class Resignation:
         self._asked: Future[WorkerId] | None = None
 
     def ask(self, members: list[Member], limit: Deadline) -> WorkerId:
-        """Resign, and return the next leader. Raises `Refused`, also if no other worker can lead."""
+        """Resign, and return the next leader. Raises `Refusal`, also if no other worker can lead."""
         if all(member.incarnation == self._worker.incarnation for member in members):
-            raise Refused(409, _ALONE)
+            raise Refusal(409, _ALONE)
         with self._lock:
             self._asked = future = self._asked or Future()
         try:
             return future.result(limit.remaining)
         except FutureTimeout:
-            raise Refused(500, _LATE) from None
+            raise Refusal(500, _LATE) from None
 
     def due(self) -> bool:
         """Return whether to leave the group now. If so, the status record already says that the worker will be back."""
@@ -73,7 +73,7 @@ class Resignation:
                     future.set_result(successor)
                     return
                 time.sleep(_POLL_SECONDS)
-            future.set_exception(Refused(500, _NOBODY.format(seconds=_PATIENCE_SECONDS)))
+            future.set_exception(Refusal(500, _NOBODY.format(seconds=_PATIENCE_SECONDS)))
         finally:
             with self._lock:
                 self._asked = None

@@ -7,7 +7,7 @@ from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_records import PlacementRecord
 from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.fencing.topics.status import State, StatusState
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 
 
 def restart(name: ConnectorName, tasks: bool, only_failed: bool, status: StatusState) -> Plan:
@@ -46,9 +46,9 @@ def restart_task(name: ConnectorName, task: int, seen: Generation | None = None)
     def plan(state: ClusterState) -> Records:
         connector = require_existing(state, name, f"Unknown connector: {name}")
         if connector.commit is None or task >= connector.commit.tasks:
-            raise Refused(404, f"Unknown task: {name}-{task}")
+            raise Refusal(404, f"Unknown task: {name}-{task}")
         if connector.tasks_stale or seen not in (None, connector.generation):
-            raise Refused(409, RECONFIGURED, retry=True)
+            raise Refusal(409, RECONFIGURED, retry=True)
         if task not in connector.placements:
             return []  # not placed yet: it starts anyway
         return [_again(connector, task)]

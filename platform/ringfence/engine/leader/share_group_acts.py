@@ -31,14 +31,14 @@ from ringfence.fencing.kafka.share_groups import PREFIX, ShareGroupAdmin, ShareG
 from ringfence.fencing.kafka.share_member import alter_share_group
 from ringfence.fencing.offsets.ledger_keys import InputPartition, parse_partition, partition_key
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffset
-from ringfence.fencing.share.flush import Altered, flush
+from ringfence.fencing.share.flush import PartitionBounds, flush
 from ringfence.fencing.share.group_moves import PartitionMove
 from ringfence.fencing.share.ledger_records import TOPIC, State, encode_state
 from ringfence.fencing.share.settings import ShareSettings
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.requests.commands import ActOnShareGroup
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 from ringfence.requests.share_group_act import Configure, DeleteOffsets, Done, Move, Setting
 from ringfence.worker_config import WorkerConfig
 
@@ -72,7 +72,7 @@ def describe_members(members: Sequence[ShareGroupMember]) -> str:
 
 
 class ShareGroupAct:
-    """One change of one group. The methods raise `Refused`."""
+    """One change of one group. The methods raise `Refusal`."""
 
     def __init__(self, state: ClusterState, asked: ActOnShareGroup, worker: WorkerConfig, limit: Deadline) -> None:
         self._group = asked.group
@@ -82,14 +82,14 @@ class ShareGroupAct:
         self._connection = share_groups.connection_of(worker)
         self._owners = owners(state, self._group, worker)
         if sorted(each.name for each in self._owners) != sorted(asked.owners):
-            raise Refused(
+            raise Refusal(
                 409,
                 f"The connectors that read share group {self._group} have just changed: nothing was done",
                 retry=True,
             )
         if len(self._owners) > 1:
             names = ", ".join(each.name for each in self._owners)
-            raise Refused(
+            raise Refusal(
                 409,
                 f"The connectors {names} read share group {self._group}, which is for one: nothing was done. Give each "
                 f"its own by {share_group.GROUP}",
@@ -108,10 +108,10 @@ class ShareGroupAct:
         names = {each.name.removeprefix(PREFIX) for each in admin.settings(self._group)}
         short = {name.removeprefix(PREFIX): value for name, value in act["settings"].items()}
         if unknown := sorted(set(short) - names):
-            raise Refused(400, f"Unknown setting {', '.join(unknown)}: use some of {', '.join(sorted(names))}")
+            raise Refusal(400, f"Unknown setting {', '.join(unknown)}: use some of {', '.join(sorted(names))}")
         for owner in self._owners:
             if fixed := sorted(set(short) & set(ShareSettings().of_group)):
-                raise Refused(
+                raise Refusal(
                     409,
                     f"Connector {owner.name} sets {', '.join(fixed)} itself whenever a task starts: nothing was "
                     "changed. Change its share.* settings",
@@ -133,7 +133,7 @@ class ShareGroupAct:
         except FencingError as error:
             if not self._owners:
                 raise
-            raise Refused(
+            raise Refusal(
                 500,
                 f"The offsets of connector {self._owners[0].name} are changed, share group {self._group} is not: "
                 f"{error}. Nothing is lost, the sweep reads what the group does not deliver. Repeat the request",
@@ -149,7 +149,7 @@ class ShareGroupAct:
     def _require_here(self, owner: ConnectorState) -> None:
         bootstrap = (owner.config or {}).get(SOURCE_SERVERS, "").strip()
         if bootstrap and not set(servers(bootstrap)) & set(servers(self._connection.bootstrap)):
-            raise Refused(
+            raise Refusal(
                 409,
                 f"Connector {owner.name} reads from {bootstrap}, and this cluster's Kafka is "
                 f"{self._connection.bootstrap}: nothing was changed. Move its offsets on its Offsets tab; the share "
@@ -162,7 +162,7 @@ class ShareGroupAct:
             raise NotThere(f"There is no share group {self._group}")
         if group.members:
             what = f"connector {self._owners[0].name}" if self._owners else "them"
-            raise Refused(
+            raise Refusal(
                 409,
                 f"{len(group.members)} members are in share group {self._group}: {describe_members(group.members)}. "
                 f"Nothing was changed. Stop {what} and repeat the request; a member that died counts until its session "
@@ -220,7 +220,7 @@ class ShareGroupAct:
                 raise self._remains(admin, offsets, str(error)) from error
             time.sleep(_PAUSE_S)
 
-    def _remains(self, admin: ShareGroupAdmin, offsets: bool, why: str) -> Refused:
+    def _remains(self, admin: ShareGroupAdmin, offsets: bool, why: str) -> Refusal:
         try:
             group = admin.describe([self._group]).get(self._group)
         except FencingError:
@@ -234,8 +234,8 @@ class ShareGroupAct:
             if offsets
             else (f"Share group {self._group} is not deleted")
         )
-        return Refused(409 if members else 500, f"{done}: {why}. Repeat the request", retry=True)
+        return Refusal(409 if members else 500, f"{done}: {why}. Repeat the request", retry=True)
 
     def _flush(self, moves: Sequence[PartitionMove]) -> list[tuple[str, int]]:
-        altered = {(move.topic, move.partition): Altered(move.to, move.end) for move in moves}
+        altered = {(move.topic, move.partition): PartitionBounds(move.to, move.end) for move in moves}
         return flush(self._connection, self._group, altered, Deadline.after(self._limit.slice(_FLUSH_S)))

@@ -26,7 +26,7 @@ from ringfence.engine.leader.reconcile_loop import Reconciler
 from ringfence.engine.leader.resignation import Resignation
 from ringfence.engine.leader.restart_plans import restart
 from ringfence.engine.leader.topics_remembered import remember_topics
-from ringfence.engine.leader.written import Written
+from ringfence.engine.leader.written import WriteResult
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.engine.queries.hanging_transactions import topics_of
@@ -45,7 +45,7 @@ from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import LeaderRecord, StatusState, WorkerRecord
 from ringfence.fencing.topics.topic_ids import TopicIds
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
@@ -109,10 +109,10 @@ class Leader:
         self._jobs.wake()
 
     def state(self) -> ClusterState:
-        """Return the state of the config topic in this term. Raises `Refused` if this worker does not lead."""
+        """Return the state of the config topic in this term. Raises `Refusal` if this worker does not lead."""
         term = self._term
         if term is None or not self.ready.is_set():
-            raise Refused(409, NOT_LEADING, passing=True)
+            raise Refusal(409, NOT_LEADING, passing=True)
         return term.state
 
     def _ways(self, due: Round) -> list[AdminAccess]:
@@ -155,7 +155,7 @@ class Leader:
         self.instances.note_error(ConnectorName(name), trace)
         self.wake()
 
-    def submit(self, plan: Plan, deadline: Deadline) -> "Future[Written]":
+    def submit(self, plan: Plan, deadline: Deadline) -> "Future[WriteResult]":
         """Have the plan's records written. The deadline is checked right before the write."""
         job = Job(plan, deadline)
         self._jobs.put(job)
@@ -264,14 +264,14 @@ class Leader:
             log.info("Worker %s leads no more: %s", self._worker.worker, reason)
             self._reporter.event("leader", worker=self._worker.worker, stage="stood down", message=reason)
             term.close()
-        self._jobs.refuse(lambda: Refused(409, NOT_LEADING, passing=True))
+        self._jobs.refuse(lambda: Refusal(409, NOT_LEADING, passing=True))
 
     def _work(self) -> None:
         """Wait a tick for commands, carry them out, and reconcile."""
         job = self._jobs.next(_TICK_SECONDS)
         if self._term is None or self._reconciler is None:
             if job is not None:
-                job.result.set_exception(Refused(409, NOT_LEADING, passing=True))
+                job.result.set_exception(Refusal(409, NOT_LEADING, passing=True))
             return
         if job is not None:
             carry_out_all(job, self._jobs, self._term, self._reconciler.statuses.announce)

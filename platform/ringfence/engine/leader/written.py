@@ -6,7 +6,7 @@ from ringfence.fencing.topics.cluster_state import ClusterState
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WriteResult:
     """The state after the write, and the offset of its last record; -1 if there was nothing to write."""
 
     state: ClusterState

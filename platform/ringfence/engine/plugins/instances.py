@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ringfence.connectors.api import SourceConnector, SourceOffset, SourcePartition
 from ringfence.connectors.common_settings import TASKS_MAX, TASKS_MAX_ENFORCE
-from ringfence.connectors.config_providers import Resolved
+from ringfence.connectors.config_providers import ResolvedConfig
 from ringfence.connectors.java.process import JavaFailure
 from ringfence.connectors.plugins import PluginRegistry, class_path
 from ringfence.connectors.worker_limits import current
@@ -80,7 +80,7 @@ class InstanceContext:
 class _Running:
     connector: SourceConnector
     context: InstanceContext
-    resolved: Resolved
+    resolved: ResolvedConfig
     token: int
 
     @property
@@ -102,7 +102,7 @@ class Instances:
         self._newest: dict[str, int] = {}
 
     def start(
-        self, name: str, resolved: Resolved, offsets: Offsets, token: int, grant: Mapping[str, object] | None
+        self, name: str, resolved: ResolvedConfig, offsets: Offsets, token: int, grant: Mapping[str, object] | None
     ) -> str:
         """Start the instance; a running one with this name is stopped first. Returns the version of its code.
 

@@ -5,13 +5,13 @@ whether the user has the permission.
 """
 
 from ringfence.engine.plugins.host import PluginHost
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 
 
 def check_permission(plugins: PluginHost, class_name: str, *, java: bool) -> None:
-    """Raise `Refused` (403) for a Java plugin without the permission, and `UnknownPlugin` for an unknown one."""
+    """Raise `Refusal` (403) for a Java plugin without the permission, and `UnknownPlugin` for an unknown one."""
     if not java and class_name and plugins.is_java(class_name):
-        raise Refused(
+        raise Refusal(
             403,
             f"{class_name} is a Java plugin: it reads files and opens connections as the worker's user. To configure, "
             "validate, preview or try out such a connector, you need the permission java-plugins. Ask an administrator "

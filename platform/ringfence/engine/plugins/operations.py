@@ -10,7 +10,7 @@ from ringfence.connectors import files
 from ringfence.connectors.api import ConfigException, ConnectorError, SourceOffset, SourcePartition
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
 from ringfence.connectors.compatibility import read_report
-from ringfence.connectors.config_providers import PROVIDERS, ConfigProviders, Resolved
+from ringfence.connectors.config_providers import PROVIDERS, ConfigProviders, ResolvedConfig
 from ringfence.connectors.java.connector import JavaSourceConnector
 from ringfence.connectors.java.files import find_refused_files
 from ringfence.connectors.plugins import PluginRegistry
@@ -193,7 +193,7 @@ class Operations:
                 f"The transforms and converters of a Java connector run only in its Java process. {remedy}"
             )
 
-    def _scrubber(self, config: Mapping[str, str], resolved: Resolved, secret: Sequence[str]) -> Scrubber:
+    def _scrubber(self, config: Mapping[str, str], resolved: ResolvedConfig, secret: Sequence[str]) -> Scrubber:
         """Return a scrubber for the values of config providers, of passwords by definition, and of the `secret`
         settings.
         """
@@ -223,10 +223,10 @@ class Operations:
         java = plugin_choice.is_java(plugin_choice.find(self._registry, plugin))
         return {**(find_refused_files(config) if java else {}), **files.find_refused(config)}
 
-    def _attempt(self, config: Mapping[str, str | None]) -> tuple[Resolved, dict[str, str]]:
+    def _attempt(self, config: Mapping[str, str | None]) -> tuple[ResolvedConfig, dict[str, str]]:
         return self._providers.attempt({name: value for name, value in config.items() if value is not None})
 
-    def _resolve(self, config: Mapping[str, str]) -> Resolved:
+    def _resolve(self, config: Mapping[str, str]) -> ResolvedConfig:
         try:
             resolved = self._providers.resolve(config)
         except ConfigException as error:

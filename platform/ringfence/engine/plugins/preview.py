@@ -21,7 +21,7 @@ from ringfence.connectors.api import (
 )
 from ringfence.connectors.api.records import MixedBatch
 from ringfence.connectors.common_settings import TASKS_MAX
-from ringfence.connectors.config_providers import Resolved
+from ringfence.connectors.config_providers import ResolvedConfig
 from ringfence.connectors.delivery_settings import transaction_boundary
 from ringfence.connectors.plugins import PluginInfo
 from ringfence.engine.plugins.display import size_of
@@ -49,7 +49,7 @@ class Bounds:
 
 def preview(
     plugin: PluginInfo,
-    resolved: Resolved,
+    resolved: ResolvedConfig,
     chain: TransformationChain,
     offsets: Offsets,
     bounds: Bounds,

@@ -17,7 +17,7 @@ from ringfence.connectors.api import (
 )
 from ringfence.connectors.api.config_types import CHOICE_NOTES, GUARANTEE, HIDDEN
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
-from ringfence.connectors.config_providers import Resolved
+from ringfence.connectors.config_providers import ResolvedConfig
 from ringfence.connectors.delivery_settings import EXACTLY_ONCE_SUPPORT, TRANSACTION_BOUNDARY
 from ringfence.connectors.java.connector import JavaSourceConnector
 from ringfence.connectors.plugins import PluginInfo, PluginRegistry
@@ -92,7 +92,7 @@ def validate(
 
 
 @dataclass(frozen=True)
-class _Judged:
+class _OwnSettings:
     """The connector's own settings. more: its errors for settings of the framework."""
 
     values: Sequence[ConfigValue]
@@ -101,15 +101,15 @@ class _Judged:
 
 def _judge_own(
     connector: SourceConnector, config: Mapping[str, str | None], framework: ConfigDef
-) -> tuple[ConfigDef, _Judged]:
+) -> tuple[ConfigDef, _OwnSettings]:
     """Validate by Java if the connector is Java's, else by its definition."""
     if not isinstance(connector, JavaSourceConnector):
         own = ConfigDef(key for key in connector.config_def().keys.values() if key.name not in framework.keys)
-        return own, _Judged(own.validate(config), {})
+        return own, _OwnSettings(own.validate(config), {})
     pairs = {key.name: (key, value) for key, value in connector.validate_by_java(_given_values(config))}
     mine = [pair for name, pair in pairs.items() if name not in framework.keys]
     more = {name: value.errors for name, (_, value) in pairs.items() if name in framework.keys}
-    return ConfigDef(key for key, _ in mine), _Judged([value for _, value in mine], more)
+    return ConfigDef(key for key, _ in mine), _OwnSettings([value for _, value in mine], more)
 
 
 def common_keys(versions: Sequence[PluginInfo]) -> ConfigDef:
@@ -235,7 +235,7 @@ def support_of(plugin: PluginInfo, config: Mapping[str, str]) -> tuple[str, bool
     return word, not boundary_problems(connector, config)
 
 
-def as_given(found: dict[str, object], resolved: Resolved, errors: Mapping[str, str]) -> dict[str, object]:
+def as_given(found: dict[str, object], resolved: ResolvedConfig, errors: Mapping[str, str]) -> dict[str, object]:
     """Return the answer of `validate` with references instead of their values, and errors for unresolved settings."""
     configs = cast("list[dict[str, dict[str, object]]]", found["configs"])
     unplaced = dict(errors)

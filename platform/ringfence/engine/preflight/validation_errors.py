@@ -29,7 +29,7 @@ PATIENCE_SECONDS: Final = 3.0
 Modes = Callable[[Deadline], Mapping[str, str] | None]
 
 
-class Asked:
+class ValidationRun:
     """Running checks. `within` may be called once."""
 
     def __init__(self) -> None:
@@ -57,9 +57,9 @@ class ValidationErrors:
         self._modes = modes
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="refusals")
 
-    def ask(self, config: Mapping[str, str], limit: Deadline) -> Asked:
+    def ask(self, config: Mapping[str, str], limit: Deadline) -> ValidationRun:
         """Start the checks; none for a configuration without a name, which is refused anyway."""
-        checks = Asked()
+        checks = ValidationRun()
         if config.get("name", "").strip():
             checks.work = self._pool.submit(self._ask, config, limit, checks.found.append)
         return checks

@@ -15,7 +15,7 @@ from ringfence.fencing.kafka.partition_ends import Ends, ends_of
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.stable_holders import Holder, find_holders
 from ringfence.requests.group_questions import DescribeConsumerGroup, ListConsumerGroups
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 from ringfence.worker_config import WorkerConfig
 
 MOST_GROUPS: Final = 500
@@ -26,9 +26,9 @@ def _connection(worker: WorkerConfig) -> Connection:
     return worker.connection("ringfence-consumer-groups")
 
 
-def _refuse(error: FencingError) -> Refused:
+def _refuse(error: FencingError) -> Refusal:
     status, again = (500, False) if isinstance(error, Fatal) else (503, True)
-    return Refused(status, f"The consumer groups cannot be read: {error}", retry=again)
+    return Refusal(status, f"The consumer groups cannot be read: {error}", retry=again)
 
 
 def lag_of(committed: int | None, ends: Ends | None) -> tuple[int | None, int | None]:
@@ -69,14 +69,14 @@ def list_all(asked: ListConsumerGroups, worker: WorkerConfig, rules: TopicRules,
 def describe(asked: DescribeConsumerGroup, worker: WorkerConfig, rules: TopicRules, limit: Deadline) -> dict[str, Any]:
     """Return one group. `partitions`: the first `MOST_PARTITIONS`, with the `holder` of a transaction that blocks one.
 
-    `worker_group`: the cluster's `group.id`, the prefix of its tasks' transactional ids. Raises `Refused`.
+    `worker_group`: the cluster's `group.id`, the prefix of its tasks' transactional ids. Raises `Refusal`.
     """
     connection = _connection(worker)
     try:
         with consumer_group_admin(connection) as admin:
             group = next((each for each in admin.groups() if each.name == asked.group), None)
             if group is None:
-                raise Refused(404, f"There is no consumer group {asked.group}")
+                raise Refusal(404, f"There is no consumer group {asked.group}")
             members = admin.members([group])[group.name]
             offsets = admin.committed_offsets([group.name]).get(group.name, {})
             places = sorted(_places(members, offsets))

@@ -17,7 +17,7 @@ from ringfence.engine.plugins import PluginHost
 from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.fencing.clock import SYSTEM_CLOCK, Deadline
 from ringfence.fencing.dead_letters.listing import DeadLetterFilter, Page, Replay, page
-from ringfence.fencing.dead_letters.replay import Converted, ReplayOutcome, ReplayResult, Replays
+from ringfence.fencing.dead_letters.replay import LetterConversion, ReplayOutcome, ReplayResult, Replays
 from ringfence.fencing.errors import Fenced, FencingError, Invalid, UnknownOutcome
 from ringfence.fencing.ids import ConnectorName, replay_transactional_id
 from ringfence.fencing.kafka.client_settings import connection_of
@@ -29,7 +29,7 @@ from ringfence.fencing.records.topic_access import TopicAccess
 from ringfence.fencing.records.topic_creation import TopicMaker
 from ringfence.fencing.records.topic_creation import TopicRules as CreationRules
 from ringfence.fencing.task.clients import connector_producer
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
@@ -73,14 +73,14 @@ class DeadLetters:
         *,
         committed_only: bool,
     ) -> dict[str, object]:
-        """Return the newest matching dead letters as JSON, with `before` for the next page. Raises `Refused`."""
+        """Return the newest matching dead letters as JSON, with `before` for the next page. Raises `Refusal`."""
         topic, selection = self._topic_of(config), DeadLetterFilter(config["name"], stage, by)
         resolved = ConfigProviders(self._worker.settings).attempt(config)[0]
         try:
             base = self._worker.connection("ringfence-dead-letters")
             accesses = ways(None, resolved.config, base, self._worker.settings)
         except FencingError as error:
-            raise Refused(400, resolved.hide(f"The cluster of topic {topic} cannot be reached: {error}")) from error
+            raise Refusal(400, resolved.hide(f"The cluster of topic {topic} cannot be reached: {error}")) from error
         troubles = []
         for way in accesses:
             limits = Limits(PAGE_SIZE, _SHOWN_BYTES)
@@ -92,17 +92,17 @@ class DeadLetters:
                 troubles.append(f"with {way.whose}: {error}")
             else:
                 return {"topic": topic, **_serialize(read)}
-        raise Refused(500, resolved.hide(f"Topic {topic} cannot be read {'; '.join(troubles)}"))
+        raise Refusal(500, resolved.hide(f"Topic {topic} cannot be read {'; '.join(troubles)}"))
 
     def replay(
         self, config: Config, chosen: Mapping[str, Any], told: Mapping[str, str], secret: Sequence[str], limit: Deadline
     ) -> dict[str, object]:
-        """Replay dead letters; return the result as JSON. Raises `Refused`.
+        """Replay dead letters; return the result as JSON. Raises `Refusal`.
 
         chosen: `places`, a list of [partition, offset]; or `stage` and `class`, for all that match.
         """
         if not self._places.acquire(blocking=False):
-            raise Refused(503, f"{AT_ONCE} replays are under way on this worker. Ask again in a moment", retry=True)
+            raise Refusal(503, f"{AT_ONCE} replays are under way on this worker. Ask again in a moment", retry=True)
         try:
             return self._replay(config, chosen, told, secret, limit)
         finally:
@@ -117,7 +117,7 @@ class DeadLetters:
         base = self._worker.connection("ringfence-replay")
         transactional_id = replay_transactional_id(self._worker.group_id, name)
 
-        def convert(letters: Sequence[DeadLetter]) -> list[Converted]:
+        def convert(letters: Sequence[DeadLetter]) -> list[LetterConversion]:
             records = self._convert(config, letters, secret, topic, limit)
             rules = CreationRules.of(config, settings)
             if rules is not None:
@@ -143,16 +143,16 @@ class DeadLetters:
                 selection = DeadLetterFilter(name, str(chosen.get("stage") or ""), str(chosen.get("class") or ""))
                 results = replays.all(selection, convert, told)
         except Invalid as error:
-            raise Refused(400, resolved.hide(f"Nothing was replayed: {error}")) from error
+            raise Refusal(400, resolved.hide(f"Nothing was replayed: {error}")) from error
         except Fenced as error:
             log.info("A replay of connector %s was ended by a newer one: %s", name, error)
             text = f"A newer replay of connector {name} has started, which ended this one. Load the dead letters again"
-            raise Refused(409, text, retry=True) from error
+            raise Refusal(409, text, retry=True) from error
         except UnknownOutcome as error:
             text = "Whether the records were written is not known yet. Look at the letters again: nothing that was "
-            raise Refused(500, resolved.hide(f"{text}written is written twice by another replay. {error}")) from error
+            raise Refusal(500, resolved.hide(f"{text}written is written twice by another replay. {error}")) from error
         except FencingError as error:
-            raise Refused(500, resolved.hide(f"Nothing was replayed: {error}")) from error
+            raise Refusal(500, resolved.hide(f"Nothing was replayed: {error}")) from error
         return {"topic": topic, "results": [_result(each) for each in results], "left": replays.left}
 
     def _topic_of(self, config: Config) -> str:
@@ -160,14 +160,14 @@ class DeadLetters:
         name = config.get("name", "")
         if not topic:
             text = f"Connector {name} keeps no dead letters: set errors.tolerance=all and {DEAD_LETTERS}"
-            raise Refused(400, text)
+            raise Refusal(400, text)
         if what := self._topics.access(name).internal(topic):
-            raise Refused(403, f"{DEAD_LETTERS}: {topic} is {what}: its records are not shown. Name another topic")
+            raise Refusal(403, f"{DEAD_LETTERS}: {topic} is {what}: its records are not shown. Name another topic")
         return topic
 
     def _convert(
         self, config: Config, letters: Sequence[DeadLetter], secret: Sequence[str], topic: str, limit: Deadline
-    ) -> list[Converted]:
+    ) -> list[LetterConversion]:
         """Convert with the connector's current transforms and converters."""
         if not letters:
             return []
@@ -228,18 +228,18 @@ def _encode(letter: DeadLetter) -> dict[str, object]:
     }
 
 
-def _check_topic(made: Converted, access: TopicAccess) -> Converted:
+def _check_topic(made: LetterConversion, access: TopicAccess) -> LetterConversion:
     """Return the record, or the reason why it must not go to its topic."""
     reason = access.refusal(str(made.call[0])) if made.call is not None else ""
-    return Converted(why=f"The record is not written: {reason}") if reason else made
+    return LetterConversion(why=f"The record is not written: {reason}") if reason else made
 
 
-def _decode(made: Mapping[str, Any]) -> Converted:
+def _decode(made: Mapping[str, Any]) -> LetterConversion:
     if made["why"]:
-        return Converted(why=str(made["why"]))
+        return LetterConversion(why=str(made["why"]))
     call = made["call"]
     if call is None:
-        return Converted()
+        return LetterConversion()
     headers = [(str(name), decode(value)) for name, value in call["headers"]]
     produce = (call["topic"], decode(call["value"]), decode(call["key"]), call["partition"], None, None)
-    return Converted(cast(Call, (*produce, call["timestamp"], headers)))
+    return LetterConversion(cast(Call, (*produce, call["timestamp"], headers)))

@@ -11,7 +11,7 @@ from ringfence.fencing.kafka.hanging import Hanging, HangingProber, age_ms
 from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.requests.commands import EndHanging
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 from ringfence.worker_config import WorkerConfig
 
 SLACK_MS: Final = 10_000
@@ -26,7 +26,7 @@ def topics_of(topics: Iterable[str], config: Settings, worker: WorkerConfig) -> 
 def find(
     name: str, tasks: int, configs: Collection[Settings], topics: Iterable[str], worker: WorkerConfig, limit: Deadline
 ) -> list[dict[str, object]]:
-    """Return those on the connector's topics, in each cluster of these configurations. Raises `Refused`."""
+    """Return those on the connector's topics, in each cluster of these configurations. Raises `Refusal`."""
     all_topics = set(topics).union(*(topics_of((), config, worker) for config in configs))
 
     def ask(way: AdminAccess) -> list[dict[str, object]]:
@@ -76,15 +76,15 @@ def _serialize(way: AdminAccess, one: Hanging, longest_ms: int) -> dict[str, obj
 
 
 def end(state: ClusterState, asked: EndHanging, worker: WorkerConfig) -> list[dict[str, object]]:
-    """End a producer's hanging transaction on one partition, after checking again that it hangs. Raises `Refused`."""
+    """End a producer's hanging transaction on one partition, after checking again that it hangs. Raises `Refusal`."""
     name = ConnectorName(asked.connector)
     connector, limit = state.connector(name), Deadline.after(_SECONDS)
     if name not in state:
-        raise Refused(404, f"Connector {name} not found")
+        raise Refusal(404, f"Connector {name} not found")
     configs = [connector.config or {}, *asked.earlier]
     topic, target = asked.topic, (asked.topic, asked.partition, asked.producer_id)
     if topic not in set(asked.topics).union(*(topics_of((), config, worker) for config in configs)):
-        raise Refused(400, f"Connector {name} has not written to topic {topic}: GET …/topics lists its topics")
+        raise Refusal(400, f"Connector {name} has not written to topic {topic}: GET …/topics lists its topics")
 
     def ask(way: AdminAccess) -> list[dict[str, object]]:
         with HangingProber(way.connection) as prober:
@@ -93,7 +93,7 @@ def end(state: ClusterState, asked: EndHanging, worker: WorkerConfig) -> list[di
             longest = prober.longest_ms() if matches else 0
             for one in matches:
                 if why := _why_not(one, longest):
-                    raise Refused(409, why)
+                    raise Refusal(409, why)
                 prober.abort(one)
             return [_serialize(way, one, longest) for one in matches]
 
@@ -101,5 +101,5 @@ def end(state: ClusterState, asked: EndHanging, worker: WorkerConfig) -> list[di
     rows = [row for to_it in clusters(name, configs, worker) for row in first_that_may(to_it, ask, purpose)]
     if not rows:
         text = "no transaction of that producer that a coordinator does not know: list what hangs again"
-        raise Refused(404, f"On {topic}-{target[1]} there is {text}")
+        raise Refusal(404, f"On {topic}-{target[1]} there is {text}")
     return rows

@@ -19,7 +19,7 @@ from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 from ringfence.worker_config import WorkerConfig
 
 AT_ONCE: Final = 2
@@ -48,10 +48,10 @@ class Previews:
         """Return the first records after the committed source offsets; with `fresh`, from the beginning of the source.
 
         The answer also has `from`, the offsets at which it began, and `beside`, whether a connector that may run reads
-        the same source. It is `{"busy": name}` if that forbids the preview. Raises `Refused`.
+        the same source. It is `{"busy": name}` if that forbids the preview. Raises `Refusal`.
         """
         if not self._places.acquire(blocking=False):
-            raise Refused(503, f"{AT_ONCE} previews are under way on this worker. Ask again in a moment", retry=True)
+            raise Refusal(503, f"{AT_ONCE} previews are under way on this worker. Ask again in a moment", retry=True)
         try:
             plugin = self._plugin(config)
             rival = self._rival(config, plugin, limit)
@@ -91,7 +91,7 @@ class Previews:
             finally:
                 log.close()
         except FencingError as error:
-            raise Refused(503, f"Whether a task reads the source cannot be found out now: {error}") from error
+            raise Refusal(503, f"Whether a task reads the source cannot be found out now: {error}") from error
         class_name = config.get("connector.class", "").strip()
         names = frozenset(cast("list[str]", plugin.get("names", [class_name])))
         return rival_of(config, state, names, self._plugins.config_keys(class_name))
@@ -103,7 +103,7 @@ class Previews:
         try:
             offsets = store.view(ConnectorName(config["name"]), config, limit)
         except FencingError as error:
-            raise Refused(500, f"The committed source offsets cannot be read now: {error}") from error
+            raise Refusal(500, f"The committed source offsets cannot be read now: {error}") from error
         return [(each.partition, each.offset) for each in offsets]
 
 

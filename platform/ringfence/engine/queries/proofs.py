@@ -15,7 +15,7 @@ from typing import Any, Final
 from django.db import DatabaseError, close_old_connections
 
 from ringfence import __version__
-from ringfence.connectors.config_providers import ConfigProviders, Resolved
+from ringfence.connectors.config_providers import ConfigProviders, ResolvedConfig
 from ringfence.connectors.error_settings import DEAD_LETTERS
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import PluginError
@@ -28,12 +28,12 @@ from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.kafka.admin import cluster_id
 from ringfence.fencing.leader.fence_targets import AdminAccess, ways
 from ringfence.fencing.proof.check_result import Check, Result
-from ringfence.fencing.proof.count import Asked, Counted, Counting
+from ringfence.fencing.proof.count import Counting, ProofCounts, ProofScope
 from ringfence.fencing.proof.positions import parse_declaration
 from ringfence.fencing.proof.report_json import to_json
 from ringfence.fencing.proof.verdict import make_checks
 from ringfence.requests.questions import StartProof
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
@@ -58,9 +58,9 @@ class Proofs:
         self._places = threading.BoundedSemaphore(AT_ONCE)
 
     def start(self, asked: StartProof) -> dict[str, object]:
-        """Start a count, and return at once. Raises `Refused` if too many run on this worker."""
+        """Start a count, and return at once. Raises `Refusal` if too many run on this worker."""
         if not self._places.acquire(blocking=False):
-            raise Refused(503, f"{AT_ONCE} proofs are being counted on this worker. Ask again in a moment", retry=True)
+            raise Refusal(503, f"{AT_ONCE} proofs are being counted on this worker. Ask again in a moment", retry=True)
         thread = threading.Thread(target=self._run, args=(asked,), name=f"proof-{asked.number}", daemon=True)
         thread.start()
         return {"worker": self._id}
@@ -72,8 +72,8 @@ class Proofs:
             row.beat("starting", 0, 0)
             report = self._count(asked, resolved, row)
             row.end(json.dumps(report))
-        except (FencingError, Refused) as error:
-            text = error.message if isinstance(error, Refused) else str(error)
+        except (FencingError, Refusal) as error:
+            text = error.message if isinstance(error, Refusal) else str(error)
             row.fail(resolved.hide(text))
         except Exception as error:
             # The root of the thread. Without a report, the page would wait for progress that never comes.
@@ -83,7 +83,7 @@ class Proofs:
             self._places.release()
             close_old_connections()
 
-    def _count(self, asked: StartProof, resolved: Resolved, row: "_Row") -> dict[str, Any]:
+    def _count(self, asked: StartProof, resolved: ResolvedConfig, row: "_Row") -> dict[str, Any]:
         name = ConnectorName(asked.config["name"])
         deadline = Deadline.after(asked.limit_seconds)
         access = self._topics.access(name)
@@ -91,7 +91,7 @@ class Proofs:
         letters = asked.config.get(DEAD_LETTERS, "").strip()
         stores = self._offsets.stores(resolved.config, deadline)
         declaration, no_positions = self._ask_declaration(asked.config)
-        request = Asked(
+        request = ProofScope(
             name,
             stores.effective.name,
             [topic for topic in topics if topic != letters],
@@ -109,7 +109,7 @@ class Proofs:
                 troubles.append(f"with {way.whose}: {error}")
             else:
                 return self._report(asked, counts, way, no_positions, row)
-        raise Refused(500, f"The topics of connector {name} cannot be read {'; '.join(troubles)}")
+        raise Refusal(500, f"The topics of connector {name} cannot be read {'; '.join(troubles)}")
 
     def _ways(self, config: Mapping[str, str]) -> list[AdminAccess]:
         base = self._worker.connection("ringfence-proof")
@@ -124,7 +124,7 @@ class Proofs:
         return positions, "" if positions else "This connector's records do not name their place in the source"
 
     def _report(
-        self, asked: StartProof, counts: Counted, way: AdminAccess, no_positions: str, row: "_Row"
+        self, asked: StartProof, counts: ProofCounts, way: AdminAccess, no_positions: str, row: "_Row"
     ) -> dict[str, Any]:
         row.beat("asking the connector for its source", 0, 0)
         of_source, no_source = self._of_source(asked.config, counts)
@@ -144,7 +144,7 @@ class Proofs:
             "source_count": of_source,
         }
 
-    def _of_source(self, config: Mapping[str, str], result: Counted) -> tuple[int | None, str]:
+    def _of_source(self, config: Mapping[str, str], result: ProofCounts) -> tuple[int | None, str]:
         offsets = [(each.partition, each.offset) for each in result.offsets]
         if not offsets:
             return None, "No source offset is committed"

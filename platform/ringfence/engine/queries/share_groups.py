@@ -16,7 +16,7 @@ from ringfence.fencing.kafka.share_groups import (
 )
 from ringfence.fencing.kafka.topic_offsets import Place, offsets_at, offsets_since
 from ringfence.fencing.share.group_moves import UNKNOWN, PartitionMove, Wish
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 from ringfence.requests.share_group_act import Move, MovedPartition
 from ringfence.worker_config import WorkerConfig
 
@@ -32,15 +32,15 @@ def connection_of(worker: WorkerConfig) -> Connection:
     return worker.connection("ringfence-share-groups")
 
 
-def refuse(error: FencingError, doing: str) -> Refused:
+def refuse(error: FencingError, doing: str) -> Refusal:
     """Return the refusal for an error of the brokers."""
     if isinstance(error, NotThere):
-        return Refused(404, f"{error}. GET /api/v1/share-groups lists those that are there")
+        return Refusal(404, f"{error}. GET /api/v1/share-groups lists those that are there")
     if isinstance(error, Conflict):
-        return Refused(409, f"{error} A client has just joined it: nothing was changed", retry=True)
+        return Refusal(409, f"{error} A client has just joined it: nothing was changed", retry=True)
     if isinstance(error, Fatal):
-        return Refused(500, f"{doing}: {error}")
-    return Refused(503, f"{doing}: {error}", retry=True)
+        return Refusal(500, f"{doing}: {error}")
+    return Refusal(503, f"{doing}: {error}", retry=True)
 
 
 def list_all(worker: WorkerConfig, limit: Deadline) -> dict[str, Any]:
@@ -161,16 +161,16 @@ def foresee(worker: WorkerConfig, name: str, act: Move, limit: Deadline) -> dict
 def find_moves(
     admin: ShareGroupAdmin, connection: Connection, name: str, act: Move, limit: Deadline
 ) -> list[PartitionMove]:
-    """Return the moves. Raises `Refused` if a topic or partition does not exist, and `FencingError`."""
+    """Return the moves. Raises `Refusal` if a topic or partition does not exist, and `FencingError`."""
     starts = {(one.topic, one.partition): one.offset for one in admin.starts([name]).get(name, [])}
     topic_names = None if act["kind"] == "delete" else act["topics"]
     topics = {topic for topic, _ in starts} if topic_names is None else set(topic_names)
     edges = _edges(connection, topics, limit)
     if missing := sorted(topics - {topic for topic, _ in edges}) if topic_names is not None else []:
-        raise Refused(404, f"There is no topic {', '.join(missing)}. Name a topic that the group reads")
+        raise Refusal(404, f"There is no topic {', '.join(missing)}. Name a topic that the group reads")
     if act["kind"] != "alter":
         if unread := sorted(topics - {topic for topic, _ in starts}):
-            raise Refused(404, f"Share group {name} has no offsets in topic {', '.join(unread)}")
+            raise Refusal(404, f"Share group {name} has no offsets in topic {', '.join(unread)}")
         settings = {each.name: each.value for each in admin.settings(name)}
         wish = Wish("latest" if settings.get("share.auto.offset.reset", _LATEST) == _LATEST else "earliest")
         places = sorted(place for place in edges if place in starts)
@@ -179,7 +179,7 @@ def find_moves(
         numbers = act.get("partitions")
         places = sorted(place for place in edges if numbers is None or place[1] in numbers)
         if not places:
-            raise Refused(404, f"Share group {name} has none of these partitions: nothing was changed")
+            raise Refusal(404, f"Share group {name} has none of these partitions: nothing was changed")
     since: dict[tuple[str, int], int] = {}
     if wish.time_ms != UNKNOWN:
         for topic in {topic for topic, _ in places}:

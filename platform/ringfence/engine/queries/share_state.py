@@ -14,7 +14,7 @@ from ringfence.fencing.share.share_partition.batches import Batches, RecordState
 from ringfence.fencing.share.share_partition.history import Entry, PersistedState, replay
 from ringfence.fencing.share.share_partition.state_topic import ShareSnapshot, StateKey
 from ringfence.fencing.share.state_reader import StateHistory, read_histories
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 from ringfence.worker_config import WorkerConfig
 
 MOST_PARTITIONS: Final = 20
@@ -66,7 +66,7 @@ def find_timeline(worker: WorkerConfig, name: str, topic: str, partition: int, l
     group = share_groups.describe(worker, name, limit)
     matches = [each for each in group["partitions"] if (each["topic"], each["partition"]) == (topic, partition)]
     if not matches or not matches[0]["topic_id"]:
-        raise Refused(404, f"Share group {name} does not read {topic}-{partition}")
+        raise Refusal(404, f"Share group {name} does not read {topic}-{partition}")
     key = _key(name, matches[0])
     history = _read(worker, name, [key], limit)[key]
     settings = {each["name"]: each["value"] for each in group["settings"]}

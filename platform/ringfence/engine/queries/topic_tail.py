@@ -8,7 +8,7 @@ from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.tail import Limits, Tail, tail
 from ringfence.fencing.leader.fence_targets import ways
 from ringfence.fencing.records.topic_access import TopicAccess
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 from ringfence.worker_config import WorkerConfig
 
 
@@ -23,21 +23,21 @@ def last_records(
 ) -> dict[str, object]:
     """Return the records as JSON, read from the connector's cluster with the first credentials that work.
 
-    Raises `Refused`, always for an internal topic: it may contain secrets of others.
+    Raises `Refusal`, always for an internal topic: it may contain secrets of others.
     """
     if what := access.internal(topic):
-        raise Refused(403, f"{topic} is {what}: its records are not shown")
+        raise Refusal(403, f"{topic} is {what}: its records are not shown")
     try:
         found_ways = ways(None, config, worker.connection("ringfence-topic-preview"), worker.settings)
     except FencingError as error:
-        raise Refused(400, f"The cluster of topic {topic} cannot be reached: {error}") from error
+        raise Refusal(400, f"The cluster of topic {topic} cannot be reached: {error}") from error
     troubles = []
     for way in found_ways:
         try:
             return _as_json(tail(way.connection, topic, limit, Limits(), committed_only=committed_only))
         except FencingError as error:
             troubles.append(f"with {way.whose}: {error}")
-    raise Refused(500, f"Topic {topic} cannot be read {'; '.join(troubles)}")
+    raise Refusal(500, f"Topic {topic} cannot be read {'; '.join(troubles)}")
 
 
 def _as_json(found: Tail) -> dict[str, object]:

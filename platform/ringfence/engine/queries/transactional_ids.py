@@ -13,7 +13,7 @@ from ringfence.fencing.leader.fence import fence
 from ringfence.fencing.leader.fence_targets import AdminAccess, ways
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_state import ConnectorState
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 from ringfence.worker_config import WorkerConfig
 
 Settings = Mapping[str, str]
@@ -23,14 +23,14 @@ Answer = TypeVar("Answer")
 def clusters(name: str, configs: Iterable[Settings], worker: WorkerConfig) -> list[list[AdminAccess]]:
     """Return the connections to each cluster that tasks with these configurations write to, each cluster once.
 
-    Raises `Refused`.
+    Raises `Refusal`.
     """
     by_servers: dict[frozenset[str], list[AdminAccess]] = {}
     for config in configs:
         try:
             to_it = ways(None, config, worker.connection("ringfence-transactions"), worker.settings)
         except FencingError as error:
-            raise Refused(400, f"The cluster of connector {name} cannot be reached: {error}") from error
+            raise Refusal(400, f"The cluster of connector {name} cannot be reached: {error}") from error
         by_servers.setdefault(servers(to_it[0].connection.bootstrap), to_it)
     return list(by_servers.values())
 
@@ -41,20 +41,20 @@ def ids_of(name: str, tasks: int, worker: WorkerConfig) -> list[str]:
 
 
 def first_that_may(found_ways: Iterable[AdminAccess], ask: Callable[[AdminAccess], Answer], purpose: str) -> Answer:
-    """Return the answer with the first credentials that work. Raises `Refused` with the errors of all of them."""
+    """Return the answer with the first credentials that work. Raises `Refusal` with the errors of all of them."""
     troubles = []
     for way in found_ways:
         try:
             return ask(way)
         except FencingError as error:
             troubles.append(f"with {way.whose}: {error}")
-    raise Refused(500, f"{purpose} {'; '.join(troubles)}")
+    raise Refusal(500, f"{purpose} {'; '.join(troubles)}")
 
 
 def describe(
     name: str, tasks: int, configs: Iterable[Settings], worker: WorkerConfig, limit: Deadline
 ) -> list[dict[str, object]]:
-    """Describe the ids of tasks 0..tasks-1 in each cluster of these configurations. Raises `Refused`."""
+    """Describe the ids of tasks 0..tasks-1 in each cluster of these configurations. Raises `Refusal`."""
     ids = ids_of(name, tasks, worker)
 
     def ask(way: AdminAccess) -> list[dict[str, object]]:
@@ -94,22 +94,22 @@ def fence_id(
 ) -> list[dict[str, object]]:
     """Fence one id of the connector: its open transaction is aborted, and a live task is placed again (invariant 5).
 
-    Raises `Refused`, also for an id that no task of this connector has.
+    Raises `Refusal`, also for an id that no task of this connector has.
     """
     if name not in state:
-        raise Refused(404, f"Connector {name} not found")
+        raise Refusal(404, f"Connector {name} not found")
     prefix = f"{worker.group_id}-{name}-"
     number = transactional_id.removeprefix(prefix)
     if not (
         transactional_id.startswith(prefix) and number.isascii() and number.isdigit() and str(int(number)) == number
     ):
-        raise Refused(
+        raise Refusal(
             400, f"{transactional_id} is not an id of connector {name}: it has {prefix}0, {prefix}1 and so on"
         )
     try:
         fenced = fence([transactional_id], ways_of(state.connector(name), worker))
     except FencingError as error:
-        raise Refused(500, f"{transactional_id} could not be fenced: {error}. Send the request again") from error
+        raise Refusal(500, f"{transactional_id} could not be fenced: {error}. Send the request again") from error
     return [
         {"id": one.transactional_id, "producer_id": one.producer_id, "epoch": one.epoch} for one in fenced.producers
     ]

@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 _LAST_SECONDS = 5.0
 
 
-class Configured(Protocol):
+class ConverterSettings(Protocol):
     """The settings that name a connector's converters and transforms, such as a `TaskSpec`."""
 
     @property
@@ -57,7 +57,7 @@ class _Converters(NamedTuple):
 class Conversion:
     """A connector's converters and transforms, bound once (`fencing.records.record_path.Convert`)."""
 
-    def __init__(self, spec: Configured) -> None:
+    def __init__(self, spec: ConverterSettings) -> None:
         config, worker = spec.connector_config, spec.worker_settings
         key, value = key_converter(config, worker), value_converter(config, worker)
         headers = header_converter(config, worker)

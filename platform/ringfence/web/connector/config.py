@@ -14,7 +14,7 @@ from ringfence.access.authorise import principal_of
 from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
 from ringfence.api import writing
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.history.models import ConfigVersion
 from ringfence.http.errors import ConnectError
 from ringfence.http.masking import Masker
@@ -118,9 +118,9 @@ def rollback(request: HttpRequest, name: str, number: int) -> HttpResponse:
         return _ask(request, row, version)
     try:
         if request.POST.get("version") != str(row.config_offset):
-            raise Refused(409, "The configuration was changed in between. Below is what going back would change now.")
+            raise Refusal(409, "The configuration was changed in between. Below is what going back would change now.")
         writing.configure(name, version.settings, principal_of(request), expected=row.config_offset)
-    except (ConnectError, Refused) as error:
+    except (ConnectError, Refusal) as error:
         status = record_failure(request, error)
         return _ask(request, find(name), version, status, problem=error.message)
     tasks = effect(row)["tasks"]
@@ -139,7 +139,7 @@ def _create_again(request: HttpRequest, name: str, version: ConfigVersion) -> Ht
     state = "STOPPED" if request.POST.get("stopped") else "RUNNING"
     try:
         writing.create(name, version.settings, state, principal_of(request))
-    except (ConnectError, Refused) as error:
+    except (ConnectError, Refusal) as error:
         return ask(request, deleted, "again", {**context, "problem": error.message}, record_failure(request, error))
     return render_done(request, find(name), f"It was created again, as in version {version.number}.", "config")
 

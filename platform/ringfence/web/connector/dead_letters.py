@@ -17,11 +17,11 @@ from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
 from ringfence.api import dead_letters as dead_letters_api
 from ringfence.audit.trail import note
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.projection.models import Connector
 from ringfence.web.connector.frame import ask, record_failure, tab
-from ringfence.web.connector.record_text import Decoded, decode
+from ringfence.web.connector.record_text import RecordText, decode
 from ringfence.web.state_badges import Badge, Severity
 from ringfence.web.views import find, is_fragment
 
@@ -55,9 +55,9 @@ class Letter:
     told: Mapping[str, Any]
     replayed: Badge
     seen: Badge | None
-    key: Decoded
-    value: Decoded
-    headers: list[tuple[str, Decoded]]
+    key: RecordText
+    value: RecordText
+    headers: list[tuple[str, RecordText]]
 
     @property
     def place(self) -> str:
@@ -90,7 +90,7 @@ def records(request: HttpRequest, name: str) -> HttpResponse:
         page = dead_letters_api.find_dead_letters(
             row, stage=filters["stage"], by=filters["class"], before=filters["before"], level=filters["level"]
         )
-    except (ConnectError, Refused) as error:
+    except (ConnectError, Refusal) as error:
         return ask(
             request, row, "letters", {"problem": error.message, "asked": filters}, record_failure(request, error)
         )
@@ -121,7 +121,7 @@ def replay(request: HttpRequest, name: str) -> HttpResponse:
             done = dead_letters_api.replay(row, user, places=places, reason=reason)
         else:
             done = dead_letters_api.replay(row, user, stage=stage, by=by, reason=reason)
-    except (ConnectError, Refused) as error:
+    except (ConnectError, Refusal) as error:
         return _ask(request, row, record_failure(request, error, reason), problem=error.message, reason=reason)
     note(request, dead_letters_api.audit_text(done, reason))
     summary = dead_letters_api.count_outcomes(done["results"])

@@ -11,7 +11,7 @@ from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
 from ringfence.api import offset_moves
 from ringfence.audit.trail import entry_of, note
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.history.models import ConfigVersion, OffsetSnapshot
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.projection.models import ActiveTopic, Connector, SourceOffset, Task
@@ -48,7 +48,7 @@ def delete(request: HttpRequest, name: str) -> HttpResponse:
             authorise(request, Verb.OFFSETS, name)
         note(request, f"{reason} (offsets: {offsets})")
         snapshot = _carry_out(request, name, discard=offsets == DISCARD)
-    except (ConnectError, Refused) as error:
+    except (ConnectError, Refusal) as error:
         status = record_failure(request, error, reason)
         row = find_connector(name)
         if row is None:
@@ -63,7 +63,7 @@ def _carry_out(request: HttpRequest, name: str, *, discard: bool) -> int | None:
     """Delete the connector. To discard its offsets: 1 stop it and wait for the fencing, 2 delete its offsets, 3 delete
     the connector.
 
-    Returns the number of the offset snapshot that was taken. Raises `Refused`; its message names the steps that were
+    Returns the number of the offset snapshot that was taken. Raises `Refusal`; its message names the steps that were
     done.
     """
     user = principal_of(request).name
@@ -73,14 +73,14 @@ def _carry_out(request: HttpRequest, name: str, *, discard: bool) -> int | None:
             dispatch.command(commands.Stop(name), user=user)
         try:
             snapshot = offset_moves.reset(name, user).snapshot
-        except Refused as refused:
+        except Refusal as refused:
             text = f"It is stopped, and neither it nor its offsets are deleted: {refused.message}"
-            raise Refused(refused.status, text) from refused
+            raise Refusal(refused.status, text) from refused
     try:
         dispatch.command(commands.Delete(name), user=user)
-    except Refused as refused:
+    except Refusal as refused:
         done = "It is stopped and its offsets are deleted, but not the connector: " if discard else ""
-        raise Refused(refused.status, done + refused.message) from refused
+        raise Refusal(refused.status, done + refused.message) from refused
     return snapshot
 
 

@@ -15,7 +15,7 @@ from ringfence.access.authorise import principal_of
 from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
 from ringfence.api import writing
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.history.models import ConfigVersion
 from ringfence.http.errors import ConnectError
 from ringfence.http.masking import Masker, unmask
@@ -54,7 +54,7 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
         if base != row.settings:
             return _stale(request, row, base, config, mode)
         writing.configure(name, unmask(config, row.settings), principal_of(request), expected=row.config_offset)
-    except (ConnectError, Refused) as error:
+    except (ConnectError, Refusal) as error:
         status = record_failure(request, error)
         newer = find(name)
         if status == 409 and config is not None and newer.settings != row.settings:
@@ -120,7 +120,7 @@ def _stale(
     mine = fill_masks(form_config, old)
     masker = Masker({config.get("connector.class", "") for config in (old, now, mine)})
     text = "The configuration was changed while this form was open: nothing was saved."
-    status = record_failure(request, Refused(409, text))
+    status = record_failure(request, Refusal(409, text))
     both = mask_again(merge(old, now, mine), now, form_config, masker)
     last = ConfigVersion.objects.filter(connector=row.name).order_by("-number").first()
     ways = three_way(old, now, mine, masker)

@@ -15,7 +15,7 @@ from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
 from ringfence.api.topic_grants import may_look_at
 from ringfence.audit.trail import entry_of, note
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.history.models import ConfigVersion
 from ringfence.http.errors import ConnectError
 from ringfence.projection.models import Connector
@@ -139,7 +139,7 @@ def render_done(request: HttpRequest, row: Connector, text: str, tab_key: str, *
     return response
 
 
-def render_refused(request: HttpRequest, error: ConnectError | Refused) -> HttpResponse:
+def render_refused(request: HttpRequest, error: ConnectError | Refusal) -> HttpResponse:
     """Report a refusal and its reason among the notices; without htmx, on a page."""
     status = record_failure(request, error)
     template = "ringfence/parts/notice.html" if is_fragment(request) else "ringfence/error.html"
@@ -147,7 +147,7 @@ def render_refused(request: HttpRequest, error: ConnectError | Refused) -> HttpR
     return render(request, template, context, status=status)
 
 
-def record_failure(request: HttpRequest, error: ConnectError | Refused, reason: str = "") -> int:
+def record_failure(request: HttpRequest, error: ConnectError | Refusal, reason: str = "") -> int:
     """Write the failure, with the given reason, to the audit trail. Returns the HTTP status for the answer."""
     note(request, f"{reason}. {error.message}" if reason else error.message)
-    return error.status if isinstance(error, Refused) else error.status_code
+    return error.status if isinstance(error, Refusal) else error.status_code

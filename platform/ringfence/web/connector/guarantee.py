@@ -7,7 +7,7 @@ from django.views.decorators.http import require_safe
 from ringfence import dispatch
 from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.http.masking import Masker
 from ringfence.requests.questions import DescribeGuarantee
 from ringfence.web.connector.frame import find_connector
@@ -24,7 +24,7 @@ def guarantee(request: HttpRequest, name: str) -> HttpResponse:
     config = row.settings
     try:
         description = dispatch.ask(DescribeGuarantee({**config, "name": name}))
-    except Refused as refused:
+    except Refusal as refused:
         return render(request, "ringfence/parts/guarantee.html", {"problem": refused.message})
     description["why"] = Masker([row.class_name]).scrub(description["why"], config)
     return render(request, "ringfence/parts/guarantee.html", {"guarantee": description})

@@ -12,7 +12,7 @@ from ringfence.access.authorise import principal_of
 from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
 from ringfence.api.v1.logs import at_least, level_now, set_level
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.fencing.topics.connector_logs import LEVELS
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.http.masking import Masker
@@ -70,7 +70,7 @@ def level(request: HttpRequest, name: str) -> HttpResponse:
         if not (minutes.isascii() and minutes.isdigit() and len(minutes) < 6):
             raise bad_request("Give the number of minutes.")
         until_ms = set_level(name, threshold, int(minutes), principal_of(request).name)
-    except (ConnectError, Refused) as error:
+    except (ConnectError, Refusal) as error:
         return render_refused(request, error)
     hint = f"After {minutes} minutes it returns to INFO automatically." if until_ms else ""
     return render_done(request, row, f"Its tasks log {threshold} and above.", "logs", hint=hint)

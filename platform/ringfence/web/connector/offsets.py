@@ -16,7 +16,7 @@ from ringfence.access.verbs import Verb
 from ringfence.api import jsonbody, offset_moves, offset_snapshots, reading, writing
 from ringfence.audit.trail import note
 from ringfence.connectors.plural_forms import write_count
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.fencing.leader.fence_targets import may_keep_own_offsets
 from ringfence.history.models import OffsetSnapshot
 from ringfence.http.errors import ConnectError, bad_request
@@ -64,7 +64,7 @@ def editor(request: HttpRequest, name: str) -> HttpResponse:
         return render_gone(request, name)
     try:
         current = reading.offsets(name)["offsets"]
-    except Refused as refused:
+    except Refusal as refused:
         return ask(request, row, "offsets_editor", {"problem": refused.message}, refused.status)
     text = json.dumps({"offsets": current}, indent=2, ensure_ascii=False)
     return ask(request, row, "offsets_editor", {"text": text, "movable": offset_moves.movable(row)})
@@ -80,8 +80,8 @@ def preview(request: HttpRequest, name: str) -> HttpResponse:
         changes = _real(writing.offsets_of(_json(request, "json")), current)
         if not changes:
             raise bad_request("Nothing differs from the committed offsets.")
-    except (ConnectError, Refused) as error:
-        status = error.status if isinstance(error, Refused) else error.status_code
+    except (ConnectError, Refusal) as error:
+        status = error.status if isinstance(error, Refusal) else error.status_code
         return ask(request, row, "offsets_nothing", {"problem": error.message}, status)
     return _ask(request, row, "offsets", changes, current)
 
@@ -107,7 +107,7 @@ def snapshot(request: HttpRequest, name: str) -> HttpResponse:
     row = find(name)
     try:
         new_snapshot = offset_snapshots.take(name, principal_of(request).name, "asked for")
-    except (ConnectError, Refused) as error:
+    except (ConnectError, Refusal) as error:
         return render_refused(request, error)
     count = len(new_snapshot.entries)
     text = f"Snapshot {new_snapshot.number} is taken: {write_count(count, 'offset')}."
@@ -133,15 +133,15 @@ def move(request: HttpRequest, name: str) -> HttpResponse:
         if not reason or len(reason) > LONGEST_REASON:
             raise bad_request(f"A reason of up to {LONGEST_REASON} characters is needed: nothing was changed.")
         if request.POST.get("expected") != _digest(current):
-            raise Refused(
+            raise Refusal(
                 409,
                 "The offsets have moved: nothing was changed. Below is what the change would do now.",
             )
         if not offset_moves.movable(row):
-            raise Refused(409, "The connector must be stopped, and its old tasks fenced, before its offsets change.")
+            raise Refusal(409, "The connector must be stopped, and its old tasks fenced, before its offsets change.")
         note(request, reason)
         moved, text, hint = _carry_out(request, row, kind, target, changes)
-    except (ConnectError, Refused) as error:
+    except (ConnectError, Refusal) as error:
         status = record_failure(request, error, reason)
         if not changes:
             return ask(request, row, "offsets_nothing", {"problem": error.message}, status)
@@ -153,7 +153,7 @@ def move(request: HttpRequest, name: str) -> HttpResponse:
 
 def _carry_out(
     request: HttpRequest, row: Connector, kind: str, target: OffsetSnapshot | None, changes: Sequence[OffsetEntry]
-) -> tuple[offset_moves.Moved, str, str]:
+) -> tuple[offset_moves.OffsetMove, str, str]:
     """Carry out the change. Returns the result, a message, and the next step."""
     user = principal_of(request).name
     if kind == "reset":
@@ -173,7 +173,7 @@ def _question(request: HttpRequest, name: str, kind: str, target: OffsetSnapshot
         return render_gone(request, name)
     try:
         current = reading.offsets(name)["offsets"]
-    except Refused as refused:
+    except Refusal as refused:
         return ask(request, row, "offsets_nothing", {"problem": refused.message}, refused.status)
     changes = offset_snapshots.changes_to(target.entries if target else [], current)
     if not changes:

@@ -14,7 +14,7 @@ from ringfence.access.verbs import Verb
 from ringfence.api import proofs
 from ringfence.api.proof_text import WORDS, to_text
 from ringfence.audit.trail import note
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.history.models import ProofRun
 from ringfence.http.errors import ConnectError
 from ringfence.projection.models import Connector
@@ -72,7 +72,7 @@ def count(request: HttpRequest, name: str) -> HttpResponse:
     row = find(name)
     try:
         proof_run = proofs.start(row, principal_of(request).name)
-    except (ConnectError, Refused) as error:
+    except (ConnectError, Refusal) as error:
         status = record_failure(request, error)
         context = {"tone": "bad", "text": error.message, "title": "Nothing was counted", "code": status}
         template = "ringfence/parts/notice.html" if is_fragment(request) else "ringfence/error.html"

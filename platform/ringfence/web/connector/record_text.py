@@ -9,7 +9,7 @@ _PLAIN = "\n\r\t"
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class RecordText:
     """kind: null, empty, JSON, text, or hex; size: of the whole, in bytes; cut: whether only its beginning is shown."""
 
     kind: str
@@ -18,21 +18,21 @@ class Decoded:
     cut: bool
 
 
-def decode(encoded: str | None, size: int) -> Decoded:
+def decode(encoded: str | None, size: int) -> RecordText:
     """Decode the Base64 of the beginning of a field; None for null."""
     if encoded is None:
-        return Decoded("null", "null", 0, cut=False)
+        return RecordText("null", "null", 0, cut=False)
     data = base64.b64decode(encoded)
     cut = len(data) < size
     if not data:
-        return Decoded("empty", "empty", 0, cut=False)
+        return RecordText("empty", "empty", 0, cut=False)
     text = _as_text(data, cut=cut)
     if text is None:
         schema = f"schema id {int.from_bytes(data[1:5])}: " if data[0] == 0 and len(data) > 5 else ""
-        return Decoded("hex", schema + data[:_HEX_BYTES].hex(" "), size, cut=cut or len(data) > _HEX_BYTES)
+        return RecordText("hex", schema + data[:_HEX_BYTES].hex(" "), size, cut=cut or len(data) > _HEX_BYTES)
     if not cut and (pretty := _as_json(text)) is not None:
-        return Decoded("JSON", pretty, size, cut=False)
-    return Decoded("text", text, size, cut=cut)
+        return RecordText("JSON", pretty, size, cut=False)
+    return RecordText("text", text, size, cut=cut)
 
 
 def _as_text(data: bytes, *, cut: bool) -> str | None:

@@ -16,7 +16,7 @@ from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
 from ringfence.api import writing
 from ringfence.connectors.error_settings import DEAD_LETTERS
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.fencing.records.error_policy import TOLERANCE
 from ringfence.history.models import ConfigVersion
 from ringfence.http.errors import ConnectError
@@ -91,11 +91,11 @@ def _repair(
         return ask(request, row, part, context)
     try:
         if request.POST.get("version") != str(row.config_offset):
-            raise Refused(409, "The configuration was changed in between. Below is what would change now.")
+            raise Refusal(409, "The configuration was changed in between. Below is what would change now.")
         if config == row.settings:
-            raise Refused(422, "Nothing differs from the configuration now. Change a value, or cancel.")
+            raise Refusal(422, "Nothing differs from the configuration now. Change a value, or cancel.")
         writing.configure(row.name, config, principal_of(request), expected=row.config_offset)
-    except (ConnectError, Refused) as error:
+    except (ConnectError, Refusal) as error:
         return ask(request, row, part, {**context, "problem": error.message}, record_failure(request, error))
     hint = "Its tasks start as a new generation, at the last committed offset."
     return render_done(request, row, "The configuration was changed.", "config", hint=hint if context["tasks"] else "")

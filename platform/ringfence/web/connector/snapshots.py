@@ -16,7 +16,7 @@ from ringfence.api.incremental_snapshots import find_progress, send
 from ringfence.api.initial_snapshots import find_initial_snapshot
 from ringfence.audit.trail import note
 from ringfence.connectors.builtin.postgres.incremental.requests import EXECUTE, PAUSE, RESUME, STOP
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError
 from ringfence.projection.models import Connector
 from ringfence.projection.source_metrics import format_value
@@ -92,7 +92,7 @@ def hold(kind: str, message: str) -> Callable[[HttpRequest, str], HttpResponse]:
         row = find(name)
         try:
             _send(request, row, kind, [])
-        except (ConnectError, Refused) as error:
+        except (ConnectError, Refusal) as error:
             return render_refused(request, error)
         return render_done(request, row, message, "snapshots", hint=_HINT)
 
@@ -117,7 +117,7 @@ def _answer(
         return ask(request, row, part, context)
     try:
         _send(request, row, kind, tables)
-    except (ConnectError, Refused) as error:
+    except (ConnectError, Refusal) as error:
         return ask(request, row, part, {**context, "problem": error.message}, record_failure(request, error))
     return render_done(request, row, message, "snapshots", hint=_HINT)
 

@@ -18,13 +18,13 @@ from ringfence.access.routes import on_connector, requires
 from ringfence.access.verbs import Verb
 from ringfence.api.topic_grants import may_look_at
 from ringfence.audit.trail import note
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.http.masking import Masker
 from ringfence.projection.models import ActiveTopic, ClusterInfo, Connector
 from ringfence.requests.questions import ReadLastRecords
 from ringfence.web.connector.frame import ask, record_failure, tab
-from ringfence.web.connector.record_text import Decoded, decode
+from ringfence.web.connector.record_text import RecordText, decode
 from ringfence.web.consumption import consumption
 from ringfence.web.state_badges import Badge, Severity
 from ringfence.web.views import find
@@ -50,9 +50,9 @@ class DisplayedRecord:
     offset: int
     timestamp_ms: int
     look: Badge
-    key: Decoded
-    value: Decoded
-    headers: list[tuple[str, Decoded]]
+    key: RecordText
+    value: RecordText
+    headers: list[tuple[str, RecordText]]
 
 
 @tab("topics", still=True)
@@ -81,7 +81,7 @@ def records(request: HttpRequest, name: str) -> HttpResponse:
         if not may_look_at(topic, name, principal_of(request)):
             raise ConnectError(403, f"You are not granted topic {topic}: its records are not shown.")
         answer = dispatch.ask(ReadLastRecords(topic, row.settings, committed_only=level == LEVELS[0]))
-    except (ConnectError, Refused) as error:
+    except (ConnectError, Refusal) as error:
         return ask(
             request, row, "topic_records", {"problem": error.message, "topic": topic}, record_failure(request, error)
         )
@@ -94,9 +94,9 @@ def records(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _describe(record: Mapping[str, Any], masker: Masker, config: dict[str, str]) -> DisplayedRecord:
-    def read(encoded: str | None, size: int) -> Decoded:
+    def read(encoded: str | None, size: int) -> RecordText:
         value = decode(encoded, size)
-        return Decoded(value.kind, masker.scrub(value.text, config), value.size, value.cut)
+        return RecordText(value.kind, masker.scrub(value.text, config), value.size, value.cut)
 
     return DisplayedRecord(
         partition=record["partition"],

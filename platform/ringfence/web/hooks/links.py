@@ -17,7 +17,7 @@ _CLASSES: Final = ("WebhookSource", "WebhookSourceConnector")
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class HookState:
     """The content of the rows. is_hook: the connector exists, and receives requests when it runs."""
 
     is_hook: bool
@@ -43,8 +43,8 @@ class Links:
 
     def __init__(self, ask: Callable[[str], Awaitable[tuple[bool, Endpoint | None]]]) -> None:
         self._ask = ask
-        self._known: dict[str, Known] = {}
-        self._asking: dict[str, asyncio.Task[Known]] = {}
+        self._known: dict[str, HookState] = {}
+        self._asking: dict[str, asyncio.Task[HookState]] = {}
         self._links: dict[str, Link] = {}
 
     async def find(self, name: str) -> tuple[bool, Link | None]:
@@ -64,19 +64,19 @@ class Links:
             link = self._links[name] = Link(entry.endpoint)
         return entry.is_hook, link
 
-    async def _refresh(self, name: str) -> Known:
+    async def _refresh(self, name: str) -> HookState:
         """Query once, however many callers wait."""
         asking = self._asking.get(name)
         if asking is None:
             asking = self._asking[name] = asyncio.create_task(self._read(name))
         return await asyncio.shield(asking)
 
-    async def _read(self, name: str) -> Known:
+    async def _read(self, name: str) -> HookState:
         try:
             is_hook, endpoint = await self._ask(name)
         finally:
             self._asking.pop(name, None)
         if len(self._known) >= _MOST_NAMES:
             self._known.clear()  # names without a webhook: anyone may request any name
-        entry = self._known[name] = Known(is_hook, endpoint, time.monotonic())
+        entry = self._known[name] = HookState(is_hook, endpoint, time.monotonic())
         return entry

@@ -37,7 +37,7 @@ _AGAIN_SECONDS: Final = 1
 _LONGEST_NAME: Final = 1000
 
 
-class Refused(Exception):
+class Refusal(Exception):
     """An answer of the web process itself."""
 
     def __init__(self, status: int, text: str, again: int = 0) -> None:
@@ -78,7 +78,7 @@ class Receiver:
                     del self._now[name]
         except RequestAborted:
             return
-        except Refused as refused:
+        except Refusal as refused:
             keep = refused.status == 404 or (refused.status == 503 and _is_small(scope["headers"]))
             await _send(send, refused.status, refused.text, refused.again, close=not keep)
         else:
@@ -86,13 +86,13 @@ class Receiver:
 
     def _check(self, name: str, scope: Mapping[str, Any]) -> None:
         if not name or len(name) > _LONGEST_NAME:
-            raise Refused(404, "There is no such webhook.")
+            raise Refusal(404, "There is no such webhook.")
         if scope["method"] != "POST":
-            raise Refused(405, "A webhook accepts only POST.")
+            raise Refusal(405, "A webhook accepts only POST.")
         if sum(len(key) + len(value) for key, value in scope["headers"]) > MOST_HEADERS:
-            raise Refused(431, f"Headers of more than {MOST_HEADERS:,} bytes are not read.")
+            raise Refusal(431, f"Headers of more than {MOST_HEADERS:,} bytes are not read.")
         if self._all >= MOST_AT_ONCE or self._now[name] >= MOST_OF_ONE:
-            raise Refused(503, "Too many requests are waiting for answers. Send the request again.", _AGAIN_SECONDS)
+            raise Refusal(503, "Too many requests are waiting for answers. Send the request again.", _AGAIN_SECONDS)
 
     async def _answer(self, name: str, headers: list[tuple[bytes, bytes]], receive: Any) -> dict[str, Any]:
         link = await self._open(name)
@@ -102,16 +102,16 @@ class Receiver:
                 body = bytearray()
                 async for part in _parts(receive, link.most_body, request_body.content_length(headers)):
                     if self._bytes + len(part) > MOST_BYTES:
-                        raise Refused(503, "Too much data waits for answers. Send the request again.", _AGAIN_SECONDS)
+                        raise Refusal(503, "Too much data waits for answers. Send the request again.", _AGAIN_SECONDS)
                     size += len(part)
                     self._bytes += len(part)
                     body += part
             text_headers = [(key.decode("latin-1"), value.decode("latin-1")) for key, value in headers]
             return await link.ask(text_headers, bytes(body), ANSWER_SECONDS)
         except TimeoutError:
-            raise Refused(408, f"The body did not arrive within {BODY_SECONDS:.0f} s.") from None
+            raise Refusal(408, f"The body did not arrive within {BODY_SECONDS:.0f} s.") from None
         except Unreachable:
-            raise Refused(503, "The task has not confirmed the request. Send it again.", _AGAIN_SECONDS) from None
+            raise Refusal(503, "The task has not confirmed the request. Send it again.", _AGAIN_SECONDS) from None
         finally:
             self._bytes -= size
 
@@ -120,15 +120,15 @@ class Receiver:
         try:
             is_hook, link = await self._links.find(name)
             if not is_hook:
-                raise Refused(404, "There is no such webhook.")
+                raise Refusal(404, "There is no such webhook.")
             if link is None:
-                raise Refused(503, "The connector is not running. Send the request again.", 5)
+                raise Refusal(503, "The connector is not running. Send the request again.", 5)
             await link.open()
         except (DatabaseError, NoKey) as error:
             log.warning("Cannot read where the task of %s listens: %s", quote(name), type(error).__name__)
-            raise Refused(503, "The request cannot be forwarded at the moment. Send it again.", 5) from error
+            raise Refusal(503, "The request cannot be forwarded at the moment. Send it again.", 5) from error
         except Unreachable:
-            raise Refused(503, "The task cannot be reached. Send the request again.", _AGAIN_SECONDS) from None
+            raise Refusal(503, "The task cannot be reached. Send the request again.", _AGAIN_SECONDS) from None
         return link
 
 
@@ -138,10 +138,10 @@ def _is_small(headers: list[tuple[bytes, bytes]]) -> bool:
 
 
 async def _parts(receive: Any, most: int, declared: int) -> Any:
-    """Yield the body as it arrives. Raises `Refused`, or `RequestAborted` if the sender disconnected."""
+    """Yield the body as it arrives. Raises `Refusal`, or `RequestAborted` if the sender disconnected."""
     size = 0
     if declared > most:
-        raise Refused(413, f"A body of more than {most:,} bytes is not read.")
+        raise Refusal(413, f"A body of more than {most:,} bytes is not read.")
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
@@ -149,7 +149,7 @@ async def _parts(receive: Any, most: int, declared: int) -> Any:
         part = message.get("body", b"")
         size += len(part)
         if size > most:
-            raise Refused(413, f"A body of more than {most:,} bytes is not read.")
+            raise Refusal(413, f"A body of more than {most:,} bytes is not read.")
         yield part
         if not message.get("more_body", False):
             return

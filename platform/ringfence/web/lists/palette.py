@@ -30,7 +30,7 @@ _SHORTEST: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PaletteLine:
     """A line of the palette. hint: a muted word after it."""
 
     address: str
@@ -49,16 +49,16 @@ def find(request: HttpRequest) -> HttpResponse:
     return render(request, "ringfence/parts/found.html", {"found": matches})
 
 
-def _find_pages(who: Principal, text: str) -> Iterator[Found]:
+def _find_pages(who: Principal, text: str) -> Iterator[PaletteLine]:
     if len(text) < _SHORTEST:
         return
     if who.may_somewhere(Verb.EDIT) and text.casefold() in "new connector":
-        yield Found("/ui/new", "plus", "New connector")
+        yield PaletteLine("/ui/new", "plus", "New connector")
     if who.may_everywhere(Verb.INSTALL_PLUGINS) and text.casefold() in "install a plugin":
-        yield Found("/ui/plugins", "download", "Install a plugin")
+        yield PaletteLine("/ui/plugins", "download", "Install a plugin")
 
 
-def _find_acts(who: Principal, text: str) -> Iterator[Found]:
+def _find_acts(who: Principal, text: str) -> Iterator[PaletteLine]:
     """Yield actions whose word begins with the first word, for the connectors that match the rest."""
     word, _, rest = text.partition(" ")
     if len(word) < _SHORTEST:
@@ -70,24 +70,24 @@ def _find_acts(who: Principal, text: str) -> Iterator[Found]:
         rows = Connector.objects.filter(who.query(act.verb), who.query(Verb.VIEW), known=True)
         for name in rows.filter(name__icontains=rest.strip()).order_by("name").values_list("name", flat=True)[:left]:
             left -= 1
-            yield Found(act.address.format(quote(name, safe="")), act.icon, f"{act.word} {name}", "act")
+            yield PaletteLine(act.address.format(quote(name, safe="")), act.icon, f"{act.word} {name}", "act")
 
 
-def _find_connectors(who: Principal, text: str) -> Iterator[Found]:
+def _find_connectors(who: Principal, text: str) -> Iterator[PaletteLine]:
     for row in choose({"q": text}, who, int(time.time() * 1000)).shown.only("name", "class_name", "health")[:FOUND]:
-        yield Found(f"/ui/connectors/{row.path}", "plug", row.name, row.class_name.rpartition(".")[2])
+        yield PaletteLine(f"/ui/connectors/{row.path}", "plug", row.name, row.class_name.rpartition(".")[2])
 
 
-def _find_topics(who: Principal, text: str) -> Iterator[Found]:
+def _find_topics(who: Principal, text: str) -> Iterator[PaletteLine]:
     if len(text) < _SHORTEST:
         return
     rows = ActiveTopic.objects.filter(who.query(Verb.VIEW, "connector"), topic__icontains=text)
     for topic in rows.order_by("topic").values_list("topic", flat=True).distinct()[:_TOPICS]:
-        yield Found(f"/ui/topics/{quote(topic, safe='')}", "database", topic, "topic")
+        yield PaletteLine(f"/ui/topics/{quote(topic, safe='')}", "database", topic, "topic")
 
 
-def _find_sections(_who: Principal, text: str) -> Iterator[Found]:
+def _find_sections(_who: Principal, text: str) -> Iterator[PaletteLine]:
     if len(text) < _SHORTEST:
         return
     for section in search_headings(text)[:_SECTIONS]:
-        yield Found(section.address, "file-text", section.title, "documentation")
+        yield PaletteLine(section.address, "file-text", section.title, "documentation")

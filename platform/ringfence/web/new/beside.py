@@ -18,7 +18,7 @@ from ringfence.access.verbs import Verb
 from ringfence.api import previews
 from ringfence.api.jsonbody import object_of, plain, read
 from ringfence.connectors.transforms.keys import aliases, transform_keys
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.http.masking import Masker
 from ringfence.web.new.field import Field
@@ -68,7 +68,7 @@ def beside(request: HttpRequest) -> HttpResponse:
         context = {"text": text_of(draft), "kept": json.dumps(stored_draft)}
         java = principal_of(request).may(Verb.JAVA_PLUGINS, draft.name)
         context |= _walk(visible_settings(request, draft), str(request.POST.get("sample", "")), draft, java)
-    except (ConnectError, Refused) as error:
+    except (ConnectError, Refusal) as error:
         context["problem"] = error.message
     return render(request, "ringfence/parts/new_beside.html", context)
 
@@ -95,7 +95,7 @@ def _walk(settings: Mapping[str, str], text: str, draft: FormState, java: bool) 
     shorter |= {LIST: ",".join(predicates)} if predicates else {}
     try:
         walked, refused = previews.try_transforms(shorter, record, java=java), ""
-    except (ConnectError, Refused) as error:
+    except (ConnectError, Refusal) as error:
         if not any(key.startswith(_CONVERTERS) for key in shorter):
             raise
         refused = error.message  # the error may be a converter's: show the transforms without it

@@ -18,7 +18,7 @@ from ringfence.access.verbs import Verb
 from ringfence.api import initial_offsets, writing
 from ringfence.audit.trail import note
 from ringfence.connectors.api.config_types import HIDDEN
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.history.worker_plugins import versions_by_worker
 from ringfence.http.errors import ConnectError
 from ringfence.http.masking import Masker
@@ -65,7 +65,7 @@ def docs(request: HttpRequest) -> HttpResponse:
         context["keys"] = dispatch.ask(ConfigKeys(context["class_name"]))
         plugins = (plugin for plugin in dispatch.ask(ListPlugins()) if context["class_name"] in plugin.get("names", ()))
         context["documentation"] = next(plugins, {}).get("documentation", "")
-    except Refused as refused:
+    except Refusal as refused:
         context["problem"], status = refused.message, refused.status
     template = "ringfence/parts/new_docs.html" if is_fragment(request) else "ringfence/new_docs.html"
     return render(request, template, context, status=status)
@@ -78,7 +78,7 @@ def _catalog(request: HttpRequest) -> HttpResponse:
         plugins = [plugin for plugin in dispatch.ask(ListPlugins()) if plugin.get("type") == "source"]
         fitting = [plugin for plugin in plugins if matches(plugin, query)]
         context |= {"groups": group(fitting, versions_by_worker()), "shown": len(fitting), "count": len(plugins)}
-    except Refused as refused:
+    except Refusal as refused:
         context["problem"] = refused.message
     who = principal_of(request)
     context["may_install"] = who.may_everywhere(Verb.INSTALL_PLUGINS)
@@ -92,7 +92,7 @@ def _sample_of(class_name: str) -> dict[str, str]:
     """Return the plugin's sample. The form reports an unknown class."""
     try:
         plugins = dispatch.ask(ListPlugins())
-    except Refused:
+    except Refusal:
         return {}
     entries = (plugin.get("catalog") for plugin in plugins if class_name in plugin.get("names", ()))
     return dict((next(entries, None) or {}).get("sample", {}))
@@ -145,7 +145,7 @@ def _create(request: HttpRequest) -> HttpResponse:
             initial_offsets.create_fresh(draft.name, config, draft.state, by)
         else:
             writing.create(draft.name, config, draft.state, by)
-    except (ConnectError, Refused) as error:
+    except (ConnectError, Refusal) as error:
         return _render_refused(request, draft, error)
     address = f"/ui/connectors/{quote(draft.name, safe='')}"
     if is_fragment(request):
@@ -153,10 +153,10 @@ def _create(request: HttpRequest) -> HttpResponse:
     return HttpResponseRedirect(address)
 
 
-def _render_refused(request: HttpRequest, draft: FormState, error: ConnectError | Refused) -> HttpResponse:
+def _render_refused(request: HttpRequest, draft: FormState, error: ConnectError | Refusal) -> HttpResponse:
     """Show the errors with a link to each field, and write the failure to the audit trail."""
     note(request, error.message)
-    status = error.status if isinstance(error, Refused) else error.status_code
+    status = error.status if isinstance(error, Refusal) else error.status_code
     context = {"section": "new", **filling.form_context(request, draft, ask_brokers=True)}
     context["problem"] = error.message
     if context["wrong"] or context["name_errors"]:

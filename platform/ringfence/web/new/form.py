@@ -15,7 +15,7 @@ from ringfence.api import topic_grants, writing
 from ringfence.connectors.api.config_types import GUARANTEE
 from ringfence.connectors.common_settings import TASKS_MAX
 from ringfence.connectors.snapshot_settings import SNAPSHOT_TRANSACTION
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError
 from ringfence.http.masking import Masker
 from ringfence.projection.models import Connector, SourceOffset
@@ -49,7 +49,7 @@ def form_context(
             masker = Masker([draft.class_name])
             validation = topic_grants.add_to(validation, settings, principal_of(request))
             validation = writing.mask_validation(validation, draft.class_name, settings)
-    except Refused as refused:
+    except Refusal as refused:
         undeclared = refused.message
 
     def secret(key: str) -> bool:

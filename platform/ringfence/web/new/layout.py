@@ -38,7 +38,7 @@ def layout(
     framework = source_config_def(config).keys
     form_layout = Layout()
     notes = validation.get(CHOICE_NOTES, {})
-    by_card: dict[str, list[_Placed]] = {key: [] for key in TITLES}
+    by_card: dict[str, list[_FieldPlace]] = {key: [] for key in TITLES}
     for entry in validation.get("configs", []):
         definition, value = entry["definition"], entry["value"]
         name = str(definition["name"])
@@ -54,7 +54,7 @@ def layout(
         order = definition.get("order_in_group", definition.get("order", -1))
         ours, group = name in framework, str(definition.get("group") or "")
         by_card[_card_of(name, ours, group)].append(
-            _Placed(field, ours, group, order if isinstance(order, int) else -1)
+            _FieldPlace(field, ours, group, order if isinstance(order, int) else -1)
         )
     if any(by_card.values()):
         form_layout.cards = [_card(key, placed, config) for key, placed in by_card.items()]
@@ -64,7 +64,7 @@ def layout(
 
 
 @dataclass(frozen=True, slots=True)
-class _Placed:
+class _FieldPlace:
     """A field with its place. ours: whether all connectors have the setting."""
 
     field: Field
@@ -82,7 +82,7 @@ def _card_of(name: str, ours: bool, group: str) -> str:
     return TOPIC if in_topic else SOURCE
 
 
-def _card(key: str, placed: Sequence[_Placed], config: Mapping[str, str]) -> Card:
+def _card(key: str, placed: Sequence[_FieldPlace], config: Mapping[str, str]) -> Card:
     if key == TRANSFORMS:
         return _transforms(placed, config)
     if key == CONVERTER:
@@ -93,9 +93,9 @@ def _card(key: str, placed: Sequence[_Placed], config: Mapping[str, str]) -> Car
     return card
 
 
-def _groups(placed: Iterable[_Placed]) -> list[tuple[str, list[Field]]]:
+def _groups(placed: Iterable[_FieldPlace]) -> list[tuple[str, list[Field]]]:
     """Group the fields, with the plugin's own first. Both halves keep their order."""
-    groups: dict[tuple[bool, str], list[_Placed]] = {}
+    groups: dict[tuple[bool, str], list[_FieldPlace]] = {}
     for each in placed:
         groups.setdefault((each.ours, each.group), []).append(each)
     ordered = sorted(groups.items(), key=lambda item: item[0][0])
@@ -110,7 +110,7 @@ def _add_section(card: Card, title: str, fields: Sequence[Field]) -> None:
     card.advanced += [Section(title or "The connector's own", folded_fields)] if folded_fields else []
 
 
-def _converters(placed: Sequence[_Placed]) -> Card:
+def _converters(placed: Sequence[_FieldPlace]) -> Card:
     """Make the card of converters, each with its settings below it."""
     card = Card(CONVERTER)
     for name, title in _CONVERTERS.items():
@@ -122,7 +122,7 @@ def _converters(placed: Sequence[_Placed]) -> Card:
     return card
 
 
-def _transforms(placed: Sequence[_Placed], config: Mapping[str, str]) -> Card:
+def _transforms(placed: Sequence[_FieldPlace], config: Mapping[str, str]) -> Card:
     fields = {each.field.name: each.field for each in placed}
     card = Card(TRANSFORMS, listed=fields.pop("transforms", None), shared=aliases(config, LIST))
     names = list(dict.fromkeys(aliases(config, "transforms")))

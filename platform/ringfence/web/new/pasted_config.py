@@ -39,7 +39,7 @@ def read_pasted(text: str) -> PastedConfig:
         return _parse_list(transfer.parse(stripped, "yaml"), "YAML")
     try:
         config = properties.read(stripped)
-    except properties.Malformed as error:
+    except properties.MalformedLine as error:
         raise bad_request(
             f"This is neither JSON nor a curl command, and as properties {error}. Paste one of these."
         ) from error

@@ -18,7 +18,7 @@ from ringfence.access.verbs import Verb
 from ringfence.api import previews
 from ringfence.api.jsonbody import object_of, plain, read
 from ringfence.api.preflight import checks_of
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.web.handbook.references import explain_check
 from ringfence.web.new.form_state import complete, read_posted
@@ -58,7 +58,7 @@ def _look(check: Mapping[str, Any]) -> Badge:
 
 
 def checks_context(complete: dict[str, str], by: Principal) -> dict[str, Any]:
-    """Return the template's context for the checks of a complete configuration. Raises `Refused`."""
+    """Return the template's context for the checks of a complete configuration. Raises `Refusal`."""
     checks = checks_of(complete, by)
     troubles = sum(check["result"] != "ok" for check in checks)
     return {"checks": [(_look(check), check, explain_check(check["name"])) for check in checks], "troubles": troubles}
@@ -113,7 +113,7 @@ def trial(request: HttpRequest) -> HttpResponse:
 def _part(request: HttpRequest, part: str, build: Callable[[], dict[str, Any]]) -> HttpResponse:
     try:
         context = build()
-    except (ConnectError, Refused) as error:
+    except (ConnectError, Refusal) as error:
         context = {"problem": error.message}
     return render(request, f"ringfence/parts/{part}.html", context)
 

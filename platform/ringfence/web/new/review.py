@@ -17,7 +17,7 @@ from ringfence.access.verbs import Verb
 from ringfence.api import writing
 from ringfence.api.v1.transfer import write
 from ringfence.connectors.api.config_types import HIDDEN
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError
 from ringfence.http.masking import Masker
 from ringfence.web.connector.config_diff import changes
@@ -59,7 +59,7 @@ def review(request: HttpRequest) -> HttpResponse:
         config = complete(request, draft)
         context = {**filling.form_context(request, draft, ask_brokers=True), "slots": True}
         context |= _describe(request, draft, config, context)
-    except (ConnectError, Refused) as error:
+    except (ConnectError, Refusal) as error:
         context = {"problem": error.message}
     return render(request, "ringfence/parts/new_review.html", context)
 

@@ -12,7 +12,7 @@ from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
 from ringfence.api.share_groups import last_seen
 from ringfence.api.share_groups.readers import Readers, find_readers
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.requests.questions import ShareTimeline
 from ringfence.web.share_groups.strips import draw, name_offsets, read_pieces
 from ringfence.web.share_groups.views import PAGE, list_rows, one, path_of
@@ -64,7 +64,7 @@ def timeline(request: HttpRequest, name: str) -> HttpResponse:
     try:
         answer = dispatch.ask(ShareTimeline(name, topic, int(number)), _SECONDS)
         context |= _step(answer, request.GET.get("step", ""))
-    except Refused as refused:
+    except Refusal as refused:
         if refused.status == 404:
             raise Http404(refused.message) from refused
         context |= {"problem": refused.message}
@@ -80,7 +80,7 @@ def _readers(request: HttpRequest, name: str) -> Readers:
     """Raises `Forbidden` if the group may not be seen, or Http404 if it is unknown."""
     try:
         readers = last_seen.readers_now()
-    except Refused as refused:
+    except Refusal as refused:
         raise Http404(f"Share group {name} is not known here yet. {refused.message}") from refused
     readers.authorise(request, Verb.VIEW, name)
     return readers

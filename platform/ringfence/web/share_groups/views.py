@@ -11,7 +11,7 @@ from ringfence.access.principal import Principal
 from ringfence.access.verbs import Verb
 from ringfence.api.share_groups import acts
 from ringfence.api.share_groups.archived import find_waiting
-from ringfence.api.share_groups.last_seen import Seen
+from ringfence.api.share_groups.last_seen import LastAnswer
 from ringfence.api.share_groups.readers import Readers
 from ringfence.fencing.offsets.ledger_keys import InputPartition
 from ringfence.fencing.share.ledger_records import State
@@ -170,7 +170,7 @@ def sum_left(lines: Sequence[LedgerLine]) -> int | None:
     return sum(counts) if counts else None
 
 
-def one(readers: Readers, who: Principal, group: str, seen: Seen, number: int) -> dict[str, Any]:
+def one(readers: Readers, who: Principal, group: str, seen: LastAnswer, number: int) -> dict[str, Any]:
     """Return the context of one group's page. The ledger comes from the database, even while Kafka is away."""
     connectors = who.filter_names(readers.of(group))
     ledger = acts.ledger_of(connectors)

@@ -16,7 +16,7 @@ from ringfence.api.topics import listing, search
 from ringfence.api.topics.readers import find_reader, is_administrator
 from ringfence.api.topics.record_search import FIELDS, LEVELS, PLACES, RecordSearch
 from ringfence.audit.trail import note
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError
 from ringfence.web.topics.shown import VIEWS, differences, show_record
 from ringfence.web.views import is_fragment, with_token
@@ -53,7 +53,7 @@ def topic(request: HttpRequest, name: str) -> HttpResponse:
     try:
         row = listing.find_topic(principal_of(request), name)
         problem = ""
-    except Refused as refused:
+    except Refusal as refused:
         row, problem = None, refused.message
     if row is None and not problem:
         raise Http404(f"There is no topic {name}, or you may not see it")
@@ -74,7 +74,7 @@ def records(request: HttpRequest, name: str) -> HttpResponse:
         query = RecordSearch.parse(fields)
         reader = find_reader(request, name, fields.get("connector", ""))
         page = search.read_records(request, reader, query)
-    except (ConnectError, Refused, Forbidden) as error:
+    except (ConnectError, Refusal, Forbidden) as error:
         return render_problem(request, "ringfence/topics/records.html", context, error)
     rows = [show_record(each) for each in page["records"]]
     context |= {"found": page, "records": rows, "view": view if view in VIEWS else VIEWS[0], "wanted": query}
@@ -95,17 +95,17 @@ def origin(request: HttpRequest, name: str) -> HttpResponse:
         reader = find_reader(request, name, str(request.POST.get("connector", "")))
         note(request, f"looked at where {name}-{partition} offset {offset} comes from")
         record_origin = search.find_origin(request, reader, partition, offset)
-    except (ConnectError, Refused, Forbidden) as error:
+    except (ConnectError, Refusal, Forbidden) as error:
         return render_problem(request, "ringfence/topics/origin.html", context, error)
     return render_part(request, "ringfence/topics/origin.html", {**context, "found": record_origin})
 
 
 def render_problem(
-    request: HttpRequest, template: str, context: dict[str, Any], error: ConnectError | Refused | Forbidden
+    request: HttpRequest, template: str, context: dict[str, Any], error: ConnectError | Refusal | Forbidden
 ) -> HttpResponse:
     """Render the template with an error."""
     note(request, error.message)
-    status = 403 if isinstance(error, Forbidden) else error.status if isinstance(error, Refused) else error.status_code
+    status = 403 if isinstance(error, Forbidden) else error.status if isinstance(error, Refusal) else error.status_code
     return render_part(request, template, {**context, "problem": error.message}, status)
 
 

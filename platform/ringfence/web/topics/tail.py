@@ -19,7 +19,7 @@ from ringfence.access.verbs import Verb
 from ringfence.api.topics import search
 from ringfence.api.topics.readers import find_reader
 from ringfence.api.topics.record_search import FIELDS, LEVELS, MOST, RecordSearch
-from ringfence.dispatch import Refused
+from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.web.topics.pages import render_part, render_problem
 from ringfence.web.topics.shown import show_record
@@ -39,7 +39,7 @@ def begin(request: HttpRequest, name: str) -> HttpResponse:
     try:
         reader = find_reader(request, name, fields.get("connector", ""))
         page = search.read_records(request, reader, RecordSearch.parse(fields), "followed")
-    except (ConnectError, Refused, Forbidden) as error:
+    except (ConnectError, Refusal, Forbidden) as error:
         return render_problem(request, "ringfence/topics/tail.html", context, error)
     cursor = {str(each["partition"]): each["until"] for each in page["partitions"]}
     mark = _sign(request, name, fields, cursor, int(time.time()))
@@ -60,9 +60,9 @@ def go_on(request: HttpRequest, name: str) -> HttpResponse:
         query = {**fields, "from": "earliest", "cursor": json.dumps(cursor), "limit": str(MOST)}
         reader = find_reader(request, name, fields.get("connector", ""))
         page = search.read_records(request, reader, RecordSearch.parse(query))
-    except (ConnectError, Refused, Forbidden) as error:
+    except (ConnectError, Refusal, Forbidden) as error:
         if (
-            isinstance(error, Refused) and error.retry
+            isinstance(error, Refusal) and error.retry
         ):  # Kafka or the workers are away: the next request continues from here
             return render_part(
                 request,

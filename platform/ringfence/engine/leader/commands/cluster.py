@@ -6,7 +6,7 @@ from ringfence.engine.leader.plans import Plan
 from ringfence.fencing.ids import WorkerId
 from ringfence.requests import commands
 from ringfence.requests.command_answers import Connectors, NewLeader
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 
 
 @carries_out(commands.Ping)
@@ -33,7 +33,7 @@ class DrainWorker(WritingCommand[commands.DrainWorker]):
         worker, drained = WorkerId(self.request.worker), self.request.drained
         incarnations = [member.incarnation for member in self.leader.members if member.worker == worker]
         if not incarnations and drained:
-            raise Refused(404, f"No live worker has the id {worker}: look at the list of workers")
+            raise Refusal(404, f"No live worker has the id {worker}: look at the list of workers")
         return plans.drain(worker, incarnations[0] if drained else None, self.leader.now_ms())
 
     def note(self) -> str:

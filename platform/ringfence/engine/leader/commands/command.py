@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final, Generic, Protocol, TypeVar
 
 from ringfence.engine.leader.plans import Plan, TaskConfigs
-from ringfence.engine.leader.written import Written
+from ringfence.engine.leader.written import WriteResult
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, WorkerId
 from ringfence.fencing.leader.assignment import Member
@@ -16,7 +16,7 @@ from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.fencing.topics.status import StatusState
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.requests.commands import Command, OffsetEntry
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 from ringfence.worker_config import WorkerConfig
 
 Asked = TypeVar("Asked", bound=Command[object], covariant=True)
@@ -25,7 +25,7 @@ Changes = Sequence[tuple[Partition, Offset | None]]
 
 
 class LeaderSide(Protocol):
-    """The parts of the leader that commands use. Each method may raise `Refused`."""
+    """The parts of the leader that commands use. Each method may raise `Refusal`."""
 
     limit: Deadline
     """When the command's sender stops waiting."""
@@ -37,7 +37,7 @@ class LeaderSide(Protocol):
     def state(self) -> ClusterState: ...
     def statuses(self) -> StatusState: ...
     def now_ms(self) -> int: ...
-    def write(self, plan: Plan) -> Written: ...
+    def write(self, plan: Plan) -> WriteResult: ...
     def wake(self) -> None: ...
     def await_round(self, name: ConnectorName) -> None: ...
     def resign(self) -> WorkerId: ...
@@ -112,7 +112,7 @@ class LeaderCommand(ABC, Generic[Asked]):
 
     @abstractmethod
     def run(self, report: Callable[[Outcome], None]) -> Outcome:
-        """Carry it out. It calls `report` when it is done, before it waits for anything. Raises `Refused`."""
+        """Carry it out. It calls `report` when it is done, before it waits for anything. Raises `Refusal`."""
 
 
 class ActingCommand(LeaderCommand[Asked]):
@@ -139,7 +139,7 @@ class WritingCommand(LeaderCommand[Asked]):
     def plan(self) -> Plan:
         """Return the plan, a function from the state at the end of the config topic to the records."""
 
-    def value(self, written: Written) -> object:
+    def value(self, written: WriteResult) -> object:
         """Return the value for the sender."""
         return None
 
@@ -155,7 +155,7 @@ class WritingCommand(LeaderCommand[Asked]):
         plan = self.plan()
         try:
             result = self.leader.write(plan)
-        except Refused:
+        except Refusal:
             if self.starts:
                 self.leader.discard_instance(self.name)
             raise

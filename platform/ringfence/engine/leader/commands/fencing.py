@@ -4,11 +4,11 @@ from ringfence.engine.leader import plans
 from ringfence.engine.leader.commands.command import ActingCommand, WritingCommand, carries_out
 from ringfence.engine.leader.internal_requests import check_signature, fence
 from ringfence.engine.leader.plans import Plan
-from ringfence.engine.leader.written import Written
+from ringfence.engine.leader.written import WriteResult
 from ringfence.engine.queries import hanging_transactions
 from ringfence.engine.queries.transactional_ids import fence_id
 from ringfence.requests import commands
-from ringfence.requests.command_answers import Ended, FencedIds, NewGeneration
+from ringfence.requests.command_answers import FencedIds, HangingTransactions, NewGeneration
 
 
 @carries_out(commands.Fence)
@@ -24,7 +24,7 @@ class FenceNow(WritingCommand[commands.FenceNow]):
     def plan(self) -> Plan:
         return plans.fence_now(self.name)
 
-    def value(self, written: Written) -> NewGeneration:
+    def value(self, written: WriteResult) -> NewGeneration:
         return {"generation": written.state.connector(self.name).generation}
 
     def awaits_round(self) -> bool:
@@ -42,7 +42,7 @@ class FenceId(ActingCommand[commands.FenceId]):
 
 @carries_out(commands.EndHanging)
 class EndHanging(ActingCommand[commands.EndHanging]):
-    def act(self) -> Ended:
+    def act(self) -> HangingTransactions:
         return {"ended": hanging_transactions.end(self.leader.state(), self.request, self.leader.config)}
 
     def note(self) -> str:

@@ -5,13 +5,13 @@ from typing import Final
 from ringfence.engine.leader import plans, request_plans
 from ringfence.engine.leader.commands.command import WritingCommand, carries_out
 from ringfence.engine.leader.plans import Plan
-from ringfence.engine.leader.written import Written
+from ringfence.engine.leader.written import WriteResult
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.requests import commands
-from ringfence.requests.command_answers import Created
+from ringfence.requests.command_answers import CreationResult
 from ringfence.requests.commands import Config
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 
 _INITIAL: Final = {"RUNNING": TargetState.RUNNING, "PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
 
@@ -20,9 +20,9 @@ class _Saving(WritingCommand[commands.Create | commands.Configure]):
     """A command that saves a configuration, with the topics that its user may write to (from the web process)."""
 
     starts = True
-    outcome: Created
+    outcome: CreationResult
 
-    def value(self, written: Written) -> Created:
+    def value(self, written: WriteResult) -> CreationResult:
         return self.outcome
 
     def grant(self) -> TopicGrantRecord | None:
@@ -31,7 +31,7 @@ class _Saving(WritingCommand[commands.Create | commands.Configure]):
 
     def plan_creation(self, config: Config, initial: TargetState) -> Plan:
         if self.connector.config is not None:
-            raise Refused(409, f"Connector {self.name} already exists")
+            raise Refusal(409, f"Connector {self.name} already exists")
         self.outcome = {"created": True}
         self.leader.look_up_version(config)
         grant = self.grant()
@@ -56,7 +56,7 @@ class Configure(_Saving):
         config, expected, connector = self.request.config, self.request.expected, self.connector
         if connector.config is None:
             if not self.request.create:
-                raise Refused(404, f"Connector {self.name} not found")
+                raise Refusal(404, f"Connector {self.name} not found")
             return self.plan_creation(config, TargetState.RUNNING)
         same = connector.config == config and connector.unreadable is None
         self.outcome = {"created": False, "changed": not same}

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from ringfence.engine.leader import plans
 from ringfence.engine.leader.commands.command import Offsets, WritingCommand, carries_out
 from ringfence.engine.leader.plans import Plan
-from ringfence.engine.leader.written import Written
+from ringfence.engine.leader.written import WriteResult
 from ringfence.requests import commands
-from ringfence.requests.command_answers import Checked
+from ringfence.requests.command_answers import OffsetCheck
 from ringfence.requests.commands import OffsetEntry
-from ringfence.requests.refused import Refused
+from ringfence.requests.refused import Refusal
 
 
 class _Altering(WritingCommand[commands.AlterOffsets | commands.ResetOffsets]):
@@ -22,11 +22,11 @@ class _Altering(WritingCommand[commands.AlterOffsets | commands.ResetOffsets]):
     def plan(self) -> Plan:
         connector = self.connector
         if connector.config is None:
-            raise Refused(404, f"Connector {self.name} not found")
+            raise Refusal(404, f"Connector {self.name} not found")
         plan, self.checked = self.leader.plan_offsets(connector, self.entries())
         return plan
 
-    def value(self, written: Written) -> Checked:
+    def value(self, written: WriteResult) -> OffsetCheck:
         return {"checked": self.checked}
 
     def after(self) -> Mapping[str, Offsets]:
@@ -50,9 +50,9 @@ class ResetOffsets(_Altering):
 class ResetTopics(WritingCommand[commands.ResetTopics]):
     def plan(self) -> Plan:
         if not self.leader.config.flag("topic.tracking.enable"):
-            raise Refused(403, "Topic tracking is disabled.")
+            raise Refusal(403, "Topic tracking is disabled.")
         if not self.leader.config.flag("topic.tracking.allow.reset"):
-            raise Refused(403, "Topic tracking reset is disabled.")
+            raise Refusal(403, "Topic tracking reset is disabled.")
         return plans.reset_topics(self.name, self.leader.now_ms())
 
     def after(self) -> Mapping[str, Offsets]:
