@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from ringfence.connectors.class_names import short_names
-from ringfence.connectors.installed import changed_at
+from ringfence.connectors.distributions import changed_at
 from ringfence.connectors.java import versions
 
 GROUP: Final = "ringfence.connectors"

@@ -11,7 +11,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 from ringfence.connectors.api import SourceConnector, SourceTask
 from ringfence.connectors.class_names import class_name, short_names
-from ringfence.connectors.installed import State, installed_state
+from ringfence.connectors.distributions import State, installed_state
 from ringfence.connectors.java import runtime, versions
 from ringfence.connectors.java.connector import java_connector_class
 from ringfence.connectors.java.discovery import JavaPlugin, find_plugins

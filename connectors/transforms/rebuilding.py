@@ -8,19 +8,19 @@ from ringfence.connectors.api import (
     SchemaType,
 )
 
-_Made = TypeVar("_Made")
+_Result = TypeVar("_Result")
 
 
-class Rebuilt(Generic[_Made]):
+class Rebuilt(Generic[_Result]):
     """A cache of what is built from each schema: there are few of them."""
 
-    def __init__(self, build: Callable[[Schema], _Made]) -> None:
+    def __init__(self, build: Callable[[Schema], _Result]) -> None:
         self._build = build
-        self._known: dict[Schema, _Made] = {}
+        self._known: dict[Schema, _Result] = {}
         self._last: Schema | None = None
-        self._made: _Made | None = None
+        self._made: _Result | None = None
 
-    def __call__(self, schema: Schema) -> _Made:
+    def __call__(self, schema: Schema) -> _Result:
         if schema is self._last and self._made is not None:
             return self._made
         result = self._known.get(schema)

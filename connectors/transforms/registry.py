@@ -59,7 +59,7 @@ TRANSFORMS: Final[tuple[type[Transform], ...]] = (
 )
 PREDICATES: Final[tuple[type[Predicate], ...]] = (HasHeaderKey, RecordIsTombstone, TopicNameMatches)
 
-_Named = TypeVar("_Named", type[Transform], type[Predicate])
+_Class = TypeVar("_Class", type[Transform], type[Predicate])
 
 
 def find_transform(setting: str, name: str) -> type[Transform]:
@@ -72,7 +72,7 @@ def find_predicate(setting: str, name: str) -> type[Predicate]:
     return _find(PREDICATES, setting, name)
 
 
-def _find(classes: Iterable[_Named], setting: str, name: str) -> _Named:
+def _find(classes: Iterable[_Class], setting: str, name: str) -> _Class:
     for cls in classes:
         if name == cls.name or name in cls.aliases or name == class_name(cls):
             return cls

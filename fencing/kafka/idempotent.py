@@ -19,7 +19,7 @@ from ringfence.fencing.kafka.translation import kafka_errors, translate
 
 log = logging.getLogger(__name__)
 
-Delivered = Callable[[FencingError | None], None]
+OnDelivery = Callable[[FencingError | None], None]
 """Called with the error of one record, or with None if the broker has acknowledged it."""
 
 
@@ -35,7 +35,7 @@ class IdempotentProducer:
         with kafka_errors("creating the producer"):
             self._producer = Producer(settings, logger=log)
 
-    def reporting(self, delivered: Delivered) -> Callable[..., None]:
+    def reporting(self, delivered: OnDelivery) -> Callable[..., None]:
         """Return a function `produce(topic, value, key, partition, …)` that reports each record's delivery to
         `delivered`.
 

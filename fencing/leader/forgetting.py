@@ -13,10 +13,10 @@ from ringfence.fencing.ids import ConnectorName, TaskId
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_records import (
     ConfigRecord,
-    ForgottenRecord,
     PlacementRecord,
     TaskRecord,
     TombstonePrefix,
+    TombstoneRecord,
 )
 from ringfence.fencing.topics.connector_state import ConnectorState
 
@@ -42,11 +42,11 @@ def tombstones(connector: ConnectorState) -> list[ConfigRecord]:
         task = TaskId(connector.name, number)
         records += [TaskRecord(task, None), PlacementRecord(task, None)]
     if connector.commit is not None or records:
-        records.append(ForgottenRecord(connector.name, TombstonePrefix.COMMIT))
+        records.append(TombstoneRecord(connector.name, TombstonePrefix.COMMIT))
     if connector.count is not None and connector.count.elsewhere is False:
         records += [
-            ForgottenRecord(connector.name, TombstonePrefix.FENCING),
-            ForgottenRecord(connector.name, TombstonePrefix.COUNT),
+            TombstoneRecord(connector.name, TombstonePrefix.FENCING),
+            TombstoneRecord(connector.name, TombstonePrefix.COUNT),
         ]
     return records
 

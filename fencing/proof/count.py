@@ -27,7 +27,7 @@ from ringfence.fencing.offsets.source_offsets import SourceOffset, SourceOffsets
 from ringfence.fencing.proof.alignment import Alignment, Border, align
 from ringfence.fencing.proof.offset_commits import Attempt, OffsetCommits, OffsetRecord
 from ringfence.fencing.proof.positions import PositionTally
-from ringfence.fencing.proof.tallied import ProofTally
+from ringfence.fencing.proof.tally import ProofTally
 from ringfence.fencing.proof.topic_tally import TopicTally
 from ringfence.fencing.topics.topic_log import TopicLog
 

@@ -26,7 +26,7 @@ class OffsetRecord(NamedTuple):
     counts: AttemptCounts | None
 
 
-Told = Mapping[int, Sequence[OffsetRecord]]
+RecordsByPartition = Mapping[int, Sequence[OffsetRecord]]
 """By partition, in order."""
 
 
@@ -48,7 +48,7 @@ class _Open:
 class OffsetCommits:
     """Folds the batches of the offsets topic in order. cut: what is committed before it must be in the data."""
 
-    told: Told
+    told: RecordsByPartition
     cut: Mapping[int, int]
     producers: dict[Producer, Attempt] = field(default_factory=dict)
     attempts: dict[Attempt, list[Commit]] = field(default_factory=dict)

@@ -28,7 +28,7 @@ _FIRST_DELAY_S = 0.3
 Call = tuple[object, ...]
 """Positional arguments of `produce` (`fencing.records.record_path`)."""
 Answer = TypeVar("Answer")
-Given = TypeVar("Given")
+Argument = TypeVar("Argument")
 
 
 class Stage(StrEnum):
@@ -200,7 +200,7 @@ class _NotTheRecords(Exception):
         self.error = error
 
 
-def _not_the_records(call: Callable[[Given], None], given: Given) -> None:
+def _not_the_records(call: Callable[[Argument], None], given: Argument) -> None:
     try:
         call(given)
     except Exception as error:

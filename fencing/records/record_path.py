@@ -16,7 +16,7 @@ from ringfence.connectors.columns import Column, alike, column_of
 from ringfence.fencing.kafka.protocols import Produce
 from ringfence.fencing.offsets.source_offsets import Offset, Partition
 from ringfence.fencing.records.error_handling import ConversionSteps, RecordErrors
-from ringfence.fencing.records.prepared import GatheredOffsets, PreparedBatch
+from ringfence.fencing.records.prepared_batch import GatheredOffsets, PreparedBatch
 from ringfence.fencing.records.send_window import SendWindow
 from ringfence.fencing.records.sending import make_call, send_calls, send_raw
 from ringfence.fencing.records.topic_access import TopicAccess

@@ -26,11 +26,11 @@ from ringfence.fencing.offsets.ledger_keys import LEDGER_PARTITION, InputPartiti
 from ringfence.fencing.offsets.source_offsets import Offset, Partition
 from ringfence.fencing.share.check import ClaimCheck
 from ringfence.fencing.share.exhausted_records import ExhaustedRecords
-from ringfence.fencing.share.held import Held, find_held
 from ringfence.fencing.share.input_changes import InputChanges
 from ringfence.fencing.share.input_topics import InputTopics
 from ringfence.fencing.share.ledger_records import claim_key, encode_claim
 from ringfence.fencing.share.ledger_tail import LedgerTail
+from ringfence.fencing.share.locked_ranges import LockedRanges, find_held
 from ringfence.fencing.share.processed_offsets import ProcessedOffsets
 from ringfence.fencing.share.records import ShareRecord
 from ringfence.fencing.share.settings import ShareSettings
@@ -252,7 +252,7 @@ class ShareSource:
     # The attempt's side.
 
     @property
-    def held(self) -> Held:
+    def held(self) -> LockedRanges:
         """Return the group's records that the task holds now. Any thread may call it: each copy is atomic."""
         return find_held([*self._handed, *list(self._queue)])
 

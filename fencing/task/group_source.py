@@ -24,7 +24,7 @@ from ringfence.fencing.offsets.source_offsets import Offset, Partition
 log = logging.getLogger(__name__)
 
 
-Carried = tuple[()] | tuple[list[Position], bytes]
+GroupOffsets = tuple[()] | tuple[list[Position], bytes]
 """Offsets of a consumer group, with its metadata, for a commit."""
 
 

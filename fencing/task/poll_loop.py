@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from ringfence.connectors.api import RecordBatch, SourceRecord, SourceTask
 from ringfence.fencing.clock import Clock
-from ringfence.fencing.records.prepared import CommittedTransaction, PreparedBatch
+from ringfence.fencing.records.prepared_batch import CommittedTransaction, PreparedBatch
 from ringfence.fencing.task.boundaries import Boundaries, Boundary
 from ringfence.fencing.task.plugin import overrides
 from ringfence.fencing.task.polling import Polling

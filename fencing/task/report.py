@@ -8,7 +8,7 @@ from ringfence.fencing.clock import Clock
 from ringfence.fencing.kafka.hanging import Hanging
 from ringfence.fencing.kafka.protocols import TransactionalClient
 from ringfence.fencing.metrics import StateTimes
-from ringfence.fencing.share.held import Held
+from ringfence.fencing.share.locked_ranges import LockedRanges
 from ringfence.fencing.task.counters import Counters
 from ringfence.fencing.task.gauges import Gauges
 from ringfence.fencing.task.spec import TaskSpec
@@ -46,7 +46,7 @@ class TaskReport:
         self._clock = clock
         self._last = clock.monotonic()
         self._seen: tuple[object, ...] = ()
-        self.held: Callable[[], Held] = tuple
+        self.held: Callable[[], LockedRanges] = tuple
         """The records of a share group that the task holds."""
         self._producer_id = -1
         self._epoch = -1

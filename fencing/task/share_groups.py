@@ -9,8 +9,8 @@ from ringfence.fencing.ids import TaskId, task_transactional_id
 from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
-from ringfence.fencing.share.held import Held
 from ringfence.fencing.share.ledger_tail import LedgerTail
+from ringfence.fencing.share.locked_ranges import LockedRanges
 from ringfence.fencing.share.settings import ShareSettings
 from ringfence.fencing.share.source import ShareSource
 from ringfence.fencing.task.boundaries import Boundaries, Boundary
@@ -106,7 +106,7 @@ class ShareGroups:
             fencer.fence(ids, deadline)
 
     @property
-    def held(self) -> Held:
+    def held(self) -> LockedRanges:
         """The records that the task holds now. Thread-safe."""
         return () if self._source is None else self._source.held
 

@@ -18,11 +18,11 @@ from ringfence.fencing.offsets.ledger_keys import log_partition_of
 from ringfence.fencing.offsets.record_counts import RecordCounts
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, canonical, encode_value
 from ringfence.fencing.offsets.worker_copy import OffsetsCopy
-from ringfence.fencing.records.prepared import CommittedTransaction, GatheredOffsets, PreparedBatch
+from ringfence.fencing.records.prepared_batch import CommittedTransaction, GatheredOffsets, PreparedBatch
 from ringfence.fencing.records.record_path import RecordPath
 from ringfence.fencing.share.source import ShareSource
 from ringfence.fencing.task.batch_deliveries import BatchDeliveries
-from ringfence.fencing.task.group_source import Carried, GroupSource
+from ringfence.fencing.task.group_source import GroupOffsets, GroupSource
 from ringfence.fencing.task.offsets_check import require_newest
 from ringfence.fencing.task.positions import Positions
 from ringfence.fencing.task.runtime import TaskRuntime
@@ -172,7 +172,7 @@ class Transactions:
         self._gathered.take()
         self._submit((), carried)
 
-    def _submit(self, offsets: Sequence[tuple[Partition, Offset | None]], carried: Carried) -> None:
+    def _submit(self, offsets: Sequence[tuple[Partition, Offset | None]], carried: GroupOffsets) -> None:
         positions = () if self.positions is None else self.positions.take()
         self._pending_batch = CommittedTransaction(self._records, offsets, frozenset(self._topics), positions)
         self._pending_size = self._counters.open_records
@@ -180,7 +180,7 @@ class Transactions:
         self._counts.begin_commit()
         self._pending = self._committer.submit(self._commit, carried)
 
-    def _commit(self, carried: Carried) -> None:
+    def _commit(self, carried: GroupOffsets) -> None:
         start, ok = self._clock.monotonic(), False
         try:
             deadline = Deadline.after(self._commit_timeout_s, self._clock)

@@ -13,7 +13,7 @@ from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.topic_offsets import end_offsets
 
 Positions = Mapping[int, int]
-Wanted = Callable[[bytes | None], bool]
+KeyFilter = Callable[[bytes | None], bool]
 
 HURRIED_MS: Final = 5
 MARKER_SECONDS: Final = 0.005
@@ -27,7 +27,9 @@ class OpenTail:
         self._topic = topic
         self._partitions = partitions
 
-    def read(self, starts: Positions, ends: Positions, deadline: Deadline, own: int, wanted: Wanted) -> list[LogRecord]:
+    def read(
+        self, starts: Positions, ends: Positions, deadline: Deadline, own: int, wanted: KeyFilter
+    ) -> list[LogRecord]:
         """Return the committed records between these offsets."""
         with RawFetcher(self._connection, self._topic) as fetcher:
             while True:
@@ -56,7 +58,7 @@ class OpenTail:
         ends: Positions,
         decisions: Mapping[int, Decisions],
         deadline: Deadline,
-        wanted: Wanted,
+        wanted: KeyFilter,
     ) -> list[LogRecord]:
         """Read the contents of the batches with the client, which knows every compression."""
         hidden = {p: each.find_hidden() for p, each in decisions.items()}

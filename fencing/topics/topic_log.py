@@ -33,11 +33,11 @@ from ringfence.fencing.kafka.admin import topic_identity
 from ringfence.fencing.kafka.consumer import Isolation, LogRecord, PartitionReader, record_of
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.topic_offsets import Place, end_offsets, offsets_at
-from ringfence.fencing.topics.open_tail import HURRIED_MS, MARKER_SECONDS, OpenTail, Positions, Wanted, late
+from ringfence.fencing.topics.open_tail import HURRIED_MS, MARKER_SECONDS, KeyFilter, OpenTail, Positions, late
 
 __all__ = ["PATIENCE_SECONDS", "Isolation", "LogRecord", "TopicLog"]
 
-Told = Callable[[Positions, Positions], None]
+OnProgress = Callable[[Positions, Positions], None]
 
 PATIENCE_SECONDS = 0.05
 """`patience_s` for topics with rare and short transactions."""
@@ -167,9 +167,9 @@ class TopicLog:
         limit: int = 1000,
         *,
         own: int = -1,
-        wanted: Wanted = _every,
+        wanted: KeyFilter = _every,
         ends: Positions | None = None,
-        told: Told = _untold,
+        told: OnProgress = _untold,
     ) -> Iterator[LogRecord]:
         """Yield every committed record up to the LSO or the current end, then set `ahead` to those up to the end.
 
@@ -199,8 +199,8 @@ class TopicLog:
         patience: Deadline,
         give_up: Callable[[], bool],
         limit: int,
-        wanted: Wanted,
-        told: Told,
+        wanted: KeyFilter,
+        told: OnProgress,
     ) -> Iterator[LogRecord]:
         """Read up to the ends, or up to an LSO before them that has stopped moving when `patience` expires."""
         # It has its own reader. With the one that follows the topic, the broker delays an empty response by half a

@@ -21,7 +21,7 @@ from ringfence.quotas import COMMANDS, QUESTIONS, Lane, TooMany
 from ringfence.read_your_writes import wait_for_rows
 from ringfence.requests.commands import Command, SentCommand
 from ringfence.requests.questions import Question
-from ringfence.requests.refused import Refusal as Refusal
+from ringfence.requests.refusal import Refusal as Refusal
 from ringfence.requests.request import Answer
 
 COMMAND_TIMEOUT = 90.0

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from ringfence.fencing.clock import Deadline
 from ringfence.projection import positions
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 
 
 def wait_for_rows(answer: Mapping[str, object], deadline: Deadline) -> None:

@@ -17,7 +17,7 @@ from ringfence.celery import REDIS_URL
 from ringfence.celery import app as ringfence_app
 from ringfence.encryption import NoKey
 from ringfence.fencing.clock import Deadline
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 
 _REDIS_AWAY = (
     "The request could not be handed to the leader: Redis does not answer ({error}). Nothing was changed and running "

@@ -9,7 +9,7 @@ from django.test import Client
 
 from ringfence.access.models import Grant
 from ringfence.projection.models import ActiveTopic
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 from tests.api.test_rights import MASTER, _outside, bearer, two  # noqa: F401 - fixtures
 from tests.api.test_rights import account as plain_account
 from tests.support.leader import FakeLeader

@@ -13,7 +13,7 @@ from ringfence.connectors.builtin.kafka_source.runs import Run
 from ringfence.connectors.builtin.kafka_source.task import KafkaSourceTask
 from ringfence.connectors.builtin.verifiable.task import VerifiableSourceTask
 from ringfence.engine.spark.task_process import Conversion
-from ringfence.fencing.records.prepared import GatheredOffsets
+from ringfence.fencing.records.prepared_batch import GatheredOffsets
 from ringfence.fencing.records.record_path import RecordPath
 from tests.connectors.fakes import FakeContext
 from tests.engine.test_columns import Given

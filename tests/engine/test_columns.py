@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ringfence.connectors.api import Schema, SourceRecord, Struct
 from ringfence.connectors.api.schemas import BYTES, FLOAT64, INT8, INT64, STRING, TIMESTAMP, decimal, optional, struct
 from ringfence.engine.spark.task_process import Conversion
-from ringfence.fencing.records.prepared import GatheredOffsets
+from ringfence.fencing.records.prepared_batch import GatheredOffsets
 from ringfence.fencing.records.record_path import RecordPath
 
 JAVA = "org.apache.kafka.connect."

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 
 from ringfence.engine.leader import job_writing, reconcile_loop
 from ringfence.engine.leader.reconcile_loop import Reconciler
-from ringfence.engine.leader.written import WriteResult
+from ringfence.engine.leader.write_result import WriteResult
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.cluster_state import ClusterState

@@ -15,7 +15,7 @@ from ringfence.fencing.kafka.client_pool import close_idle_clients
 from ringfence.fencing.kafka.partition_ends import Ends
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.requests.group_questions import DescribeConsumerGroup, ListConsumerGroups
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import Broker
 from tests.support.names import unique

@@ -13,7 +13,7 @@ from ringfence.engine.queries.dead_letters import AT_ONCE, DeadLetters
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.topics.topic_log import TopicLog
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 from ringfence.worker_config import WorkerConfig
 from tests.guarantees.stage import Counting, Script, Stage
 from tests.guarantees.test_bad_records import Picky

@@ -13,7 +13,7 @@ from ringfence.engine.plugins import PluginHost
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.requests.commands import SentCommand
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 from tests.engine.test_restarts_on_a_broker import C, Cluster
 from tests.plugins.conftest import environment  # noqa: F401 - a fixture
 from tests.support.broker import Broker

@@ -5,7 +5,7 @@ import time
 
 from ringfence.engine.leader.jobs import Job, Jobs
 from ringfence.fencing.clock import Deadline
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 
 
 def job() -> Job:

@@ -14,7 +14,7 @@ from ringfence.fencing.topics.status import State, StatusState, WorkerRecord, ap
 from ringfence.requests import commands, questions
 from ringfence.requests.commands import COMMANDS, Configure, Restart, parse
 from ringfence.requests.questions import QUESTIONS, DescribeTransactions, ListDeadLetters, Preview, Validate
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 from ringfence.requests.request import MalformedRequest, Request
 from tests.support.topics import task_status
 

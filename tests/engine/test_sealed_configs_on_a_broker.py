@@ -20,7 +20,7 @@ from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.recovery.emptiness import has_no_connector, knows_connectors
 from ringfence.recovery.taking import from_kafka
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 from tests.engine.test_restarts_on_a_broker import C, Cluster
 from tests.plugins.conftest import environment  # noqa: F401 - a fixture
 from tests.support.broker import Broker

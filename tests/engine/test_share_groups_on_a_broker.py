@@ -27,7 +27,7 @@ from ringfence.fencing.topics.cluster_state import ClusterState, apply
 from ringfence.fencing.topics.config_records import TaskCountRecord
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
 from ringfence.requests.commands import ActOnShareGroup
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 from ringfence.requests.share_group_act import Done
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import Broker

@@ -19,7 +19,7 @@ from ringfence.fencing.task.spec import TaskSpec
 from ringfence.fencing.topics.cluster_state import ClusterState, apply
 from ringfence.fencing.topics.config_records import ConfigRecord, ConnectorRecord
 from ringfence.fencing.topics.names import Topics
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 from ringfence.worker_config import WorkerConfig
 
 OWN, DEAD_LETTERS = "offsets.storage.topic", "errors.deadletterqueue.topic.name"

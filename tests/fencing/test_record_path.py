@@ -17,7 +17,7 @@ from ringfence.connectors.api.schemas import INT64, STRING
 from ringfence.connectors.columns import Column
 from ringfence.fencing.offsets.record_counts import RecordCounts
 from ringfence.fencing.records.error_handling import Stage
-from ringfence.fencing.records.prepared import GatheredOffsets
+from ringfence.fencing.records.prepared_batch import GatheredOffsets
 from ringfence.fencing.records.record_path import RecordPath
 
 

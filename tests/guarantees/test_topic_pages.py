@@ -13,7 +13,7 @@ from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.pages import From, Page, Place, read_page
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.tail import Limits, Visibility
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 from ringfence.requests.topic_questions import ReadRecords
 from ringfence.worker_config import WorkerConfig
 from tests.support.broker import Broker

@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from ringfence.connectors.builtin.postgres.incremental.window import Window
-from ringfence.connectors.builtin.postgres.snapshot.contained import SnapshotContent
+from ringfence.connectors.builtin.postgres.snapshot.content import SnapshotContent
 from ringfence.connectors.builtin.postgres.snapshot.range_reading import RangeReading
 from ringfence.engine.spark.task_process import run_task
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ringfence.connectors.builtin.postgres.pgoutput import Change, Relation, RelationColumn, decode
-from ringfence.connectors.builtin.postgres.snapshot.contained import SnapshotContent
+from ringfence.connectors.builtin.postgres.snapshot.content import SnapshotContent
 from ringfence.connectors.builtin.postgres.snapshot.key_order import PythonOrder
 from ringfence.connectors.builtin.postgres.snapshot.plan import Plan, PlannedTable
 from ringfence.connectors.builtin.postgres.snapshot.range_offsets import RangeProgress

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from ringfence.connectors.builtin.postgres.pgoutput import Change
-from ringfence.connectors.builtin.postgres.snapshot import contained
-from ringfence.connectors.builtin.postgres.snapshot.contained import ReadTable, SnapshotContent
+from ringfence.connectors.builtin.postgres.snapshot import content
+from ringfence.connectors.builtin.postgres.snapshot.content import ReadTable, SnapshotContent
 from ringfence.connectors.builtin.postgres.snapshot.range_offsets import RangeProgress, Segment
 from ringfence.connectors.builtin.postgres.snapshot.visibility import Visibility
 from tests.postgres.snapshot_model import PLAN, Rules, World
@@ -84,7 +84,7 @@ def test_something_is_wrong_where_the_memory_ends_before_the_newest_snapshot(mon
             super().__init__(*arguments)
             self.until = min(segment.until for one in self.ranges for segment in one.segments)
 
-    monkeypatch.setattr(contained, "ReadTable", Forgetful)
+    monkeypatch.setattr(content, "ReadTable", Forgetful)
     assert wrong_runs() > 0
 
 

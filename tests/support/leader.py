@@ -15,7 +15,7 @@ from ringfence.dispatch import CommandResult, Refusal
 from ringfence.engine.leader import plans
 from ringfence.engine.leader.commands import command_of
 from ringfence.engine.leader.plans import Plan, TaskConfigs
-from ringfence.engine.leader.written import WriteResult
+from ringfence.engine.leader.write_result import WriteResult
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
 from ringfence.fencing.kafka.consumer import LogRecord

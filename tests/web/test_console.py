@@ -16,7 +16,7 @@ from ringfence import messages, transport
 from ringfence.access.models import Grant, Token
 from ringfence.audit.models import AuditEntry
 from ringfence.console import waiting as queue
-from ringfence.console.stuck import stuck
+from ringfence.console.stuck_operations import stuck
 from ringfence.dispatch import Refusal
 from ringfence.projection.models import ClusterInfo, Connector, DrainedWorker, GenerationRow, Task, Worker
 from tests.support.leader import FakeLeader
@@ -28,7 +28,7 @@ CONSOLE = "/console/connectors/flights"
 
 @pytest.fixture
 def flights(leader: FakeLeader, monkeypatch: pytest.MonkeyPatch) -> FakeLeader:
-    monkeypatch.setattr("ringfence.console.stuck.waiting", list)
+    monkeypatch.setattr("ringfence.console.stuck_operations.waiting", list)
     leader.config.config(connector("flights", topic="t", **{"db.password": "hunter22"}))
     leader.start("flights", tasks=2)
     return leader
@@ -299,7 +299,7 @@ def test_a_command_that_waits_is_taken_back_before_a_leader_takes_it(
     store = redis.Redis.from_url(valkey.url)
     store.delete("leader")
     monkeypatch.setattr(transport, "results", store)
-    monkeypatch.setattr("ringfence.console.stuck.waiting", queue.waiting)
+    monkeypatch.setattr("ringfence.console.stuck_operations.waiting", queue.waiting)
     sender = transport.client(valkey.url)
     command = {"kind": "create", "connector": "x", "user": "ann", "body": {"config": {"password": "hunter22"}}}
     sent = sender.send_task(

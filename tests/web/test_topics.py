@@ -8,8 +8,8 @@ from django.test import Client
 
 from ringfence.audit.models import AuditEntry
 from ringfence.projection.models import ActiveTopic
-from ringfence.requests.refused import Refusal
-from ringfence.web.topics.shown import differences, show_record
+from ringfence.requests.refusal import Refusal
+from ringfence.web.topics.record_display import differences, show_record
 from ringfence.web.topics.tail import LONGEST_SECONDS
 from tests.support.leader import FakeLeader
 from tests.support.pages import text

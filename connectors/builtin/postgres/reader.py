@@ -19,7 +19,7 @@ from ringfence.connectors.builtin.postgres.offsets import Origin, Position, betw
 from ringfence.connectors.builtin.postgres.open_run import OpenRun
 from ringfence.connectors.builtin.postgres.records import RecordMaker, SourceTransaction
 from ringfence.connectors.builtin.postgres.selection import Selection
-from ringfence.connectors.builtin.postgres.snapshot.contained import SnapshotContent
+from ringfence.connectors.builtin.postgres.snapshot.content import SnapshotContent
 from ringfence.connectors.builtin.postgres.stream import HEADER, position_of
 
 logger = logging.getLogger(__name__)

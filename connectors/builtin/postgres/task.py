@@ -16,7 +16,7 @@ from ringfence.connectors.builtin.postgres.session import one_line
 from ringfence.connectors.builtin.postgres.setup import Setup
 from ringfence.connectors.builtin.postgres.slot_watch import Progress, SlotWatch
 from ringfence.connectors.builtin.postgres.slots import LostPosition
-from ringfence.connectors.builtin.postgres.snapshot.contained import SnapshotContent
+from ringfence.connectors.builtin.postgres.snapshot.content import SnapshotContent
 from ringfence.connectors.builtin.postgres.snapshot.progress import SnapshotState, find_state
 from ringfence.connectors.builtin.postgres.snapshot.run import SnapshotRun
 from ringfence.connectors.builtin.postgres.snapshot.task_share import share_of

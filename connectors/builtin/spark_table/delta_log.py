@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.builtin.files.places import FileInfo, Place
-from ringfence.connectors.builtin.spark_table.snapshots import Snapshot, Told, find_type, read_whole
+from ringfence.connectors.builtin.spark_table.snapshots import FileConstants, Snapshot, find_type, read_whole
 
 if TYPE_CHECKING:
     import pyarrow
@@ -60,7 +60,7 @@ class DeltaSnapshot(Snapshot):
         self._adds = adds
         self.files = [known[name] for name in sorted(adds)]
 
-    def tell_columns(self, file: FileInfo, schema: "pyarrow.Schema") -> Told:
+    def tell_columns(self, file: FileInfo, schema: "pyarrow.Schema") -> FileConstants:
         """Return the partition columns, and columns that were added to the table after the file was written: these are
         null.
         """

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ringfence.connectors.api import ConnectorError
 from ringfence.connectors.builtin.files.places import FileInfo, Place, require
 from ringfence.connectors.builtin.spark_table import settings as names
-from ringfence.connectors.builtin.spark_table.snapshots import Snapshot, Told, find_type, read_whole
+from ringfence.connectors.builtin.spark_table.snapshots import FileConstants, Snapshot, find_type, read_whole
 
 if TYPE_CHECKING:
     import pyarrow
@@ -54,7 +54,7 @@ class IcebergSnapshot(Snapshot):
             raise _refusal("a snapshot without a manifest list")
         self.files = sorted(self._read_files(snapshot["manifest-list"]))
 
-    def tell_columns(self, file: FileInfo, schema: "pyarrow.Schema") -> Told:
+    def tell_columns(self, file: FileInfo, schema: "pyarrow.Schema") -> FileConstants:
         """Return the columns that were added to the table after the file was written: these are null."""
         inside = {int(field.metadata[_ID]): field for field in schema if field.metadata and _ID in field.metadata}
         if len(inside) != len(schema):

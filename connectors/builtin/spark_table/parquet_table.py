@@ -18,7 +18,7 @@ from ringfence.connectors.builtin.spark_table import settings as names
 from ringfence.connectors.builtin.spark_table.folders import check_columns, folder_values
 from ringfence.connectors.builtin.spark_table.iceberg_metadata import IcebergSnapshot, is_iceberg
 from ringfence.connectors.builtin.spark_table.plan import Batch, Table, part_error
-from ringfence.connectors.builtin.spark_table.snapshots import FolderSnapshot, Snapshot, Told, make_column
+from ringfence.connectors.builtin.spark_table.snapshots import FileConstants, FolderSnapshot, Snapshot, make_column
 
 
 class FilePart(NamedTuple):
@@ -33,7 +33,7 @@ class FilePart(NamedTuple):
     first: int
     end: int
     row: int
-    columns: Told | None = None
+    columns: FileConstants | None = None
 
     @property
     def done(self) -> bool:
@@ -121,7 +121,7 @@ class ParquetTable(Table[FilePart]):
         self.release()
         self._place.close()
 
-    def _read_footer(self, file: FileInfo, snapshot: Snapshot) -> tuple[list[int], Told | None]:
+    def _read_footer(self, file: FileInfo, snapshot: Snapshot) -> tuple[list[int], FileConstants | None]:
         """Return the number of rows in each row group of a file, and the columns that are not in it."""
         import pyarrow
         import pyarrow.parquet

@@ -13,7 +13,7 @@ from ringfence.connectors.builtin.spark_table.folders import check_names, is_dat
 if TYPE_CHECKING:
     import pyarrow
 
-Told = Mapping[str, Sequence[str | None]]
+FileConstants = Mapping[str, Sequence[str | None]]
 """Columns with one value in all rows of a file: by name, Delta's name of the type, and the value as text."""
 
 
@@ -25,7 +25,7 @@ class Snapshot(ABC):
     files: Sequence[FileInfo]
 
     @abstractmethod
-    def tell_columns(self, file: FileInfo, schema: "pyarrow.Schema") -> Told | None:
+    def tell_columns(self, file: FileInfo, schema: "pyarrow.Schema") -> FileConstants | None:
         """Return the columns of a file's rows that are not in it; None: those in the names of its folders.
 
         schema: the file's. Raises `ConnectorError` if its columns are not the table's.
@@ -39,7 +39,7 @@ class FolderSnapshot(Snapshot):
         check_names([file.name for file in listed])
         self.files = [file for file in listed if is_data(file.name)]
 
-    def tell_columns(self, file: FileInfo, schema: "pyarrow.Schema") -> Told | None:
+    def tell_columns(self, file: FileInfo, schema: "pyarrow.Schema") -> FileConstants | None:
         return None
 
 

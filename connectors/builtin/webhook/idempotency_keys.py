@@ -22,7 +22,7 @@ _READ: Final = 1000
 
 HEAD: Final[Mapping[str, object]] = {HOOK: KEYS}
 
-Written = tuple[Mapping[str, object], SourceOffset | None]
+KeyPage = tuple[Mapping[str, object], SourceOffset | None]
 
 
 def page_of(number: int) -> dict[str, object]:
@@ -76,9 +76,9 @@ class KeyWindow:
         at = self._known.get(digest)
         return at is not None and now_ms - at < self._window_ms
 
-    def write(self, digests: Sequence[bytes], now_ms: int) -> list[Written]:
+    def write(self, digests: Sequence[bytes], now_ms: int) -> list[KeyPage]:
         """Return the offsets for keys whose records are about to be written: the pages that change. Changes `head`."""
-        written: list[Written] = []
+        written: list[KeyPage] = []
         self._page = {digest: at for digest, at in self._page.items() if now_ms - at < self._window_ms}
         for begin, end in self._split(len(digests)):
             for digest in digests[begin:end]:
@@ -98,9 +98,9 @@ class KeyWindow:
             begin, room = begin + room, PAGE_KEYS
         return found
 
-    def expire(self, now_ms: int) -> list[Written]:
+    def expire(self, now_ms: int) -> list[KeyPage]:
         """Return offsets that delete the oldest pages, whose keys have all left the window."""
-        passed: list[Written] = []
+        passed: list[KeyPage] = []
         while self._full and now_ms - self._full[0][1] >= self._window_ms and len(passed) < _AT_ONCE:
             passed.append((page_of(self._full.popleft()[0]), None))
         return passed

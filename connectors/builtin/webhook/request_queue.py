@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ringfence.connectors.builtin.webhook.answers import ACCEPTED, DUPLICATE, FULL, NO_ROOM, STOPPED, Answer
-from ringfence.connectors.builtin.webhook.idempotency_keys import KeyWindow, Written
+from ringfence.connectors.builtin.webhook.idempotency_keys import KeyPage, KeyWindow
 
 Tell = Callable[[Answer], None]
 
@@ -104,7 +104,7 @@ class RequestQueue:
             self._taken += taken
             return taken
 
-    def write_keys(self, tickets: list[Ticket], now_ms: int) -> tuple[list[Written], Mapping[str, object]]:
+    def write_keys(self, tickets: list[Ticket], now_ms: int) -> tuple[list[KeyPage], Mapping[str, object]]:
         """Return the offsets for these requests' keys and for expired pages, and the head after them."""
         with self._lock:
             self._window.forget(now_ms)

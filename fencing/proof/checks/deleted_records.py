@@ -1,7 +1,7 @@
 """What retention or compaction has deleted, so that nobody can count it."""
 
 from ringfence.fencing.proof.check_result import Check, Result
-from ringfence.fencing.proof.tallied import ProofTally
+from ringfence.fencing.proof.tally import ProofTally
 
 
 def check_deleted(tallied: ProofTally) -> Check:

@@ -2,7 +2,7 @@
 
 from ringfence.connectors.plural_forms import write_count
 from ringfence.fencing.proof.check_result import Check, Result
-from ringfence.fencing.proof.tallied import ProofTally
+from ringfence.fencing.proof.tally import ProofTally
 
 
 def check_offsets_with_records(tallied: ProofTally) -> Check:

@@ -7,7 +7,7 @@ from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.errors import Fatal, FencingError
 from ringfence.fencing.kafka.idempotent import IdempotentProducer
 from ringfence.fencing.kafka.translation import kafka_errors
-from ringfence.fencing.records.prepared import GatheredOffsets
+from ringfence.fencing.records.prepared_batch import GatheredOffsets
 from ringfence.fencing.records.record_path import RecordPath
 from ringfence.fencing.task.at_least_once.offset_flush import OffsetFlush
 from ringfence.fencing.task.at_least_once.submitted_records import SubmittedBatch, SubmittedRecords

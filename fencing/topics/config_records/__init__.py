@@ -13,13 +13,13 @@ from ringfence.fencing.topics.config_record import ConfigRecord
 from ringfence.fencing.topics.config_records.commit import CommitRecord
 from ringfence.fencing.topics.config_records.connector import ConnectorRecord
 from ringfence.fencing.topics.config_records.drain import DrainRecord
-from ringfence.fencing.topics.config_records.forgotten import ForgottenRecord, TombstonePrefix
 from ringfence.fencing.topics.config_records.placement import PlacementRecord
 from ringfence.fencing.topics.config_records.restart import RestartRecord
 from ringfence.fencing.topics.config_records.session_key import SESSION_KEY, SessionKeyRecord
 from ringfence.fencing.topics.config_records.target_state import TargetStateRecord
 from ringfence.fencing.topics.config_records.task import TaskRecord
 from ringfence.fencing.topics.config_records.task_count import TaskCountRecord
+from ringfence.fencing.topics.config_records.tombstone import TombstonePrefix, TombstoneRecord
 from ringfence.fencing.topics.config_records.unknown import UnknownKey
 from ringfence.fencing.topics.connector_logs import ConnectorLevelRecord
 from ringfence.fencing.topics.log_levels import LOGGER, LoggerRecord
@@ -36,7 +36,6 @@ __all__ = [
     "ConfigRecord",
     "ConnectorRecord",
     "DrainRecord",
-    "ForgottenRecord",
     "PlacementRecord",
     "RestartRecord",
     "SessionKeyRecord",
@@ -44,6 +43,7 @@ __all__ = [
     "TaskCountRecord",
     "TaskRecord",
     "TombstonePrefix",
+    "TombstoneRecord",
     "UnknownKey",
     "connector_of",
     "decode",

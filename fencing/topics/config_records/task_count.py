@@ -11,7 +11,7 @@ from ringfence.fencing.topics.config_record import (
     parse_integer,
     parse_strings,
 )
-from ringfence.fencing.topics.config_records.forgotten import ForgottenRecord, TombstonePrefix
+from ringfence.fencing.topics.config_records.tombstone import TombstonePrefix, TombstoneRecord
 from ringfence.fencing.topics.connector_state import ConnectorState, TaskCount
 
 
@@ -40,7 +40,7 @@ class TaskCountRecord(ConnectorScopedRecord):
             return None
         name = ConnectorName(rest)
         if value is None:
-            return ForgottenRecord(name, TombstonePrefix(prefix))
+            return TombstoneRecord(name, TombstonePrefix(prefix))
         if prefix == TombstonePrefix.FENCING:
             return cls(name, parse_integer(value, "task-count"), None)
         generation = Generation(parse_integer(value, "generation")) if "generation" in value else None

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_http_methods
 
 from ringfence.access.routes import requires, somewhere
 from ringfence.access.verbs import Verb
-from ringfence.api.share_groups import acts, archived, last_seen
+from ringfence.api.share_groups import acts, archived_records, last_seen
 from ringfence.api.share_groups.acts import Foreseen
 from ringfence.api.share_groups.readers import Readers
 from ringfence.console.confirm_page import ActionResult, ConfirmPage, Impact, ReasonForm, run
@@ -140,7 +140,7 @@ def process(request: HttpRequest, name: str) -> HttpResponse:
     """Have the connector's tasks process the records now that the group no longer delivers."""
     readers = _readers(request, name, offsets=False)
     try:
-        backlog = archived.find(readers, name)
+        backlog = archived_records.find(readers, name)
     except Refusal as refused:
         raise Http404(refused.message) from refused
     connector = _connector(readers, name)
@@ -164,7 +164,7 @@ def process(request: HttpRequest, name: str) -> HttpResponse:
     )
 
     def carry_out(values: dict[str, Any]) -> ActionResult:
-        selection = archived.process_now(request, readers, name, values["reason"])
+        selection = archived_records.process_now(request, readers, name, values["reason"])
         return ActionResult(f"Requested: {selection.waiting:,} offsets. The group's page shows what is left.")
 
     return run(request, sheet, carry_out)

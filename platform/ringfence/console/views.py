@@ -21,7 +21,7 @@ from ringfence.access.verbs import Verb
 from ringfence.audit import listing
 from ringfence.console.confirm_page import ActionResult, ConfirmPage, run
 from ringfence.console.live_page import CLOCK, CLUSTER, render_live
-from ringfence.console.stuck import stuck
+from ringfence.console.stuck_operations import stuck
 from ringfence.console.tables import NOTHING, Table, links, moment
 from ringfence.console.waiting import take_back, waiting
 from ringfence.dispatch import Refusal

@@ -15,7 +15,7 @@ from ringfence.engine.task_answers import catch_refusals
 from ringfence.fencing.clock import Deadline
 from ringfence.requests.commands import SentCommand
 from ringfence.requests.questions import QUESTIONS, Question, task_of
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 
 _Answer = Callable[..., dict[str, object]]
 task: Callable[..., Callable[[_Answer], _Answer]] = app.task  # Celery's decorator has no types

@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 _COMPACTED = {"cleanup.policy": "compact"}
 _EVENTS = {"cleanup.policy": "delete", "retention.ms": str(24 * 3600 * 1000)}
 
-Remembered = Callable[[], TopicIds | None]
+RecallTopicIds = Callable[[], TopicIds | None]
 
 
 def topics_of(config: WorkerConfig, ids: TopicIds | None = None) -> Topics:
@@ -84,7 +84,7 @@ def specs(config: WorkerConfig) -> dict[str, TopicSpec]:
 
 
 def ensure_topics(
-    connection: Connection, config: WorkerConfig, deadline: Deadline, remembered: Remembered = lambda: None
+    connection: Connection, config: WorkerConfig, deadline: Deadline, remembered: RecallTopicIds = lambda: None
 ) -> TopicIds:
     """Make sure that the four topics exist, and return their ids. Raises `TopicLost`; then nothing is created.
 

@@ -31,7 +31,7 @@ from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName
 from ringfence.requests import group_questions, questions, topic_questions
 from ringfence.requests.questions import Question
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 from ringfence.worker_config import WorkerConfig
 
 

@@ -20,7 +20,7 @@ from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.leader.assignment import Member
 from ringfence.heartbeats.beat import Beat
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 
 log = logging.getLogger(__name__)
 

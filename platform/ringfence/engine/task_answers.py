@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from ringfence.engine.plugins.errors import BadRequest, PluginError, UnknownPlugin
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 from ringfence.requests.request import MalformedRequest
 
 

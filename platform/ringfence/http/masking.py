@@ -13,7 +13,7 @@ from ringfence.connectors.secret_names import secret_by_name
 from ringfence.http.errors import bad_request
 from ringfence.projection.models import PluginSecrets
 from ringfence.requests.questions import ConfigKeys
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 
 # `${file:/etc/x:password}`: says where a secret is, but is not one itself.
 _REFERENCE = re.compile(r"^\s*\$\{[^{}]+\}\s*$")

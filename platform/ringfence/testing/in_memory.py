@@ -24,7 +24,7 @@ from ringfence.engine.plugins.instances import SnapshotReader
 from ringfence.fencing.task.gauges import Gauges
 
 _IDLE_SECONDS: Final = 0.02
-Committed = dict[str, tuple[SourcePartition, SourceOffset]]
+CommittedOffsets = dict[str, tuple[SourcePartition, SourceOffset]]
 """Source offsets by their source partition, as JSON."""
 
 
@@ -136,7 +136,7 @@ def committed_after(
     """Return the offsets that are committed with these records: the newest of each source partition, read back from
     JSON. Raises `TypeError` for values that are not JSON.
     """
-    offsets: Committed = {_text(partition): (partition, offset) for partition, offset in before}
+    offsets: CommittedOffsets = {_text(partition): (partition, offset) for partition, offset in before}
     for record in records:
         if record.source_offset is not None:
             partition = json.loads(_text(record.source_partition))

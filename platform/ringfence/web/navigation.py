@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ringfence.access.principal import NOBODY, Principal
 from ringfence.access.verbs import Verb
 
-Allowed = Callable[[Principal], bool]
+IsAllowed = Callable[[Principal], bool]
 
 
 def _views(who: Principal) -> bool:
@@ -32,7 +32,7 @@ class Link:
     word: str
     address: str
     icon: str
-    allowed: Allowed
+    allowed: IsAllowed
     key: str = ""
     also: tuple[str, ...] = ()
 

@@ -28,7 +28,7 @@ from ringfence.fencing.task.transaction_context import RequestedEndings
 from ringfence.local.cache import cache_root
 from ringfence.local.jars import KAFKA_CONNECT, resolve
 from ringfence.local.java_host import compiler
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 from tests.support.java_plugins import runtime_of
 from tests.support.waiting import eventually
 

@@ -9,7 +9,7 @@ from ringfence.engine.leader import plans
 from ringfence.fencing.errors import Conflict
 from ringfence.fencing.ids import leader_transactional_id, task_transactional_id
 from ringfence.fencing.leader import reconcile as decisions
-from ringfence.fencing.leader.abandoned import find_abandoned
+from ringfence.fencing.leader.abandoned_transactions import find_abandoned
 from ringfence.fencing.leader.fencing_round import Round, finish
 from ringfence.fencing.leader.forgetting import forget
 from ringfence.fencing.leader.term import TopicRecord
@@ -17,7 +17,7 @@ from ringfence.fencing.offsets.source_offsets import Partition, SourceOffsets
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.config_records import ConfigRecord, TaskCountRecord
 from ringfence.fencing.topics.connector_state import TargetState, TaskCount
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 from tests.fencing.model.kafka import Fenced, OldGeneration
 from tests.fencing.model.world import GROUP, PARTITIONS, WAIT, C, OffsetRecord, Steps, World, wait_for_init
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from ringfence.connectors.api import ConnectorError, SourceOffset, SourcePartition
 from ringfence.connectors.builtin.postgres import setting_names as names
 from ringfence.connectors.builtin.postgres.catalog import Query
-from ringfence.connectors.builtin.postgres.snapshot.contained import SnapshotContent
+from ringfence.connectors.builtin.postgres.snapshot.content import SnapshotContent
 from ringfence.connectors.builtin.postgres.snapshot.key_order import order_of
 from ringfence.connectors.builtin.postgres.snapshot.plan import Plan, range_partition, read_plan
 from ringfence.connectors.builtin.postgres.snapshot.range_offsets import RangeProgress, progress_of

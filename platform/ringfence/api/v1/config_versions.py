@@ -15,7 +15,7 @@ from ringfence.api.v1.base import V1View
 from ringfence.api.v1.config import configure, etag_of, parse_expected_offset
 from ringfence.api.v1.listing import ListView, contains, since, until
 from ringfence.api.v1.request_fields import IntegerField, OneOfField, QueryShape, RequestShape
-from ringfence.history.deleted import list_deleted
+from ringfence.history.deleted_connectors import list_deleted
 from ringfence.history.models import ConfigVersion
 from ringfence.history.versions import difference
 from ringfence.http.errors import bad_request, not_found

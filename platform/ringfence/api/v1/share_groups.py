@@ -12,9 +12,9 @@ from rest_framework.response import Response
 
 from ringfence.access.routes import somewhere
 from ringfence.access.verbs import Verb
-from ringfence.api.share_groups import acts, archived, last_seen
+from ringfence.api.share_groups import acts, archived_records, last_seen
 from ringfence.api.share_groups.acts import Foreseen, MoveCounts
-from ringfence.api.share_groups.archived import ArchivedRecords
+from ringfence.api.share_groups.archived_records import ArchivedRecords
 from ringfence.api.share_groups.readers import Readers, find_readers
 from ringfence.api.v1.base import V1View
 from ringfence.api.v1.share_group_shapes import (
@@ -154,7 +154,7 @@ class ShareGroupArchived(ShareGroupView):
 
     def get(self, request: Request, name: str) -> Response:
         self.parse_parameters()
-        backlog = archived.find(self._only_visible(name, self.find_readers(name)), name)
+        backlog = archived_records.find(self._only_visible(name, self.find_readers(name)), name)
         return Response(ShareArchivedShape(_serialize_archived(name, backlog, True)).data)
 
     def _only_visible(self, name: str, readers: Readers) -> Readers:
@@ -169,9 +169,9 @@ class ShareGroupArchived(ShareGroupView):
         readers = self.find_readers_to_act(name, offsets=False)
         self.tell_reason(f"{reason} (dry run)" if dry_run else reason)
         if dry_run:
-            backlog = archived.find(readers, name).only(topic)
+            backlog = archived_records.find(readers, name).only(topic)
         else:
-            backlog = archived.process_now(self.http_request, readers, name, reason, topic)
+            backlog = archived_records.process_now(self.http_request, readers, name, reason, topic)
         return Response(ShareArchivedShape(_serialize_archived(name, backlog, dry_run)).data, 200 if dry_run else 202)
 
 

@@ -6,7 +6,7 @@ from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.topic_list import topic_infos, topic_names
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 from ringfence.requests.topic_questions import DescribeTopics
 from ringfence.worker_config import WorkerConfig
 

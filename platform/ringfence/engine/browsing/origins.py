@@ -15,7 +15,7 @@ from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.transactions import Transaction as Held
 from ringfence.fencing.provenance.origin import Producer, Transaction, find_producer, find_transaction
 from ringfence.fencing.provenance.records_of import RecordsOf, find_records
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 from ringfence.requests.topic_questions import FindOrigin, FindRecords
 from ringfence.worker_config import WorkerConfig
 

@@ -17,7 +17,7 @@ from ringfence.fencing.kafka.hanging import HangingProber
 from ringfence.fencing.kafka.pages import From, Page, Place, read_page
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.tail import Limits, MetRecord, TailRecord
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 from ringfence.requests.topic_questions import ReadRecords
 from ringfence.worker_config import WorkerConfig
 

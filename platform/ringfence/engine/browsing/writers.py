@@ -10,7 +10,7 @@ from ringfence.engine.preflight.topic_rules import TopicRules
 from ringfence.fencing.errors import FencingError, Invalid
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.leader.fence_targets import ways
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 from ringfence.requests.topic_questions import TopicPlace
 from ringfence.worker_config import WorkerConfig
 

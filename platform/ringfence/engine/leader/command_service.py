@@ -12,7 +12,7 @@ from ringfence.fencing.topics.connector_logs import about
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.requests import commands
 from ringfence.requests.commands import Command, SentCommand
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 from ringfence.requests.request import MalformedRequest
 
 _REMEMBERED = 1000

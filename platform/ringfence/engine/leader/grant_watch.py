@@ -19,11 +19,11 @@ from ringfence.access.identify import rights_of
 from ringfence.access.principal import Right
 from ringfence.access.verbs import Verb
 from ringfence.engine.leader.plans import Plan, regrant
-from ringfence.engine.leader.written import WriteResult
+from ringfence.engine.leader.write_result import WriteResult
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from ringfence.fencing.kafka.hanging import GROUP_OFFSETS, Hanging, HangingProbe
 from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.leader.older_epochs import describe_manual_abort
 from ringfence.fencing.topics.cluster_state import ClusterState
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)

@@ -23,7 +23,7 @@ from ringfence.engine.leader.hanging_search import HangingResult, Topics, look, 
 from ringfence.fencing.kafka.hanging import Hanging, Key
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.reporter import Reporter
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)

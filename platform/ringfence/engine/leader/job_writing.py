@@ -5,12 +5,12 @@ from collections.abc import Callable
 from typing import Final
 
 from ringfence.engine.leader.jobs import Job, Jobs
-from ringfence.engine.leader.written import WriteResult
+from ringfence.engine.leader.write_result import WriteResult
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import FencingError, NotLeader, Retriable
 from ringfence.fencing.leader.term import Term
 from ringfence.fencing.topics.cluster_state import ClusterState
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 
 TRY_SECONDS: Final = 8.0
 _TURN_SECONDS: Final = 1.0

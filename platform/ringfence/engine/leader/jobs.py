@@ -7,10 +7,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from ringfence.engine.leader.plans import Plan, Records
-from ringfence.engine.leader.written import WriteResult
+from ringfence.engine.leader.write_result import WriteResult
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.topics.cluster_state import ClusterState
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 
 
 @dataclass(slots=True)

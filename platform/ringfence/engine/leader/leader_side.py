@@ -9,7 +9,7 @@ from ringfence.engine.config_topic import open_config_log
 from ringfence.engine.leader.offset_alteration import Changes, OffsetAlteration
 from ringfence.engine.leader.plans import Plan, TaskConfigs
 from ringfence.engine.leader.thread import Leader
-from ringfence.engine.leader.written import WriteResult
+from ringfence.engine.leader.write_result import WriteResult
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.errors import OffsetsRefused, PluginError
 from ringfence.fencing.clock import Deadline
@@ -27,7 +27,7 @@ from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import StatusState, StatusTombstone
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.requests.commands import OffsetEntry
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 from ringfence.worker_config import WorkerConfig
 
 _PLUGIN_SECONDS = 10.0

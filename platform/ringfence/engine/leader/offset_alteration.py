@@ -18,7 +18,7 @@ from ringfence.fencing.offsets.alteration import Records
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffset, SourceOffsets, encode_value
 from ringfence.fencing.share.by_hand import expand
 from ringfence.fencing.topics.connector_state import ConnectorState
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 
 Changes = Sequence[tuple[Partition, Offset | None]]
 

@@ -27,7 +27,7 @@ from ringfence.fencing.topics.log_levels import LoggerRecord
 from ringfence.fencing.topics.signals import SignalsRecord
 from ringfence.fencing.topics.sweep_requests import SweepRequestRecord
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 
 Records = Sequence[ConfigRecord | TopicRecord]
 Plan = Callable[[ClusterState], Records]

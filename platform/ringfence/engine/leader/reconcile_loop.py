@@ -20,7 +20,7 @@ from ringfence.engine.leader.task_requests import TaskRequests
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Conflict, FencingError
 from ringfence.fencing.ids import ConnectorName, Incarnation, WorkerId
-from ringfence.fencing.leader.abandoned import find_abandoned
+from ringfence.fencing.leader.abandoned_transactions import find_abandoned
 from ringfence.fencing.leader.assignment import Member
 from ringfence.fencing.leader.fence import FenceResult
 from ringfence.fencing.leader.fencing_round import Round

@@ -8,7 +8,7 @@ from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.signals import SignalsRecord, add_signal
 from ringfence.fencing.topics.sweep_requests import SweepRequestRecord
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 
 
 def request_sweep(record: SweepRequestRecord) -> Plan:

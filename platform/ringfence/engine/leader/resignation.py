@@ -16,7 +16,7 @@ from ringfence.fencing.ids import WorkerId
 from ringfence.fencing.leader.assignment import Member
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import LeaderRecord, StatusState, WorkerRecord
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 
 _PATIENCE_SECONDS = 20.0
 _AWAY_SECONDS = _PATIENCE_SECONDS + 15.0

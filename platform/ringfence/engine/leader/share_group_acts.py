@@ -38,7 +38,7 @@ from ringfence.fencing.share.settings import ShareSettings
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.requests.commands import ActOnShareGroup
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 from ringfence.requests.share_group_act import Configure, DeleteOffsets, Done, Move, Setting
 from ringfence.worker_config import WorkerConfig
 

@@ -26,7 +26,7 @@ from ringfence.engine.leader.reconcile_loop import Reconciler
 from ringfence.engine.leader.resignation import Resignation
 from ringfence.engine.leader.restart_plans import restart
 from ringfence.engine.leader.topics_remembered import remember_topics
-from ringfence.engine.leader.written import WriteResult
+from ringfence.engine.leader.write_result import WriteResult
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.queries.connector_offsets import ConnectorOffsets
 from ringfence.engine.queries.hanging_transactions import topics_of
@@ -45,7 +45,7 @@ from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.fencing.topics.status import LeaderRecord, StatusState, WorkerRecord
 from ringfence.fencing.topics.topic_ids import TopicIds
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
-from ringfence.connectors.installed import State, find_distributions, installed_state
+from ringfence.connectors.distributions import State, find_distributions, installed_state
 from ringfence.connectors.plugin_environments import (
     GROUP,
     PluginEnvironment,

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 
-from ringfence.connectors.installed import State, installed_state
+from ringfence.connectors.distributions import State, installed_state
 from ringfence.connectors.java import runtime as java_runtime
 from ringfence.connectors.java.discovery import Signature, find_signature
 from ringfence.connectors.plugin_environments import PluginEnvironment

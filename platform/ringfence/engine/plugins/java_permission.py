@@ -5,7 +5,7 @@ whether the user has the permission.
 """
 
 from ringfence.engine.plugins.host import PluginHost
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 
 
 def check_permission(plugins: PluginHost, class_name: str, *, java: bool) -> None:

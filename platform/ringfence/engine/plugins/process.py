@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import cast
 
-from ringfence.connectors.installed import installed_state
+from ringfence.connectors.distributions import installed_state
 from ringfence.engine.plugins.errors import PluginCrash, PluginError, PluginStarting, PluginTimeout, from_wire
 from ringfence.engine.spark.child_environment import without_ours
 from ringfence.requests.plugin_calls import PluginCall

@@ -15,7 +15,7 @@ from ringfence.fencing.kafka.partition_ends import Ends, ends_of
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.stable_holders import Holder, find_holders
 from ringfence.requests.group_questions import DescribeConsumerGroup, ListConsumerGroups
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 from ringfence.worker_config import WorkerConfig
 
 MOST_GROUPS: Final = 500

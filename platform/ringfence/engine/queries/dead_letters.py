@@ -29,7 +29,7 @@ from ringfence.fencing.records.topic_access import TopicAccess
 from ringfence.fencing.records.topic_creation import TopicMaker
 from ringfence.fencing.records.topic_creation import TopicRules as CreationRules
 from ringfence.fencing.task.clients import connector_producer
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)

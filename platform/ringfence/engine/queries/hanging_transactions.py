@@ -11,7 +11,7 @@ from ringfence.fencing.kafka.hanging import Hanging, HangingProber, age_ms
 from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.requests.commands import EndHanging
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 from ringfence.worker_config import WorkerConfig
 
 SLACK_MS: Final = 10_000

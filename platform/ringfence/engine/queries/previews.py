@@ -19,7 +19,7 @@ from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import ConnectorName
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_state import ConnectorState, TargetState
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 from ringfence.worker_config import WorkerConfig
 
 AT_ONCE: Final = 2
@@ -31,7 +31,7 @@ _NAMES_A_TOPIC: Final = re.compile(r"(^|\.)topic(\.|$)")
 """Settings that name the topic to write to. `topics`, in plural, are topics that a connector reads."""
 
 Config = Mapping[str, str]
-Committed = list[tuple[Mapping[str, object], Mapping[str, object] | None]]
+CommittedOffsets = list[tuple[Mapping[str, object], Mapping[str, object] | None]]
 
 
 class Previews:

@@ -33,7 +33,7 @@ from ringfence.fencing.proof.positions import parse_declaration
 from ringfence.fencing.proof.report_json import to_json
 from ringfence.fencing.proof.verdict import make_checks
 from ringfence.requests.questions import StartProof
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)

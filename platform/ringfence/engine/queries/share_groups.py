@@ -16,7 +16,7 @@ from ringfence.fencing.kafka.share_groups import (
 )
 from ringfence.fencing.kafka.topic_offsets import Place, offsets_at, offsets_since
 from ringfence.fencing.share.group_moves import UNKNOWN, PartitionMove, Wish
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 from ringfence.requests.share_group_act import Move, MovedPartition
 from ringfence.worker_config import WorkerConfig
 

@@ -14,7 +14,7 @@ from ringfence.fencing.share.share_partition.batches import Batches, RecordState
 from ringfence.fencing.share.share_partition.history import Entry, PersistedState, replay
 from ringfence.fencing.share.share_partition.state_topic import ShareSnapshot, StateKey
 from ringfence.fencing.share.state_reader import StateHistory, read_histories
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 from ringfence.worker_config import WorkerConfig
 
 MOST_PARTITIONS: Final = 20

@@ -8,7 +8,7 @@ from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.tail import Limits, Tail, tail
 from ringfence.fencing.leader.fence_targets import ways
 from ringfence.fencing.records.topic_access import TopicAccess
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 from ringfence.worker_config import WorkerConfig
 
 

@@ -13,7 +13,7 @@ from ringfence.fencing.leader.fence import fence
 from ringfence.fencing.leader.fence_targets import AdminAccess, ways
 from ringfence.fencing.topics.cluster_state import ClusterState
 from ringfence.fencing.topics.connector_state import ConnectorState
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 from ringfence.worker_config import WorkerConfig
 
 Settings = Mapping[str, str]

@@ -18,7 +18,7 @@ from ringfence.api.topics.record_search import FIELDS, LEVELS, PLACES, RecordSea
 from ringfence.audit.trail import note
 from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError
-from ringfence.web.topics.shown import VIEWS, differences, show_record
+from ringfence.web.topics.record_display import VIEWS, differences, show_record
 from ringfence.web.views import is_fragment, with_token
 
 _LARGEST = 2**31 - 1

@@ -22,7 +22,7 @@ from ringfence.api.topics.record_search import FIELDS, LEVELS, MOST, RecordSearc
 from ringfence.dispatch import Refusal
 from ringfence.http.errors import ConnectError, bad_request
 from ringfence.web.topics.pages import render_part, render_problem
-from ringfence.web.topics.shown import show_record
+from ringfence.web.topics.record_display import show_record
 
 LONGEST_SECONDS: Final = 900
 """After this time the user must confirm that they still watch, which leaves another entry."""

@@ -6,7 +6,7 @@ from ringfence.engine.leader.plans import Plan
 from ringfence.fencing.ids import WorkerId
 from ringfence.requests import commands
 from ringfence.requests.command_answers import Connectors, NewLeader
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 
 
 @carries_out(commands.Ping)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final, Generic, Protocol, TypeVar
 
 from ringfence.engine.leader.plans import Plan, TaskConfigs
-from ringfence.engine.leader.written import WriteResult
+from ringfence.engine.leader.write_result import WriteResult
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.ids import ConnectorName, WorkerId
 from ringfence.fencing.leader.assignment import Member
@@ -16,10 +16,10 @@ from ringfence.fencing.topics.connector_state import ConnectorState
 from ringfence.fencing.topics.status import StatusState
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.requests.commands import Command, OffsetEntry
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 from ringfence.worker_config import WorkerConfig
 
-Asked = TypeVar("Asked", bound=Command[object], covariant=True)
+AnyCommand = TypeVar("AnyCommand", bound=Command[object], covariant=True)
 Offsets = Mapping[int, int]
 Changes = Sequence[tuple[Partition, Offset | None]]
 
@@ -89,10 +89,10 @@ class Outcome:
         return {"value": self.value, **offset, **{f"{role}_end": ends for role, ends in self.ends.items()}}
 
 
-class LeaderCommand(ABC, Generic[Asked]):
+class LeaderCommand(ABC, Generic[AnyCommand]):
     """One command in progress."""
 
-    def __init__(self, request: Asked, leader: LeaderSide) -> None:
+    def __init__(self, request: AnyCommand, leader: LeaderSide) -> None:
         self.request = request
         self.leader = leader
 
@@ -115,7 +115,7 @@ class LeaderCommand(ABC, Generic[Asked]):
         """Carry it out. It calls `report` when it is done, before it waits for anything. Raises `Refusal`."""
 
 
-class ActingCommand(LeaderCommand[Asked]):
+class ActingCommand(LeaderCommand[AnyCommand]):
     """A command that writes nothing to the config topic."""
 
     @abstractmethod
@@ -129,7 +129,7 @@ class ActingCommand(LeaderCommand[Asked]):
         return outcome
 
 
-class WritingCommand(LeaderCommand[Asked]):
+class WritingCommand(LeaderCommand[AnyCommand]):
     """A command that writes to the config topic."""
 
     starts: ClassVar[bool] = False

@@ -4,7 +4,7 @@ from ringfence.engine.leader import plans
 from ringfence.engine.leader.commands.command import ActingCommand, WritingCommand, carries_out
 from ringfence.engine.leader.internal_requests import check_signature, fence
 from ringfence.engine.leader.plans import Plan
-from ringfence.engine.leader.written import WriteResult
+from ringfence.engine.leader.write_result import WriteResult
 from ringfence.engine.queries import hanging_transactions
 from ringfence.engine.queries.transactional_ids import fence_id
 from ringfence.requests import commands

@@ -5,13 +5,13 @@ from typing import Final
 from ringfence.engine.leader import plans, request_plans
 from ringfence.engine.leader.commands.command import WritingCommand, carries_out
 from ringfence.engine.leader.plans import Plan
-from ringfence.engine.leader.written import WriteResult
+from ringfence.engine.leader.write_result import WriteResult
 from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 from ringfence.requests import commands
 from ringfence.requests.command_answers import CreationResult
 from ringfence.requests.commands import Config
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 
 _INITIAL: Final = {"RUNNING": TargetState.RUNNING, "PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
 

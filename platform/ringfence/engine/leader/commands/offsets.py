@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from ringfence.engine.leader import plans
 from ringfence.engine.leader.commands.command import Offsets, WritingCommand, carries_out
 from ringfence.engine.leader.plans import Plan
-from ringfence.engine.leader.written import WriteResult
+from ringfence.engine.leader.write_result import WriteResult
 from ringfence.requests import commands
 from ringfence.requests.command_answers import OffsetCheck
 from ringfence.requests.commands import OffsetEntry
-from ringfence.requests.refused import Refusal
+from ringfence.requests.refusal import Refusal
 
 
 class _Altering(WritingCommand[commands.AlterOffsets | commands.ResetOffsets]):

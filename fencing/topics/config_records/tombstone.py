@@ -17,7 +17,7 @@ class TombstonePrefix(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ForgottenRecord(ConnectorScopedRecord):
+class TombstoneRecord(ConnectorScopedRecord):
     """The tombstone of one of a deleted connector's records; `CommitRecord` and `TaskCountRecord` read it."""
 
     connector: ConnectorName
@@ -26,7 +26,7 @@ class ForgottenRecord(ConnectorScopedRecord):
     PREFIXES = ()
 
     @classmethod
-    def parse(cls, prefix: str, rest: str, value: Fields | None) -> "ForgottenRecord | None":
+    def parse(cls, prefix: str, rest: str, value: Fields | None) -> "TombstoneRecord | None":
         return cls(ConnectorName(rest), TombstonePrefix(prefix)) if rest and value is None else None
 
     @property

@@ -9,11 +9,11 @@ from ringfence.fencing.share.records import ShareRecord
 MOST: Final = 200
 """The maximum of ranges in a report."""
 
-Held = tuple[tuple[str, int, int, int], ...]
+LockedRanges = tuple[tuple[str, int, int, int], ...]
 """Topic, partition, first and last offset of each range."""
 
 
-def find_held(records: Iterable[ShareRecord]) -> Held:
+def find_held(records: Iterable[ShareRecord]) -> LockedRanges:
     """Return those of these records that the broker has locked, as ranges."""
     by_partition: dict[tuple[str, int], Ranges] = {}
     for record in records:

@@ -24,7 +24,7 @@ _SEEN: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class ShownRecord:
+class RecordDisplay:
     """A record for display. key, value, headers: as decoded by the worker."""
 
     partition: int
@@ -63,14 +63,14 @@ class Difference:
     """The changes between an earlier record and the next one with the same key."""
 
     key: str
-    before: ShownRecord
-    after: ShownRecord
+    before: RecordDisplay
+    after: RecordDisplay
     changes: Sequence[Change]
     more: int
 
 
-def show_record(record: Mapping[str, Any]) -> ShownRecord:
-    return ShownRecord(
+def show_record(record: Mapping[str, Any]) -> RecordDisplay:
+    return RecordDisplay(
         record["partition"],
         record["offset"],
         max(0, record["timestamp_ms"]),
@@ -81,11 +81,11 @@ def show_record(record: Mapping[str, Any]) -> ShownRecord:
     )
 
 
-def differences(records: Sequence[ShownRecord]) -> list[Difference]:
+def differences(records: Sequence[RecordDisplay]) -> list[Difference]:
     """Compare each record with the previous one with the same key, the newest first. Records without a
     key are ignored.
     """
-    by_key: dict[tuple[str, str], list[ShownRecord]] = {}
+    by_key: dict[tuple[str, str], list[RecordDisplay]] = {}
     for each in records:
         if each.key["kind"] != "null":
             by_key.setdefault((each.key["kind"], each.key["text"]), []).append(each)
@@ -98,7 +98,7 @@ def differences(records: Sequence[ShownRecord]) -> list[Difference]:
     return sorted(pairs, key=lambda one: (-one.after.timestamp_ms, -one.after.offset))
 
 
-def _changes(before: ShownRecord, after: ShownRecord) -> Iterator[Change]:
+def _changes(before: RecordDisplay, after: RecordDisplay) -> Iterator[Change]:
     left, right = dict(_flatten("value", _load(before.value))), dict(_flatten("value", _load(after.value)))
     for path in dict.fromkeys([*left, *right]):
         if left.get(path) != right.get(path):
