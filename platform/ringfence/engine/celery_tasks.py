@@ -42,10 +42,10 @@ def command(command: SentCommand, deadline: float) -> dict[str, object]:
 
 def _register(kind: type[Question[Any]]) -> None:
     @task(name=task_of(kind))
-    def ask(deadline: float, **asked: object) -> dict[str, object]:
+    def ask(deadline: float, **fields: object) -> dict[str, object]:
         def call() -> dict[str, object]:
             services, limit = _current(), _in_time(deadline)
-            return {"ok": True, "value": answer_to(kind.from_wire(asked), services, limit)}
+            return {"ok": True, "value": answer_to(kind.from_wire(fields), services, limit)}
 
         return catch_refusals(call)
 

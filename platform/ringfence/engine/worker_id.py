@@ -58,7 +58,7 @@ def await_free_id(
         failures = 0
         _check(group_members, group, config_topic)
         if worker not in [
-            parsed[0] for member in group_members if (parsed := parse_member_client_id(member.client_id))
+            client_id[0] for member in group_members if (client_id := parse_member_client_id(member.client_id))
         ]:
             return
         held_until = held_until or Deadline.after(session_s + _GRACE_SECONDS, clock)

@@ -19,8 +19,8 @@ class Refusal(Exception):
 
     def answer(self) -> dict[str, object]:
         """Return the JSON that is sent to the web process."""
-        known = {"ok": False, "status": self.status, "message": self.message}
-        return {**known, "retry": self.retry, "passing": self.passing}
+        fields = {"ok": False, "status": self.status, "message": self.message}
+        return {**fields, "retry": self.retry, "passing": self.passing}
 
     @staticmethod
     def parse(answer: Mapping[str, object]) -> "Refusal":

@@ -14,15 +14,15 @@ MOST_DESCRIBED: Final = 200
 
 
 def describe_topics(
-    asked: DescribeTopics, worker: WorkerConfig, rules: TopicRules, limit: Deadline
+    request: DescribeTopics, worker: WorkerConfig, rules: TopicRules, limit: Deadline
 ) -> dict[str, object]:
     """Describe these topics; without `names`, return all names and which of them are internal. Raises `Refusal`."""
     connection, access = worker.connection("ringfence-topics"), rules.access("")
     try:
-        if asked.names is None:
+        if request.names is None:
             names = topic_names(connection, limit)
             return {"names": names, "internal": {name: what for name in names if (what := access.internal(name))}}
-        topics = topic_infos(connection, asked.names[:MOST_DESCRIBED], limit)
+        topics = topic_infos(connection, request.names[:MOST_DESCRIBED], limit)
     except FencingError as error:
         raise Refusal(500, f"The topics of the workers' cluster cannot be listed: {error}") from error
     return {

@@ -21,21 +21,21 @@ from ringfence.worker_config import WorkerConfig
 
 
 def find_origin(
-    asked: FindOrigin, worker: WorkerConfig, rules: TopicRules, offsets: ConnectorOffsets, limit: Deadline
+    request: FindOrigin, worker: WorkerConfig, rules: TopicRules, offsets: ConnectorOffsets, limit: Deadline
 ) -> dict[str, object]:
     """Return the origin as JSON: `transaction` is null if the record belongs to none; `source` is null if its source
     offsets are not found, and `why` has the reason. Raises `Refusal`."""
-    check_topic(asked.place, worker, rules)
-    writers = writers_of(asked.place, worker)
+    check_topic(request.place, worker, rules)
+    writers = writers_of(request.place, worker)
 
     def ask(connection: Connection) -> dict[str, object]:
-        producer = find_producer(connection, asked.place.topic, asked.partition, asked.offset, limit)
+        producer = find_producer(connection, request.place.topic, request.partition, request.offset, limit)
         owner, problem = _holder(connection, producer, limit)
-        source, why = _source(asked, worker, writers, offsets, connection, producer, owner, limit)
+        source, why = _source(request, worker, writers, offsets, connection, producer, owner, limit)
         source_json = None if source is None else _source_json(source, scrubber_of(writers))
         return {**_producer_json(producer, owner, problem), "source": source_json, "why": why}
 
-    return on_topic(asked.place, worker, writers, ask)
+    return on_topic(request.place, worker, writers, ask)
 
 
 def _holder(connection: Connection, producer: Producer, limit: Deadline) -> tuple[Held | None, str]:
@@ -69,7 +69,7 @@ def _producer_json(producer: Producer, owner: Held | None, problem: str) -> dict
 
 
 def _source(
-    asked: FindOrigin,
+    request: FindOrigin,
     worker: WorkerConfig,
     writers: Sequence[Writer],
     offsets: ConnectorOffsets,
@@ -95,7 +95,7 @@ def _source(
     for writer in likely or writers:
         try:
             stores = offsets.stores(writer.config, limit)
-            data = (connection, sorted({*writer.topics, asked.place.topic}))
+            data = (connection, sorted({*writer.topics, request.place.topic}))
             where = [(stores.effective.reading, stores.effective.name)]
             source = find_transaction(producer, data, where, limit)
         except FencingError as error:
@@ -135,19 +135,19 @@ def _source_json(source: Transaction, scrubber: Scrubber) -> dict[str, object]:
 
 
 def find_records_of(
-    asked: FindRecords, worker: WorkerConfig, offsets: ConnectorOffsets, limit: Deadline
+    request: FindRecords, worker: WorkerConfig, offsets: ConnectorOffsets, limit: Deadline
 ) -> dict[str, Any]:
     """Return the records as JSON; `found` is null if the source offset is no longer in its topic. Raises `Refusal`."""
-    (writer,) = writers_of(asked.place, worker)
+    (writer,) = writers_of(request.place, worker)
 
     def ask(connection: Connection) -> RecordsOf | None:
         stores = offsets.stores(writer.config, limit)
         where = (stores.effective.reading, stores.effective.name)
         data = (connection, sorted(writer.topics))
-        return find_records(writer.name, asked.partition, asked.offset, asked.time_ms, where, data, limit)
+        return find_records(writer.name, request.partition, request.offset, request.time_ms, where, data, limit)
 
     try:
-        records = on_topic(asked.place, worker, [writer], ask)
+        records = on_topic(request.place, worker, [writer], ask)
     except FencingError as error:
         raise Refusal(500, f"The records of that source offset cannot be found: {error}") from error
     return {"found": None if records is None else _found_json(records)}

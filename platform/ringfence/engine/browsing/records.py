@@ -34,28 +34,28 @@ class _Decoders:
     header: Decoder
 
 
-def read_records(asked: ReadRecords, worker: WorkerConfig, rules: TopicRules, limit: Deadline) -> dict[str, object]:
+def read_records(request: ReadRecords, worker: WorkerConfig, rules: TopicRules, limit: Deadline) -> dict[str, object]:
     """Return the page as JSON. Raises `Refusal`."""
-    check_topic(asked.place, worker, rules)
-    writers = writers_of(asked.place, worker)
-    decoders = _decoders(asked, worker, writers)
-    test = _test(asked, decoders)
-    place = _place(asked.start)
-    limits = Limits(max(1, min(asked.records, MOST_RECORDS)), _READ_BYTES, bytes=_MOST_BYTES, test=test, headers=50)
+    check_topic(request.place, worker, rules)
+    writers = writers_of(request.place, worker)
+    decoders = _decoders(request, worker, writers)
+    test = _test(request, decoders)
+    place = _place(request.start)
+    limits = Limits(max(1, min(request.records, MOST_RECORDS)), _READ_BYTES, bytes=_MOST_BYTES, test=test, headers=50)
 
     def ask(connection: Connection) -> dict[str, object]:
         page = read_page(
             connection,
-            asked.place.topic,
+            request.place.topic,
             place,
             limit,
             limits,
-            partitions=asked.partitions,
-            committed_only=asked.committed_only,
+            partitions=request.partitions,
+            committed_only=request.committed_only,
         )
         return _as_json(page, decoders, _holders(connection, page, limit))
 
-    return on_topic(asked.place, worker, writers, ask)
+    return on_topic(request.place, worker, writers, ask)
 
 
 def _place(start: Mapping[str, object]) -> Place:
@@ -65,18 +65,20 @@ def _place(start: Mapping[str, object]) -> Place:
     return Place(From(str(kind)), value, None if cursor is None else {int(key): int(at) for key, at in cursor.items()})
 
 
-def _decoders(asked: ReadRecords, worker: WorkerConfig, writers: Sequence[Writer]) -> _Decoders:
+def _decoders(request: ReadRecords, worker: WorkerConfig, writers: Sequence[Writer]) -> _Decoders:
     scrubber = scrubber_of(writers)
-    first = next((each for each in writers if each.name == asked.place.via), writers[0] if writers else None)
+    first = next((each for each in writers if each.name == request.place.via), writers[0] if writers else None)
     config = first.config if first else {}
     return _Decoders(
-        _decoder(asked.registry, "key", config, worker, scrubber),
-        _decoder(asked.registry, "value", config, worker, scrubber),
+        _decoder(request.registry, "key", config, worker, scrubber),
+        _decoder(request.registry, "value", config, worker, scrubber),
         Decoder(None, scrubber),
     )
 
 
-def _decoder(named: str, half: str, config: Mapping[str, str], worker: WorkerConfig, scrubber: Scrubber) -> Decoder:
+def _decoder(
+    registry_url: str, half: str, config: Mapping[str, str], worker: WorkerConfig, scrubber: Scrubber
+) -> Decoder:
     """Return a decoder with the named registry, else with the one of the connector's converter, else the worker's."""
     prefix = f"{half}.converter."
     settings: dict[str, str] = {}
@@ -84,39 +86,39 @@ def _decoder(named: str, half: str, config: Mapping[str, str], worker: WorkerCon
         settings = {key.removeprefix(prefix): value for key, value in properties.items() if key.startswith(prefix)}
         if settings.get(_URL):
             break
-    if named:
-        settings = {_URL: named}
+    if registry_url:
+        settings = {_URL: registry_url}
     if not settings.get(_URL):
         return Decoder(None, scrubber, "No Schema Registry is known for this topic: name one.")
     try:
         return Decoder(SchemaReader(settings), scrubber)
     except (ConfigException, ConnectorError) as error:
-        if named:
+        if registry_url:
             raise Refusal(400, f"registry: {error}") from error
         return Decoder(None, scrubber, scrubber.text(str(error)))
 
 
-def _test(asked: ReadRecords, decoders: _Decoders) -> Any:
+def _test(request: ReadRecords, decoders: _Decoders) -> Any:
     """Return the filter for records; None if all are wanted."""
     try:
-        condition = expression.parse(asked.where) if asked.where.strip() else None
+        condition = expression.parse(request.where) if request.where.strip() else None
     except expression.Wrong as error:
         raise Refusal(400, f"where: {error}.") from error
-    if condition is None and not asked.contains and asked.key is None:
+    if condition is None and not request.contains and request.key is None:
         return None
-    needle, key = asked.contains.casefold(), asked.key
+    needle, key = request.contains.casefold(), request.key
     deep = condition is not None
 
-    def test(met: MetRecord) -> bool:
-        decoded_key = decoders.key.decode(met.key)
+    def test(record: MetRecord) -> bool:
+        decoded_key = decoders.key.decode(record.key)
         if key is not None and not _is_key(decoded_key, key):
             return False
         if not needle and not deep:
             return True
-        value = decoders.value.decode(met.value)
-        if needle and not any(needle in one.casefold() for one in _texts(met, decoded_key, value, decoders.header)):
+        value = decoders.value.decode(record.value)
+        if needle and not any(needle in one.casefold() for one in _texts(record, decoded_key, value, decoders.header)):
             return False
-        return condition is None or condition(_names(met, decoded_key, value, decoders.header))
+        return condition is None or condition(_names(record, decoded_key, value, decoders.header))
 
     return test
 
@@ -125,20 +127,20 @@ def _is_key(decoded: DecodedValue, key: str) -> bool:
     return key == decoded.value if isinstance(decoded.value, str) else key == decoded.text or key == str(decoded.value)
 
 
-def _texts(met: MetRecord, key: DecodedValue, value: DecodedValue, decoder: Decoder) -> list[str]:
+def _texts(record: MetRecord, key: DecodedValue, value: DecodedValue, decoder: Decoder) -> list[str]:
     """Return the texts in which a search looks."""
-    headers = [text for name, data in met.headers for text in (name, decoder.decode(data).text)]
+    headers = [text for name, data in record.headers for text in (name, decoder.decode(data).text)]
     return [key.text, value.text, *headers]
 
 
-def _names(met: MetRecord, key: DecodedValue, value: DecodedValue, decoder: Decoder) -> dict[str, object]:
+def _names(record: MetRecord, key: DecodedValue, value: DecodedValue, decoder: Decoder) -> dict[str, object]:
     return {
         "key": key.value,
         "value": value.value,
-        "headers": {name: decoder.decode(data).value for name, data in met.headers},
-        "partition": met.partition,
-        "offset": met.offset,
-        "timestamp": met.timestamp_ms,
+        "headers": {name: decoder.decode(data).value for name, data in record.headers},
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp_ms,
     }
 
 

@@ -28,7 +28,7 @@ class CommandService:
         self._reporter = reporter
         self._connection = connection
         self._lock = threading.Lock()
-        self._taken: dict[str, None] = {}
+        self._recent_ids: dict[str, None] = {}
 
     def execute(self, command: SentCommand, limit: Deadline) -> dict[str, object]:
         """Carry out a command and return its answer. limit: when its sender stops waiting. Raises `Refusal`.
@@ -53,12 +53,12 @@ class CommandService:
     def _once(self, request_id: str) -> None:
         """Refuse a copy of a request: a client library may send a message again after a timeout."""
         with self._lock:
-            if request_id in self._taken:
+            if request_id in self._recent_ids:
                 raise Refusal(409, "This request was received twice; the first one is carried out")
             if request_id:
-                self._taken[request_id] = None
-            while len(self._taken) > _REMEMBERED:
-                self._taken.pop(next(iter(self._taken)))
+                self._recent_ids[request_id] = None
+            while len(self._recent_ids) > _REMEMBERED:
+                self._recent_ids.pop(next(iter(self._recent_ids)))
 
     def _report_done(self, command: SentCommand, outcome: Outcome) -> None:
         self._report(command, "done", outcome.note, outcome.offset)

@@ -60,7 +60,7 @@ class Instances:
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="instances")
         self._running: dict[ConnectorName, int] = {}  # the config offset that the instance was started with
         self._restarting: set[ConnectorName] = set()
-        self._asked: dict[ConnectorName, Future[TaskSet]] = {}
+        self._requests: dict[ConnectorName, Future[TaskSet]] = {}
         self._failed: dict[ConnectorName, tuple[int, str, float, int]] = {}
         self._raised: dict[ConnectorName, tuple[int, str]] = {}
 
@@ -104,14 +104,14 @@ class Instances:
         """Request the task configurations on another thread. Return False if that runs already, or has just failed."""
         name, config_offset = connector.name, connector.config_offset
         with self._lock:
-            if name in self._asked:
+            if name in self._requests:
                 return False
             failed = self._failed.get(name)
             if failed is not None and failed[0] == config_offset and time.monotonic() < failed[2]:
                 return False
             config = dict(connector.config or {})
             future = self._pool.submit(self._make, name, config, config_offset, connector.topic_grant)
-            self._asked[name] = future
+            self._requests[name] = future
         future.add_done_callback(lambda _: self._wake())
         return True
 
@@ -137,9 +137,9 @@ class Instances:
     def answers(self) -> list[TaskSet]:
         """Return the answers that have arrived since the last call."""
         with self._lock:
-            done = {name: future for name, future in self._asked.items() if future.done()}
+            done = {name: future for name, future in self._requests.items() if future.done()}
             for name in done:
-                del self._asked[name]
+                del self._requests[name]
         results = []
         for name, future in done.items():
             error = future.exception()

@@ -18,7 +18,7 @@ class ForeignRecords:
     def __init__(self, config_topic: str, reporter: Reporter) -> None:
         self._topic = config_topic
         self._reporter = reporter
-        self._told: set[int] = set()
+        self._reported_offsets: set[int] = set()
 
     def watch_term(self, writer: str) -> tuple[Stamper, Callable[[Sequence[LogRecord]], None]]:
         """Return the stamper for the records of a new term, and a function to call with all records that it reads."""
@@ -26,11 +26,11 @@ class ForeignRecords:
         watch = StampWatch(self._topic, seal)
         return Stamper(seal, writer), lambda records: self._tell(watch.look(records))
 
-    def _tell(self, found: Iterable[Foreign]) -> None:
-        for one in found:
-            if one.offset in self._told:
+    def _tell(self, records: Iterable[Foreign]) -> None:
+        for one in records:
+            if one.offset in self._reported_offsets:
                 continue
-            self._told.add(one.offset)
+            self._reported_offsets.add(one.offset)
             text = (
                 f"Topic {self._topic}, offset {one.offset}, key {one.key}: no leader of this cluster wrote that "
                 f"record ({one.why}). It is used nevertheless. Check who may write to the topic, and correct the "

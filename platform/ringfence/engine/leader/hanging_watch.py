@@ -41,7 +41,7 @@ class HangingWatch:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="hanging")
         self._running: Future[list[HangingResult]] | None = None
         self._next = time.monotonic() + _EVERY_SECONDS / 6
-        self._told = True
+        self._has_reported = True
         self._since: dict[tuple[str, Key], float] = {}
 
     def step(self, state: ClusterState, active: Topics) -> None:
@@ -49,9 +49,9 @@ class HangingWatch:
         if self._running is not None and self._running.done():
             done, self._running = self._running, None
             transactions = done.result()
-            if transactions or self._told:
+            if transactions or self._has_reported:
                 self._tell(transactions)
-            self._told = bool(transactions)
+            self._has_reported = bool(transactions)
         if self._running is None and time.monotonic() >= self._next:
             self._next = time.monotonic() + _EVERY_SECONDS
             self._running = self._pool.submit(self._look, state, dict(active))
@@ -97,12 +97,12 @@ def report_ended(reporter: Reporter, connector: str, one: Hanging, by: str) -> N
     )
 
 
-def report_found(reporter: Reporter, found: list[HangingResult]) -> None:
+def report_found(reporter: Reporter, results: list[HangingResult]) -> None:
     """Report an event for each transaction that was ended, and one with the rest."""
-    for one in found:
+    for one in results:
         if one.ended:
             connector = one.connectors[0] if len(one.connectors) == 1 else ""
             report_ended(reporter, connector, one.one, "leader")
-    left = [one.describe() for one in found if not one.ended]
+    left = [one.describe() for one in results if not one.ended]
     message = f"{len(left)} left" if left else "none"
     reporter.event("hanging", stage="found", hanging=left, message=message)

@@ -137,7 +137,7 @@ class LeadingWorker:
 
     def plan_ledger(self, connector: ConnectorState, decide: Callable[[list[SourceOffset]], Changes]) -> Plan:
         alteration = OffsetAlteration(self._leader.offsets, connector.name, connector, self.limit)
-        changes = decide(alteration.known)
+        changes = decide(alteration.present_offsets)
         self._check_offsets(connector, changes)
         return alteration.move(changes)
 

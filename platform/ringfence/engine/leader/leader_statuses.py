@@ -46,7 +46,7 @@ class LeaderStatuses:
         self._reporter = reporter
         self._instances = instances
         self._status = status
-        self._said: dict[str, tuple[StatusRecord, float]] = {}
+        self._last_reports: dict[str, tuple[StatusRecord, float]] = {}
         self._silent: dict[tuple[TaskId, int, int, int], float] = {}
         self.restarting: set[TaskId] = set()
         """Tasks whose next attempt is a restart."""
@@ -104,7 +104,7 @@ class LeaderStatuses:
 
     def _give_up(self, lost: TaskStatus) -> None:
         key = f"status-task-{lost.task}"
-        record, when = self._said.get(key, (None, 0.0))
+        record, when = self._last_reports.get(key, (None, 0.0))
         if isinstance(record, TaskStatus) and record.key == lost.key and time.monotonic() - when <= _SAY_AGAIN_SECONDS:
             return
         message = (
@@ -144,21 +144,21 @@ class LeaderStatuses:
         return due
 
     def _was_logged_lately(self, key: str, record: StatusRecord) -> bool:
-        said, when = self._said.get(key, (None, 0.0))
-        return said == record and time.monotonic() - when <= _SAY_AGAIN_SECONDS
+        last, when = self._last_reports.get(key, (None, 0.0))
+        return last == record and time.monotonic() - when <= _SAY_AGAIN_SECONDS
 
     def say(self, key: str, record: StatusRecord) -> None:
         """Write a status once, and again if it cannot be read from the topic after a while."""
         if not self._was_logged_lately(key, record):
-            self._said[key] = (record, time.monotonic())
+            self._last_reports[key] = (record, time.monotonic())
             self._reporter.status(record)
 
     def say_without_slot(self, waits: TaskStatus) -> None:
         """Write it once for each generation, and again if it cannot be read from the topic after a while."""
         key = f"status-task-{waits.task}"
-        said = self._said.get(key)
-        if said is not None and isinstance(said[0], TaskStatus) and said[0].key == waits.key:
-            waits = said[0]  # with the time of its first report
+        last = self._last_reports.get(key)
+        if last is not None and isinstance(last[0], TaskStatus) and last[0].key == waits.key:
+            waits = last[0]  # with the time of its first report
         self.say(key, waits)
 
     def _status_of(self, connector: ConnectorState) -> ConnectorStatus:

@@ -29,27 +29,27 @@ class MemberWatch:
         """ask: returns the members; called on the other thread, at most every half second."""
         self._ask = ask
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="members")
-        self._asked: Future[Iterable[GroupMember]] | None = None
+        self._request: Future[Iterable[GroupMember]] | None = None
         self._asked_at = 0.0
         self._answer: Iterable[GroupMember] | None = None
 
     def begin(self) -> None:
         """Forget the answers of an earlier term."""
-        if self._asked is not None:
-            self._asked.cancel()
-        self._asked = self._answer = None
+        if self._request is not None:
+            self._request.cancel()
+        self._request = self._answer = None
         self._asked_at = 0.0
 
     def find(self, status: StatusState) -> list[Member] | None:
         """Return the members whose status record has the same incarnation. None until the first answer of the term, and
         from a question that failed until the next answer; its error is raised once.
         """
-        if self._asked is not None and self._asked.done():
-            future, self._asked, self._answer = self._asked, None, None
+        if self._request is not None and self._request.done():
+            future, self._request, self._answer = self._request, None, None
             self._answer = future.result()
-        if self._asked is None and time.monotonic() - self._asked_at >= _SECONDS:
+        if self._request is None and time.monotonic() - self._asked_at >= _SECONDS:
             self._asked_at = time.monotonic()
-            self._asked = self._pool.submit(self._ask)
+            self._request = self._pool.submit(self._ask)
         if self._answer is None:
             return None
         records = live_records(self._answer, status)

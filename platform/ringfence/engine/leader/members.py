@@ -41,9 +41,14 @@ def live_records(members: Iterable[GroupMember], status: StatusState) -> list[Wo
     now_ms = time.time() * 1000
     records = [record for record in status.workers.values() if record.away_until_ms > now_ms]
     for member in members:
-        parsed = parse_member_client_id(member.client_id)
-        record = status.workers.get(parsed[0]) if parsed else None
-        if record is not None and parsed is not None and record.incarnation == parsed[1] and record not in records:
+        client_id = parse_member_client_id(member.client_id)
+        record = status.workers.get(client_id[0]) if client_id else None
+        if (
+            record is not None
+            and client_id is not None
+            and record.incarnation == client_id[1]
+            and record not in records
+        ):
             records.append(record)
     return records
 
@@ -63,7 +68,7 @@ def worker_modes(
 def is_member(connection: Connection, group_id: str, worker: str) -> bool:
     """Return whether a worker with this id is in the group. Raises as `group_members`."""
     members = group_members(connection, group_id, Deadline.after(_ASKED_SECONDS))
-    return worker in [parsed[0] for member in members if (parsed := parse_member_client_id(member.client_id))]
+    return worker in [client_id[0] for member in members if (client_id := parse_member_client_id(member.client_id))]
 
 
 def identity(

@@ -17,14 +17,14 @@ class ModeWatch:
     def __init__(self, worker: WorkerId, reporter: Reporter) -> None:
         self._worker = worker
         self._reporter = reporter
-        self._told = ""
+        self._reported = ""
 
     def look(self, members: Sequence[Member]) -> None:
         """Log and report a difference, once for each change."""
         mixed = lagging((member.worker, member.mode) for member in members)
-        if mixed == self._told:
+        if mixed == self._reported:
             return
-        self._told = mixed
+        self._reported = mixed
         text = mixed or "all workers are in one mode"
         log.log(logging.WARNING if mixed else logging.INFO, "exactly.once.source.support: %s", text)
         self._reporter.event("leader", worker=self._worker, stage="worker modes", message=text)

@@ -36,7 +36,7 @@ class OffsetAlteration:
         self._limit = limit
         try:
             self._stores = offsets.prepare(self._config, limit)
-            self._known = offsets.read(name, self._stores, limit)
+            self._source_offsets = offsets.read(name, self._stores, limit)
         except Invalid as error:
             raise Refusal(400, f"The offsets of connector {name} cannot be reached: {error}") from error
         except FencingError as error:
@@ -45,30 +45,30 @@ class OffsetAlteration:
             ) from error
 
     @property
-    def known(self) -> list[SourceOffset]:
+    def present_offsets(self) -> list[SourceOffset]:
         """Return the current offsets, of a ledger those of each slot."""
-        return list(self._known.present())
+        return list(self._source_offsets.present())
 
     def tombstones(self) -> list[tuple[Partition, Offset | None]]:
         """Return the changes that delete every offset."""
-        return [(each.partition, None) for each in self._known.present()]
+        return [(each.partition, None) for each in self._source_offsets.present()]
 
     def move(self, changes: Changes) -> Plan:
         """Carry out steps 1 and 2 if the connector has its own topic. Return the plan for the leader's write."""
-        changes = expand(changes, self._known.all())
-        worker = self._known.gaps
+        changes = expand(changes, self._source_offsets.all())
+        worker = self._source_offsets.gaps
         if worker is None:
-            return plans.alter_offsets(self._name, changes, self._known, self._stores.effective.name)
+            return plans.alter_offsets(self._name, changes, self._source_offsets, self._stores.effective.name)
         if changes:
             self._write(changes)
         return plans.alter_offsets(self._name, changes, worker, self._stores.worker.name)
 
     def _write(self, changes: Changes) -> None:
-        def decide(state: ConnectorState, found: SourceOffsets) -> Records:
+        def decide(state: ConnectorState, offsets: SourceOffsets) -> Records:
             if state.config_offset != self._connector.config_offset:
                 raise Conflict(plans.CHANGED)
             plans.require_movable(state)
-            return [(found.key_of(partition), encode_value(offset)) for partition, offset in changes]
+            return [(offsets.key_of(partition), encode_value(offset)) for partition, offset in changes]
 
         plans.require_movable(self._connector)
         topic = self._stores.effective.name

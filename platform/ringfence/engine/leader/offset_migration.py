@@ -42,10 +42,10 @@ class OffsetMigration:
             return 0
         self._offsets.prepare(due.writes, limit)
 
-        def records(state: ConnectorState, found: SourceOffsets) -> Records:
+        def records(state: ConnectorState, offsets: SourceOffsets) -> Records:
             if state.generation != due.generation or not state.round_pending:
                 raise Conflict(f"The round of {due.connector} for generation {due.generation} is over")
-            return records_to_migrate(self._before(due, old, limit), found)
+            return records_to_migrate(self._before(due, old, limit), offsets)
 
         try:
             count = self._offsets.write(due.connector, due.writes, new, records, limit)

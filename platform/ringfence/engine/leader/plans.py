@@ -278,13 +278,13 @@ def require_movable(connector: ConnectorState) -> None:
 
 
 def alter_offsets(
-    name: ConnectorName, changes: Sequence[tuple[Partition, Offset | None]], known: SourceOffsets, topic: str
+    name: ConnectorName, changes: Sequence[tuple[Partition, Offset | None]], offsets: SourceOffsets, topic: str
 ) -> Plan:
     """Alter source offsets (KIP-875). Refused while a task that could commit may be alive."""
 
     def plan(state: ClusterState) -> Records:
         require_movable(require_existing(state, name, f"Connector {name} not found"))
-        moved = [TopicRecord(topic, known.key_of(partition), encode_value(offset)) for partition, offset in changes]
+        moved = [TopicRecord(topic, offsets.key_of(partition), encode_value(offset)) for partition, offset in changes]
         # Written again: the record in the config topic shows whether the transaction was committed.
         return [*moved, TargetStateRecord(name, TargetState.STOPPED)] if moved else []
 

@@ -26,15 +26,15 @@ class PluginUpgrades:
         self._tell = tell
         self._lock = threading.Lock()
         self._running: dict[ConnectorName, tuple[Mapping[str, str], str]] = {}
-        self._told: dict[ConnectorName, str] = {}
-        self._seen: object = None
+        self._reported_upgrades: dict[ConnectorName, str] = {}
+        self._last_state: object = None
         self._next = 0.0
 
     def note(self, name: ConnectorName, config: Mapping[str, str], version: str) -> None:
         """Note that an instance started with this plugin version. Reports at once if another one is installed."""
         with self._lock:
             self._running[name] = (config, version)
-            self._told.pop(name, None)
+            self._reported_upgrades.pop(name, None)
         try:
             self._look_at(name, config, version)
         except PluginError as error:
@@ -44,7 +44,7 @@ class PluginUpgrades:
         """Note that its instance was stopped."""
         with self._lock:
             self._running.pop(name, None)
-            self._told.pop(name, None)
+            self._reported_upgrades.pop(name, None)
 
     def version_of(self, name: ConnectorName, config: Mapping[str, str]) -> str | None:
         """Return the version that its instance runs; None if none runs for this plugin and version."""
@@ -61,7 +61,7 @@ class PluginUpgrades:
     def look(self) -> None:
         """Report, once, what was installed since the last call. After an error, the next call tries again."""
         installed = self._host.installed.read()
-        if installed == self._seen:
+        if installed == self._last_state:
             return
         with self._lock:
             running = dict(self._running)
@@ -71,13 +71,17 @@ class PluginUpgrades:
         except PluginError as error:
             log.warning("Which versions of plugins are installed is not known: %s", error)
         else:
-            self._seen = installed
+            self._last_state = installed
 
     def _look_at(self, name: ConnectorName, config: Mapping[str, str], version: str) -> None:
         upgrade = self._host.upgrade_of(config, version)
         with self._lock:
-            if self._running.get(name) != (config, version) or self._told.get(name) == upgrade or upgrade is None:
+            if (
+                self._running.get(name) != (config, version)
+                or self._reported_upgrades.get(name) == upgrade
+                or upgrade is None
+            ):
                 return
-            self._told[name] = upgrade
+            self._reported_upgrades[name] = upgrade
         log.warning("Connector %s: %s", name, upgrade)
         self._tell(name, upgrade)

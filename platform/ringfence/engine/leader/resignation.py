@@ -36,14 +36,14 @@ class Resignation:
         self._reporter = reporter
         self._statuses = statuses
         self._lock = threading.Lock()
-        self._asked: Future[WorkerId] | None = None
+        self._request: Future[WorkerId] | None = None
 
     def ask(self, members: list[Member], limit: Deadline) -> WorkerId:
         """Resign, and return the next leader. Raises `Refusal`, also if no other worker can lead."""
         if all(member.incarnation == self._worker.incarnation for member in members):
             raise Refusal(409, _ALONE)
         with self._lock:
-            self._asked = future = self._asked or Future()
+            self._request = future = self._request or Future()
         try:
             return future.result(limit.remaining)
         except FutureTimeout:
@@ -51,7 +51,7 @@ class Resignation:
 
     def due(self) -> bool:
         """Return whether to leave the group now. If so, the status record already says that the worker will be back."""
-        if self._asked is None:
+        if self._request is None:
             return False
         until = self._reporter.now_ms() + int(_AWAY_SECONDS * 1000)
         self._reporter.status(replace(self._worker, away_until_ms=until))
@@ -61,7 +61,7 @@ class Resignation:
     def await_successor(self, poll: Callable[[], None], stop: threading.Event) -> None:
         """After leaving the group, follow the status topic (`poll`) until another worker reports that it leads."""
         with self._lock:
-            future = self._asked
+            future = self._request
         if future is None:
             return
         before = self._statuses().leader
@@ -76,7 +76,7 @@ class Resignation:
             future.set_exception(Refusal(500, _NOBODY.format(seconds=_PATIENCE_SECONDS)))
         finally:
             with self._lock:
-                self._asked = None
+                self._request = None
 
     def _successor(self, before: LeaderRecord | None) -> WorkerId | None:
         leader = self._statuses().leader

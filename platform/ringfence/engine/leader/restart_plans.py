@@ -36,18 +36,18 @@ def _has_failed(status: StatusState, task: TaskId, connector: ConnectorState) ->
     return task_status is not None and task_status.state is State.FAILED
 
 
-def restart_task(name: ConnectorName, task: int, seen: Generation | None = None) -> Plan:
+def restart_task(name: ConnectorName, task: int, expected: Generation | None = None) -> Plan:
     """Place a new attempt of one task (KIP-618). Its count of automatic restarts starts at 0.
 
-    seen: the generation when the request arrived. Refused with 404 if the task no longer exists, and with 409 if the
-    connector was changed since.
+    expected: the generation when the request arrived. Refused with 404 if the task no longer exists, and with 409 if
+    the connector was changed since.
     """
 
     def plan(state: ClusterState) -> Records:
         connector = require_existing(state, name, f"Unknown connector: {name}")
         if connector.commit is None or task >= connector.commit.tasks:
             raise Refusal(404, f"Unknown task: {name}-{task}")
-        if connector.tasks_stale or seen not in (None, connector.generation):
+        if connector.tasks_stale or expected not in (None, connector.generation):
             raise Refusal(409, RECONFIGURED, retry=True)
         if task not in connector.placements:
             return []  # not placed yet: it starts anyway

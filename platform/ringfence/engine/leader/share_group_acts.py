@@ -74,14 +74,14 @@ def describe_members(members: Sequence[ShareGroupMember]) -> str:
 class ShareGroupAct:
     """One change of one group. The methods raise `Refusal`."""
 
-    def __init__(self, state: ClusterState, asked: ActOnShareGroup, worker: WorkerConfig, limit: Deadline) -> None:
-        self._group = asked.group
-        self._act = asked.act
+    def __init__(self, state: ClusterState, request: ActOnShareGroup, worker: WorkerConfig, limit: Deadline) -> None:
+        self._group = request.group
+        self._act = request.act
         self._worker = worker
         self._limit = limit
         self._connection = share_groups.connection_of(worker)
         self._owners = owners(state, self._group, worker)
-        if sorted(each.name for each in self._owners) != sorted(asked.owners):
+        if sorted(each.name for each in self._owners) != sorted(request.owners):
             raise Refusal(
                 409,
                 f"The connectors that read share group {self._group} have just changed: nothing was done",
@@ -127,7 +127,7 @@ class ShareGroupAct:
         self._require_empty(admin)
         moves = share_groups.find_moves(admin, self._connection, self._group, act, self._limit)
         for owner in self._owners:
-            write_ledger(owner.name, owner, lambda known: self._changes(act, moves, known))
+            write_ledger(owner.name, owner, lambda offsets: self._changes(act, moves, offsets))
         try:
             self._alter(admin, act, moves)
         except FencingError as error:
@@ -170,7 +170,7 @@ class ShareGroupAct:
                 retry=True,
             )
 
-    def _changes(self, act: Move, moves: Sequence[PartitionMove], known: Sequence[SourceOffset]) -> Changes:
+    def _changes(self, act: Move, moves: Sequence[PartitionMove], offsets: Sequence[SourceOffset]) -> Changes:
         """Return the changes of the ledger. A partition without an offset starts as the connector's settings say."""
         if act["kind"] == "alter":
             return [
@@ -179,11 +179,11 @@ class ShareGroupAct:
             ]
         topics = {move.topic for move in moves}
         forgotten: dict[InputPartition, None] = {}
-        for each in known:
-            parsed = parse_partition(each.partition)
+        for each in offsets:
+            key = parse_partition(each.partition)
             topic = (each.offset or {}).get(TOPIC)
-            if parsed is not None and (act["kind"] == "delete" or topic in topics):
-                forgotten[parsed[0]] = None
+            if key is not None and (act["kind"] == "delete" or topic in topics):
+                forgotten[key[0]] = None
         return [(partition_key(place), None) for place in forgotten]
 
     def _alter(self, admin: ShareGroupAdmin, act: Move, moves: Sequence[PartitionMove]) -> None:

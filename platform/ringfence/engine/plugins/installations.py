@@ -50,7 +50,7 @@ class PluginInstallations:
         self._incarnation = incarnation
         self._plugins = plugins
         self._installer = installer
-        self._told: object = None
+        self._reported_state: object = None
 
     def run(self, stop: threading.Event) -> None:
         """Run until `stop`. If the database or a plugin process does not respond, it is tried again."""
@@ -71,7 +71,7 @@ class PluginInstallations:
         from ringfence.history.models import WorkerPlugins
 
         state = self._plugins.installed.read()
-        if state == self._told:
+        if state == self._reported_state:
             return
         versions = {str(each["class"]): each["versions"] for each in self._plugins.plugins()}
         row = {
@@ -81,7 +81,7 @@ class PluginInstallations:
             "time_ms": _now_ms(),
         }
         WorkerPlugins.objects.update_or_create(worker=self._worker, defaults=row)
-        self._told = state
+        self._reported_state = state
 
     def install_next(self) -> bool:
         """Install the oldest plugin that this worker has not processed. Returns whether there was one.
@@ -114,28 +114,28 @@ class PluginInstallations:
         )
         return True
 
-    def _audit(self, wanted: "PluginInstallation", share: "WorkerInstallation") -> None:
+    def _audit(self, plugin: "PluginInstallation", share: "WorkerInstallation") -> None:
         """Record the result here, with the SHA-256 of each file: unlike the rows, an audit entry is not deleted."""
         from ringfence.audit.models import Outcome
         from ringfence.audit.trail import record
 
         record(
             "plugin installed",
-            user=wanted.user,
+            user=plugin.user,
             via=f"worker {self._worker}",
             address="",
             outcome=Outcome.DONE if share.state == "done" else Outcome.FAILED,
-            request=wanted.plugin,
+            request=plugin.plugin,
             message=share.error,
             after=json.loads(share.report) if share.report else {},
         )
 
-    def _install(self, installer: Installer, wanted: "PluginInstallation") -> Mapping[str, object]:
+    def _install(self, installer: Installer, plugin: "PluginInstallation") -> Mapping[str, object]:
         from ringfence.history.plugin_pieces import read_pieces
 
-        if not wanted.sha256:
-            return installer.fetch(wanted.plugin)
-        return installer.unpack(wanted.plugin, wanted.sha256, read_pieces(wanted))
+        if not plugin.sha256:
+            return installer.fetch(plugin.plugin)
+        return installer.unpack(plugin.plugin, plugin.sha256, read_pieces(plugin))
 
 
 def _now_ms() -> int:

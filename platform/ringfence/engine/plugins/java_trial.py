@@ -55,10 +55,10 @@ def _steps(
         }
 
 
-def _describe_written(written: Mapping[str, Any], scrubber: Scrubber) -> dict[str, object]:
-    headers = [(name, _bytes(value)) for name, value in written["headers"]]
+def _describe_written(record: Mapping[str, Any], scrubber: Scrubber) -> dict[str, object]:
+    headers = [(name, _bytes(value)) for name, value in record["headers"]]
     return describe_output(
-        _record({**written, "headers": []}), _bytes(written["key"]), _bytes(written["value"]), headers, scrubber.text
+        _record({**record, "headers": []}), _bytes(record["key"]), _bytes(record["value"]), headers, scrubber.text
     )
 
 
@@ -73,10 +73,10 @@ def _as_json(record: SourceRecord) -> dict[str, object]:
     }
 
 
-def _record(made: Mapping[str, Any]) -> SourceRecord:
-    headers = [(name, value) for name, value in made["headers"]]
-    place = made["timestamp"], made["partition"]
-    return SourceRecord({}, None, made["topic"], made["value"], made["key"], headers, *place)
+def _record(fields: Mapping[str, Any]) -> SourceRecord:
+    headers = [(name, value) for name, value in fields["headers"]]
+    place = fields["timestamp"], fields["partition"]
+    return SourceRecord({}, None, fields["topic"], fields["value"], fields["key"], headers, *place)
 
 
 def _bytes(text: str | None) -> bytes | None:

@@ -29,7 +29,7 @@ class PluginLists:
     def __init__(self, groups: ProcessGroups, environments: Environments) -> None:
         self._groups = groups
         self._environments = environments
-        self._listed: dict[PluginEnvironment, Entry] = {}
+        self._lists: dict[PluginEnvironment, Entry] = {}
 
     def read(self, timeout: float) -> PluginList:
         """Return the current list. timeout: of each call, in seconds. Raises PluginError."""
@@ -38,7 +38,7 @@ class PluginLists:
         environments = self._environments.read()
         usable = [each for each in environments if each.plugins]
         answers = {each: self._list(each, timeout) for each in usable}
-        self._listed = answers
+        self._lists = answers
         broken = {Path(each.folder).name: each.problem for each in environments if each.problem is not None}
         for answer in (*answers.values(), own):
             broken.update(cast("dict[str, str]", answer["broken"]))
@@ -47,7 +47,7 @@ class PluginLists:
 
     def _list(self, environment: PluginEnvironment, timeout: float) -> Entry:
         """Return an environment's list. It is requested once, in a process that then ends, since it does not change."""
-        entry = self._listed.get(environment)
+        entry = self._lists.get(environment)
         if entry is not None:
             return entry
         with self._groups.use(environment) as group:

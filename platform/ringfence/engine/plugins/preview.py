@@ -117,15 +117,15 @@ class _Reading:
         return {"records": records, "polls": self._polls, "ended": self._ended, "note": note}
 
     def _records(self) -> Iterator[SourceRecord]:
-        seen, empty = False, 0
-        while not (seen and empty >= _EMPTY_POLLS):
+        any_records, empty = False, 0
+        while not (any_records and empty >= _EMPTY_POLLS):
             if self._context.over:
                 self._ended = "time"
                 return
             batch = self._poll()
             empty = 0 if batch else empty + 1
             for record in itertools.islice(_single(batch), self._bounds.records):
-                seen = True
+                any_records = True
                 yield record
 
     def _poll(self) -> Sequence[SourceRecord] | RecordBatch | None:

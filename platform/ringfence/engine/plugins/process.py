@@ -122,8 +122,8 @@ class ChildProcess:
             self._pending[number] = answer
         topics = sorted(self._offsets_topics())
         body = {"id": number, "op": call.name, "lane": lane, "args": call.to_wire(), "offsets_topics": topics}
-        sent = self._send(json.dumps(body).encode() + b"\n", deadline)
-        if not sent or not answer.arrived.wait(max(0.0, deadline - time.monotonic())):
+        complete = self._send(json.dumps(body).encode() + b"\n", deadline)
+        if not complete or not answer.arrived.wait(max(0.0, deadline - time.monotonic())):
             with self._lock:
                 self._pending.pop(number, None)
             if not answer.arrived.is_set() and self._is_starting():

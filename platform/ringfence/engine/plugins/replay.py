@@ -68,10 +68,12 @@ def _one(
     return {"call": None if call is None else _describe(call), "why": ""}
 
 
-def _letter(shown: Mapping[str, Any]) -> DeadLetter:
-    partition, offset = shown["place"]
-    headers = [(str(name), decode(value)) for name, value in shown["headers"]]
-    return DeadLetter((partition, offset), shown["timestamp_ms"], decode(shown["key"]), decode(shown["value"]), headers)
+def _letter(letter: Mapping[str, Any]) -> DeadLetter:
+    partition, offset = letter["place"]
+    headers = [(str(name), decode(value)) for name, value in letter["headers"]]
+    return DeadLetter(
+        (partition, offset), letter["timestamp_ms"], decode(letter["key"]), decode(letter["value"]), headers
+    )
 
 
 def _describe(call: Call) -> dict[str, object]:

@@ -95,12 +95,12 @@ class TransformationChain:
         return readable(self._scrubber.text(text))[:_ERROR_LIMIT]
 
 
-def sample(given: Mapping[str, object]) -> SourceRecord:
+def sample(fields: Mapping[str, object]) -> SourceRecord:
     """Return the record of a trial: topic, key, value, headers ([name, value] pairs), timestamp, partition.
 
     Raises `BadRequest`.
     """
-    topic, headers = given.get("topic"), given.get("headers") or []
+    topic, headers = fields.get("topic"), fields.get("headers") or []
     if not isinstance(topic, str) or not topic.strip():
         raise BadRequest("The sample record needs a topic: a string.")
     if not isinstance(headers, list) or not all(
@@ -108,9 +108,9 @@ def sample(given: Mapping[str, object]) -> SourceRecord:
     ):
         raise BadRequest('The headers of the sample record must be a list of pairs: [["name", value], …].')
     for name in ("timestamp", "partition"):
-        number = given.get(name)
+        number = fields.get(name)
         if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 0):
             raise BadRequest(f"The {name} of the sample record must be a non-negative integer, or be omitted.")
     pairs = [(str(name), value) for name, value in cast("list[list[object]]", headers)]
-    timestamp, partition = cast("int | None", given.get("timestamp")), cast("int | None", given.get("partition"))
-    return SourceRecord({}, None, topic.strip(), given.get("value"), given.get("key"), pairs, timestamp, partition)
+    timestamp, partition = cast("int | None", fields.get("timestamp")), cast("int | None", fields.get("partition"))
+    return SourceRecord({}, None, topic.strip(), fields.get("value"), fields.get("key"), pairs, timestamp, partition)

@@ -61,10 +61,10 @@ def validate(
         source_config_def(settings, java=plugin_choice.is_java(plugin)), registry.versions(newest)
     )
     connector = plugin.cls()
-    own, judged = _judge_own(connector, config, framework)
+    own, own_settings = _judge_own(connector, config, framework)
     keys = {**framework.keys, **own.keys}
-    values = {value.name: value for value in [*framework.validate(config), *judged.values]}
-    _add(values, keys, judged.more)
+    values = {value.name: value for value in [*framework.validate(config), *own_settings.values]}
+    _add(values, keys, own_settings.more)
     own_is_sound = not any(values[name].errors for name in own.keys)
     if not isinstance(connector, JavaSourceConnector):
         _add(values, keys, _ask_plugin(connector, settings, report=own_is_sound))
@@ -235,9 +235,9 @@ def support_of(plugin: PluginInfo, config: Mapping[str, str]) -> tuple[str, bool
     return word, not boundary_problems(connector, config)
 
 
-def as_given(found: dict[str, object], resolved: ResolvedConfig, errors: Mapping[str, str]) -> dict[str, object]:
+def as_given(answer: dict[str, object], resolved: ResolvedConfig, errors: Mapping[str, str]) -> dict[str, object]:
     """Return the answer of `validate` with references instead of their values, and errors for unresolved settings."""
-    configs = cast("list[dict[str, dict[str, object]]]", found["configs"])
+    configs = cast("list[dict[str, dict[str, object]]]", answer["configs"])
     unplaced = dict(errors)
     for entry in configs:
         value = entry["value"]
@@ -256,8 +256,8 @@ def as_given(found: dict[str, object], resolved: ResolvedConfig, errors: Mapping
         config_value = ConfigValue(name, resolved.raw[name], errors=[error])
         configs.append({"definition": key.info(), "value": config_value.info(key.type)})
     count = sum(len(cast("list[object]", entry["value"]["errors"])) for entry in configs)
-    notes = cast("dict[str, dict[str, str]]", found.get(CHOICE_NOTES, {}))
+    notes = cast("dict[str, dict[str, str]]", answer.get(CHOICE_NOTES, {}))
     hidden = {name: {resolved.hide(each): resolved.hide(note) for each, note in notes[name].items()} for name in notes}
-    guarantee = cast("dict[str, str]", found[GUARANTEE])
+    guarantee = cast("dict[str, str]", answer[GUARANTEE])
     guarantee = {**guarantee, "why": resolved.hide(guarantee["why"])}
-    return {**found, "error_count": count, GUARANTEE: guarantee, **({CHOICE_NOTES: hidden} if hidden else {})}
+    return {**answer, "error_count": count, GUARANTEE: guarantee, **({CHOICE_NOTES: hidden} if hidden else {})}

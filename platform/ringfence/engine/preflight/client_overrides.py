@@ -78,16 +78,16 @@ def _forbidden(config: Mapping[str, str | None], worker: WorkerConfig) -> dict[s
     }
 
 
-def _too_long(given: Mapping[str, str], worker: WorkerConfig) -> dict[str, str]:
+def _too_long(config: Mapping[str, str], worker: WorkerConfig) -> dict[str, str]:
     """Return the errors of the transaction timeout: if a task is lost, its readers may have to wait that long."""
     limit = worker.number(LONGEST_TRANSACTION)
     remedy = f"raise the worker's {LONGEST_TRANSACTION}={limit}, up to the brokers' transaction.max.timeout.ms"
-    configured = transaction_timeout_ms(worker.settings, given)
+    configured = transaction_timeout_ms(worker.settings, config)
     if configured > limit:
         name = f"{Role.PRODUCER}.override.{TRANSACTION_TIMEOUT}"
         return {name: f"Transactions may be open for {limit} ms at most, not {configured}: lower {name}, or {remedy}."}
     try:
-        boundaries = Boundaries.of(given, worker.number("offset.flush.interval.ms"))
+        boundaries = Boundaries.of(config, worker.number("offset.flush.interval.ms"))
     except Invalid:
         return {}  # the validation of the boundary reports it
     if boundaries.transaction_timeout_ms(configured) <= limit:
@@ -102,7 +102,7 @@ def _too_long(given: Mapping[str, str], worker: WorkerConfig) -> dict[str, str]:
     return {name: f"{why}: lower {name}, or {remedy}."}
 
 
-def _own_topic_errors(name: str, given: Mapping[str, str], worker: WorkerConfig) -> dict[str, list[str]]:
+def _own_topic_errors(name: str, config: Mapping[str, str], worker: WorkerConfig) -> dict[str, list[str]]:
     worker_topics = (worker.config_topic, worker.status_topic, worker.events_topic)
     if not name:
         return {}
@@ -110,7 +110,7 @@ def _own_topic_errors(name: str, given: Mapping[str, str], worker: WorkerConfig)
         text = f"Invalid value {name} for configuration {OFFSETS_STORAGE_TOPIC}: no topic can have this name."
     elif name in worker_topics:
         text = f"{OFFSETS_STORAGE_TOPIC}: {name} is one of the workers' topics: name another one."
-    elif name in (topic.strip() for topic in given.get("topic", "").split(",")):
+    elif name in (topic.strip() for topic in config.get("topic", "").split(",")):
         text = f"{OFFSETS_STORAGE_TOPIC}: the connector's records go to {name}: offsets need a separate topic."
     else:
         return {}

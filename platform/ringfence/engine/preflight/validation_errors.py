@@ -33,7 +33,7 @@ class ValidationRun:
     """Running checks. `within` may be called once."""
 
     def __init__(self) -> None:
-        self.found: list[Check] = []
+        self.checks: list[Check] = []
         self.work: Future[None] | None = None
 
     def within(self, seconds: float) -> list[Check]:
@@ -45,7 +45,7 @@ class ValidationRun:
             if self.work is not None:
                 self.work.cancel()
             log.info("A configuration was validated before all brokers had answered: what is unknown refuses nothing")
-        return [check for check in list(self.found) if check.refuses]
+        return [check for check in list(self.checks) if check.refuses]
 
 
 class ValidationErrors:
@@ -61,26 +61,26 @@ class ValidationErrors:
         """Start the checks; none for a configuration without a name, which is refused anyway."""
         checks = ValidationRun()
         if config.get("name", "").strip():
-            checks.work = self._pool.submit(self._ask, config, limit, checks.found.append)
+            checks.work = self._pool.submit(self._ask, config, limit, checks.checks.append)
         return checks
 
-    def _ask(self, config: Mapping[str, str], limit: Deadline, found: Callable[[Check], None]) -> None:
+    def _ask(self, config: Mapping[str, str], limit: Deadline, report: Callable[[Check], None]) -> None:
         """Run the checks. It is the root of their thread: an error here refuses nothing."""
         try:
-            self._check(config, limit, found)
+            self._check(config, limit, report)
         except Exception:
             log.exception("The preflight checks of connector %s were not finished", config["name"])
 
-    def _check(self, config: Mapping[str, str], limit: Deadline, found: Callable[[Check], None]) -> None:
+    def _check(self, config: Mapping[str, str], limit: Deadline, report: Callable[[Check], None]) -> None:
         if self._worker.mode == "enabled" and findings.insists(config):
             behind = findings.lagging(self._modes(Deadline.after(limit.slice(5))), required=True)
             if behind is not None:
-                found(behind)
+                report(behind)
         name = ConnectorName(config["name"])
         for check in cluster_checks.checks(
             Asker(config, self._worker, lambda: count_known_tasks(name, self._worker, limit))
         ):
-            found(check)
+            report(check)
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)

@@ -121,12 +121,12 @@ class ConnectorOffsets:
         timeout_ms = transaction_timeout_ms(settings, config)
         return connector_producer(self._connection, settings, config, self.guard(name), timeout_ms)
 
-    def _tombstones_first(self, stores: OffsetStores, known: SourceOffsets, due: Records, limit: Deadline) -> None:
-        if known.gaps is None:
+    def _tombstones_first(self, stores: OffsetStores, offsets: SourceOffsets, due: Records, limit: Deadline) -> None:
+        if offsets.gaps is None:
             return
-        by_key = {known.key_of(each.partition): each.partition for each in known.all()}
+        by_key = {offsets.key_of(each.partition): each.partition for each in offsets.all()}
         partitions = [by_key[key] for key, value in due if value is None and key in by_key]
-        self.copy(stores, [(known.gaps.key_of(partition), None) for partition in partitions], limit)
+        self.copy(stores, [(offsets.gaps.key_of(partition), None) for partition in partitions], limit)
 
     def copy(self, stores: OffsetStores, records: Records, limit: Deadline) -> None:
         """Write to the worker's topic, without a transaction and with the worker's credentials."""

@@ -38,9 +38,9 @@ def lag_of(committed: int | None, ends: Ends | None) -> tuple[int | None, int | 
     return max(0, ends.stable - committed), max(0, ends.end - committed)
 
 
-def list_all(asked: ListConsumerGroups, worker: WorkerConfig, rules: TopicRules, limit: Deadline) -> dict[str, Any]:
+def list_all(request: ListConsumerGroups, worker: WorkerConfig, rules: TopicRules, limit: Deadline) -> dict[str, Any]:
     """Return `groups` by name, each with `topics`; `left_out`: the number of matches after the first `MOST_GROUPS`."""
-    connection, search = _connection(worker), asked.search.casefold()
+    connection, search = _connection(worker), request.search.casefold()
     try:
         with consumer_group_admin(connection) as admin:
             matches = [each for each in admin.groups() if search in each.name.casefold()]
@@ -48,8 +48,8 @@ def list_all(asked: ListConsumerGroups, worker: WorkerConfig, rules: TopicRules,
             members = admin.members(page)
             offsets = admin.committed_offsets([each.name for each in page])
         places = {each.name: _places(members[each.name], offsets.get(each.name, {})) for each in page}
-        if asked.topic:
-            places = {name: {one for one in some if one[0] == asked.topic} for name, some in places.items()}
+        if request.topic:
+            places = {name: {one for one in some if one[0] == request.topic} for name, some in places.items()}
             page = [each for each in page if places[each.name]]
         ends = ends_of(connection, {one for some in places.values() for one in some}, limit)
     except FencingError as error:
@@ -66,7 +66,9 @@ def list_all(asked: ListConsumerGroups, worker: WorkerConfig, rules: TopicRules,
     return {"groups": groups, "left_out": len(matches[MOST_GROUPS:]), "internal": _internal(names, rules)}
 
 
-def describe(asked: DescribeConsumerGroup, worker: WorkerConfig, rules: TopicRules, limit: Deadline) -> dict[str, Any]:
+def describe(
+    request: DescribeConsumerGroup, worker: WorkerConfig, rules: TopicRules, limit: Deadline
+) -> dict[str, Any]:
     """Return one group. `partitions`: the first `MOST_PARTITIONS`, with the `holder` of a transaction that blocks one.
 
     `worker_group`: the cluster's `group.id`, the prefix of its tasks' transactional ids. Raises `Refusal`.
@@ -74,9 +76,9 @@ def describe(asked: DescribeConsumerGroup, worker: WorkerConfig, rules: TopicRul
     connection = _connection(worker)
     try:
         with consumer_group_admin(connection) as admin:
-            group = next((each for each in admin.groups() if each.name == asked.group), None)
+            group = next((each for each in admin.groups() if each.name == request.group), None)
             if group is None:
-                raise Refusal(404, f"There is no consumer group {asked.group}")
+                raise Refusal(404, f"There is no consumer group {request.group}")
             members = admin.members([group])[group.name]
             offsets = admin.committed_offsets([group.name]).get(group.name, {})
             places = sorted(_places(members, offsets))

@@ -95,21 +95,31 @@ class DeadLetters:
         raise Refusal(500, resolved.hide(f"Topic {topic} cannot be read {'; '.join(troubles)}"))
 
     def replay(
-        self, config: Config, chosen: Mapping[str, Any], told: Mapping[str, str], secret: Sequence[str], limit: Deadline
+        self,
+        config: Config,
+        selection: Mapping[str, Any],
+        client_settings: Mapping[str, str],
+        secret: Sequence[str],
+        limit: Deadline,
     ) -> dict[str, object]:
         """Replay dead letters; return the result as JSON. Raises `Refusal`.
 
-        chosen: `places`, a list of [partition, offset]; or `stage` and `class`, for all that match.
+        selection: `places`, a list of [partition, offset]; or `stage` and `class`, for all that match.
         """
         if not self._places.acquire(blocking=False):
             raise Refusal(503, f"{AT_ONCE} replays are under way on this worker. Ask again in a moment", retry=True)
         try:
-            return self._replay(config, chosen, told, secret, limit)
+            return self._replay(config, selection, client_settings, secret, limit)
         finally:
             self._places.release()
 
     def _replay(
-        self, config: Config, chosen: Mapping[str, Any], told: Mapping[str, str], secret: Sequence[str], limit: Deadline
+        self,
+        config: Config,
+        choice: Mapping[str, Any],
+        client_settings: Mapping[str, str],
+        secret: Sequence[str],
+        limit: Deadline,
     ) -> dict[str, object]:
         name, topic = ConnectorName(config["name"]), self._topic_of(config)
         settings = self._worker.settings
@@ -136,12 +146,12 @@ class DeadLetters:
                 name,
                 limit,
             )
-            if "places" in chosen:
-                places: list[Place] = [(int(partition), int(offset)) for partition, offset in chosen["places"]]
-                results = replays.replay(places, convert, told)
+            if "places" in choice:
+                places: list[Place] = [(int(partition), int(offset)) for partition, offset in choice["places"]]
+                results = replays.replay(places, convert, client_settings)
             else:
-                selection = DeadLetterFilter(name, str(chosen.get("stage") or ""), str(chosen.get("class") or ""))
-                results = replays.all(selection, convert, told)
+                selection = DeadLetterFilter(name, str(choice.get("stage") or ""), str(choice.get("class") or ""))
+                results = replays.all(selection, convert, client_settings)
         except Invalid as error:
             raise Refusal(400, resolved.hide(f"Nothing was replayed: {error}")) from error
         except Fenced as error:
@@ -179,13 +189,13 @@ class DeadLetters:
         return [_check_topic(_decode(each), access) for each in results]
 
 
-def _serialize(found: Page) -> dict[str, object]:
+def _serialize(page: Page) -> dict[str, object]:
     return {
-        "letters": [_letter(record, replay) for record, replay in found.letters],
-        "partitions": [{"partition": each.partition, "first": each.first, "end": each.end} for each in found.stretches],
-        "partition_count": found.partitions,
-        "before": None if found.older is None else [[p, offset] for p, offset in sorted(found.older.items())],
-        "complete": found.complete,
+        "letters": [_letter(record, replay) for record, replay in page.letters],
+        "partitions": [{"partition": each.partition, "first": each.first, "end": each.end} for each in page.stretches],
+        "partition_count": page.partitions,
+        "before": None if page.older is None else [[p, offset] for p, offset in sorted(page.older.items())],
+        "complete": page.complete,
     }
 
 
@@ -228,16 +238,16 @@ def _encode(letter: DeadLetter) -> dict[str, object]:
     }
 
 
-def _check_topic(made: LetterConversion, access: TopicAccess) -> LetterConversion:
+def _check_topic(conversion: LetterConversion, access: TopicAccess) -> LetterConversion:
     """Return the record, or the reason why it must not go to its topic."""
-    reason = access.refusal(str(made.call[0])) if made.call is not None else ""
-    return LetterConversion(why=f"The record is not written: {reason}") if reason else made
+    reason = access.refusal(str(conversion.call[0])) if conversion.call is not None else ""
+    return LetterConversion(why=f"The record is not written: {reason}") if reason else conversion
 
 
-def _decode(made: Mapping[str, Any]) -> LetterConversion:
-    if made["why"]:
-        return LetterConversion(why=str(made["why"]))
-    call = made["call"]
+def _decode(answer: Mapping[str, Any]) -> LetterConversion:
+    if answer["why"]:
+        return LetterConversion(why=str(answer["why"]))
+    call = answer["call"]
     if call is None:
         return LetterConversion()
     headers = [(str(name), decode(value)) for name, value in call["headers"]]

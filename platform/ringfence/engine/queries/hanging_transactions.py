@@ -75,20 +75,20 @@ def _serialize(way: AdminAccess, one: Hanging, longest_ms: int) -> dict[str, obj
     }
 
 
-def end(state: ClusterState, asked: EndHanging, worker: WorkerConfig) -> list[dict[str, object]]:
+def end(state: ClusterState, request: EndHanging, worker: WorkerConfig) -> list[dict[str, object]]:
     """End a producer's hanging transaction on one partition, after checking again that it hangs. Raises `Refusal`."""
-    name = ConnectorName(asked.connector)
+    name = ConnectorName(request.connector)
     connector, limit = state.connector(name), Deadline.after(_SECONDS)
     if name not in state:
         raise Refusal(404, f"Connector {name} not found")
-    configs = [connector.config or {}, *asked.earlier]
-    topic, target = asked.topic, (asked.topic, asked.partition, asked.producer_id)
-    if topic not in set(asked.topics).union(*(topics_of((), config, worker) for config in configs)):
+    configs = [connector.config or {}, *request.earlier]
+    topic, target = request.topic, (request.topic, request.partition, request.producer_id)
+    if topic not in set(request.topics).union(*(topics_of((), config, worker) for config in configs)):
         raise Refusal(400, f"Connector {name} has not written to topic {topic}: GET …/topics lists its topics")
 
     def ask(way: AdminAccess) -> list[dict[str, object]]:
         with HangingProber(way.connection) as prober:
-            transactions = _hanging(prober, name, asked.tasks, [topic], worker, limit)
+            transactions = _hanging(prober, name, request.tasks, [topic], worker, limit)
             matches = [one for one in transactions if (one.topic, one.partition, one.producer_id) == target]
             longest = prober.longest_ms() if matches else 0
             for one in matches:

@@ -57,45 +57,45 @@ class Proofs:
         self._id = worker_id
         self._places = threading.BoundedSemaphore(AT_ONCE)
 
-    def start(self, asked: StartProof) -> dict[str, object]:
+    def start(self, request: StartProof) -> dict[str, object]:
         """Start a count, and return at once. Raises `Refusal` if too many run on this worker."""
         if not self._places.acquire(blocking=False):
             raise Refusal(503, f"{AT_ONCE} proofs are being counted on this worker. Ask again in a moment", retry=True)
-        thread = threading.Thread(target=self._run, args=(asked,), name=f"proof-{asked.number}", daemon=True)
+        thread = threading.Thread(target=self._run, args=(request,), name=f"proof-{request.number}", daemon=True)
         thread.start()
         return {"worker": self._id}
 
-    def _run(self, asked: StartProof) -> None:
-        row = _Row(asked.config["name"], asked.number, self._id)
-        resolved = ConfigProviders(self._worker.settings).attempt(asked.config)[0]
+    def _run(self, request: StartProof) -> None:
+        row = _Row(request.config["name"], request.number, self._id)
+        resolved = ConfigProviders(self._worker.settings).attempt(request.config)[0]
         try:
             row.beat("starting", 0, 0)
-            report = self._count(asked, resolved, row)
+            report = self._count(request, resolved, row)
             row.end(json.dumps(report))
         except (FencingError, Refusal) as error:
             text = error.message if isinstance(error, Refusal) else str(error)
             row.fail(resolved.hide(text))
         except Exception as error:
             # The root of the thread. Without a report, the page would wait for progress that never comes.
-            log.exception("Counting for the proof of connector %s failed", asked.config["name"])
+            log.exception("Counting for the proof of connector %s failed", request.config["name"])
             row.fail(f"The count failed with {type(error).__name__}: the worker's log has the trace. Start it again")
         finally:
             self._places.release()
             close_old_connections()
 
-    def _count(self, asked: StartProof, resolved: ResolvedConfig, row: "_Row") -> dict[str, Any]:
-        name = ConnectorName(asked.config["name"])
-        deadline = Deadline.after(asked.limit_seconds)
+    def _count(self, proof: StartProof, resolved: ResolvedConfig, row: "_Row") -> dict[str, Any]:
+        name = ConnectorName(proof.config["name"])
+        deadline = Deadline.after(proof.limit_seconds)
         access = self._topics.access(name)
-        topics = [topic for topic in asked.topics if not access.internal(topic)]
-        letters = asked.config.get(DEAD_LETTERS, "").strip()
+        topics = [topic for topic in proof.topics if not access.internal(topic)]
+        letters = proof.config.get(DEAD_LETTERS, "").strip()
         stores = self._offsets.stores(resolved.config, deadline)
-        declaration, no_positions = self._ask_declaration(asked.config)
+        declaration, no_positions = self._ask_declaration(proof.config)
         request = ProofScope(
             name,
             stores.effective.name,
             [topic for topic in topics if topic != letters],
-            ids_of(name, asked.tasks, self._worker),
+            ids_of(name, proof.tasks, self._worker),
             "" if access.internal(letters) else letters,
             parse_declaration(declaration),
         )
@@ -108,7 +108,7 @@ class Proofs:
                     raise
                 troubles.append(f"with {way.whose}: {error}")
             else:
-                return self._report(asked, counts, way, no_positions, row)
+                return self._report(proof, counts, way, no_positions, row)
         raise Refusal(500, f"The topics of connector {name} cannot be read {'; '.join(troubles)}")
 
     def _ways(self, config: Mapping[str, str]) -> list[AdminAccess]:
@@ -124,20 +124,20 @@ class Proofs:
         return positions, "" if positions else "This connector's records do not name their place in the source"
 
     def _report(
-        self, asked: StartProof, counts: ProofCounts, way: AdminAccess, no_positions: str, row: "_Row"
+        self, request: StartProof, counts: ProofCounts, way: AdminAccess, no_positions: str, row: "_Row"
     ) -> dict[str, Any]:
         row.beat("asking the connector for its source", 0, 0)
-        of_source, no_source = self._of_source(asked.config, counts)
+        of_source, no_source = self._of_source(request.config, counts)
         checks = make_checks(counts, of_source, no_positions, no_source)
-        checks = [_weaken(each, asked) for each in checks]
+        checks = [_weaken(each, request) for each in checks]
         if counts.missing:
             text = f"Topics of the connector that do not exist (any more): {', '.join(counts.missing)}"
             checks.append(Check("topics", Result.UNKNOWN, text))
         return {
             **to_json(counts, checks),
-            "connector": asked.config["name"],
-            "class": asked.config.get("connector.class", ""),
-            "version": self._plugins.version_of(asked.config) or "",
+            "connector": request.config["name"],
+            "class": request.config.get("connector.class", ""),
+            "version": self._plugins.version_of(request.config) or "",
             "ringfence": __version__,
             "worker": self._id,
             "cluster": {"id": cluster_id(way.connection, Deadline.after(10)), "bootstrap": way.connection.bootstrap},
@@ -158,13 +158,13 @@ class Proofs:
         return sum(known_counts), ""
 
 
-def _weaken(check: Check, asked: StartProof) -> Check:
+def _weaken(check: Check, request: StartProof) -> Check:
     """Weaken a finding that proves nothing, because a user altered the offsets or transforms drop records."""
     if check.result is not Result.FAILED or check.name not in ("source", "gaps and doubles"):
         return check
-    if asked.altered:
+    if request.altered:
         return replace(check, result=Result.UNKNOWN, message=f"{check.message}. {_ALTERED}", remedy="")
-    if asked.config.get("transforms", "").strip() and check.name == "source":
+    if request.config.get("transforms", "").strip() and check.name == "source":
         return replace(check, result=Result.UNKNOWN, message=f"{check.message}. Transforms may drop records", remedy="")
     return check
 
@@ -192,8 +192,8 @@ class _Row:
         except DatabaseError as error:
             log.info("The progress of a proof could not be written: %s", error)
 
-    def end(self, found: str) -> None:
-        self._rows.update(state="done", report=found, ended_ms=_now_ms(), beat_ms=_now_ms(), doing="")
+    def end(self, report: str) -> None:
+        self._rows.update(state="done", report=report, ended_ms=_now_ms(), beat_ms=_now_ms(), doing="")
 
     def fail(self, why: str) -> None:
         self._rows.update(state="failed", error=why, ended_ms=_now_ms(), beat_ms=_now_ms(), doing="")

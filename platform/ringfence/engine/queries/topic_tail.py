@@ -40,7 +40,7 @@ def last_records(
     raise Refusal(500, f"Topic {topic} cannot be read {'; '.join(troubles)}")
 
 
-def _as_json(found: Tail) -> dict[str, object]:
+def _as_json(tail: Tail) -> dict[str, object]:
     return {
         "records": [
             {
@@ -54,12 +54,12 @@ def _as_json(found: Tail) -> dict[str, object]:
                 "value_size": each.value_size,
                 "headers": [[name, encode(value), size] for name, value, size in each.headers],
             }
-            for each in found.records
+            for each in tail.records
         ],
         "partitions": [
             {"partition": each.partition, "first": each.first, "stable": each.stable, "end": each.end}
-            for each in found.stretches
+            for each in tail.stretches
         ],
-        "partition_count": found.partitions,
-        "complete": found.complete,
+        "partition_count": tail.partitions,
+        "complete": tail.complete,
     }

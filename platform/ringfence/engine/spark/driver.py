@@ -213,15 +213,15 @@ def _outcome(value: dict[str, Any]) -> Outcome:
     return Outcome(**{**value, "failure": failed_record.read(value.get("failure"))})
 
 
-def _end_of(told: str, spec: TaskSpec) -> Outcome | Lost:
+def _end_of(error: str, spec: TaskSpec) -> Outcome | Lost:
     """Return the outcome of a job that Spark has given up.
 
     A process that crashed (SIGSEGV, SIGABRT …) has failed, as after an error of its plugin: it would crash again. A
     process that was killed from outside is lost.
     """
-    crash = crash_told(told)
+    crash = crash_told(error)
     if crash is None:
-        return Lost(_root_cause(told.splitlines()))
+        return Lost(_root_cause(error.splitlines()))
     trace = explain(f"The task's process crashed. {crash}", memory_limit(spec.worker_settings))
     return Outcome(FAILED, trace, left_open=True)
 

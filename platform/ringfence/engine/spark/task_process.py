@@ -102,19 +102,17 @@ class JavaLevel:
 
     def __init__(self) -> None:
         self._task: JavaSourceTask | None = None
-        self._wanted = DEFAULT, 0
+        self._level = DEFAULT, 0
 
     def take(self, task: JavaSourceTask) -> None:
         """Set the new instance, which has not started yet."""
         self._task = task
-        task.set_level(*self._wanted)
+        task.set_level(*self._level)
 
-    def follow(self, wanted: ConnectorLevelRecord | None) -> None:
-        self._wanted = (
-            (wanted.level, wanted.until_ms) if wanted is not None and wanted.level in LEVELS else (DEFAULT, 0)
-        )
+    def follow(self, record: ConnectorLevelRecord | None) -> None:
+        self._level = (record.level, record.until_ms) if record is not None and record.level in LEVELS else (DEFAULT, 0)
         if self._task is not None:
-            self._task.set_level(*self._wanted)
+            self._task.set_level(*self._level)
 
 
 def run_task(text: str) -> str:
@@ -177,9 +175,9 @@ def run_spec(spec: TaskSpec, reporter: Reporter, *, tell_logs: bool = False) -> 
     tags = {"task": spec.task.task, "generation": placement.generation, "attempt": placement.attempt}
     logs = LogPublisher(reporter.event, spec.task.connector, {**tags, "worker": placement.worker}, redact)
 
-    def follow(wanted: ConnectorLevelRecord | None) -> None:
-        logs.follow(wanted)
-        level.follow(wanted)
+    def follow(record: ConnectorLevelRecord | None) -> None:
+        logs.follow(record)
+        level.follow(record)
 
     run = SourceTaskRun(spec, plugin, reporter, on_level=follow)
     if threading.current_thread() is threading.main_thread():

@@ -139,7 +139,7 @@ class WritingCommand(LeaderCommand[AnyCommand]):
     def plan(self) -> Plan:
         """Return the plan, a function from the state at the end of the config topic to the records."""
 
-    def value(self, written: WriteResult) -> object:
+    def value(self, result: WriteResult) -> object:
         """Return the value for the sender."""
         return None
 

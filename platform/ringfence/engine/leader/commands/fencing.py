@@ -24,8 +24,8 @@ class FenceNow(WritingCommand[commands.FenceNow]):
     def plan(self) -> Plan:
         return plans.fence_now(self.name)
 
-    def value(self, written: WriteResult) -> NewGeneration:
-        return {"generation": written.state.connector(self.name).generation}
+    def value(self, result: WriteResult) -> NewGeneration:
+        return {"generation": result.state.connector(self.name).generation}
 
     def awaits_round(self) -> bool:
         return self.request.wait

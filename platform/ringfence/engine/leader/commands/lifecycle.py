@@ -22,7 +22,7 @@ class _Saving(WritingCommand[commands.Create | commands.Configure]):
     starts = True
     outcome: CreationResult
 
-    def value(self, written: WriteResult) -> CreationResult:
+    def value(self, result: WriteResult) -> CreationResult:
         return self.outcome
 
     def grant(self) -> TopicGrantRecord | None:

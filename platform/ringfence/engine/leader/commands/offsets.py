@@ -26,7 +26,7 @@ class _Altering(WritingCommand[commands.AlterOffsets | commands.ResetOffsets]):
         plan, self.checked = self.leader.plan_offsets(connector, self.entries())
         return plan
 
-    def value(self, written: WriteResult) -> OffsetCheck:
+    def value(self, result: WriteResult) -> OffsetCheck:
         return {"checked": self.checked}
 
     def after(self) -> Mapping[str, Offsets]:
