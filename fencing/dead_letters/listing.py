@@ -91,7 +91,7 @@ class Page:
 def page(
     connection: Connection,
     topic: str,
-    wanted: DeadLetterFilter,
+    selection: DeadLetterFilter,
     deadline: Deadline,
     limits: Limits,
     *,
@@ -101,7 +101,7 @@ def page(
     """Return at most `limits.records`. before: only those before these offsets. Raises the brokers' errors."""
     whole, partitions = edges(connection, topic, deadline)
     capped = [replace(each, until=_within(each, (before or {}).get(each.partition))) for each in whole]
-    keep = replace(limits, headers=_ALL_HEADERS, keep=lambda _partition, _offset, headers: wanted.holds(headers))
+    keep = replace(limits, headers=_ALL_HEADERS, keep=lambda _partition, _offset, headers: selection.holds(headers))
     back = max(2, 4 * limits.records // max(1, len(capped)))
     letters_read, read = list[TailRecord](), [replace(each, start=each.until) for each in capped]
     whole_before = narrowed = False
@@ -153,11 +153,11 @@ def _oldest(records: Iterable[TailRecord]) -> dict[int, int]:
 
 
 def _older(
-    read: Sequence[OffsetRange], found: Sequence[TailRecord], shown: Sequence[TailRecord]
+    read: Sequence[OffsetRange], records: Sequence[TailRecord], letters: Sequence[TailRecord]
 ) -> dict[int, int] | None:
     """Return where the next page begins: before the oldest shown dead letter of a partition that has more."""
-    oldest, there = _oldest(shown), {(each.partition, each.offset) for each in shown}
-    hidden = {each.partition for each in found if (each.partition, each.offset) not in there}
+    oldest, there = _oldest(letters), {(each.partition, each.offset) for each in letters}
+    hidden = {each.partition for each in records if (each.partition, each.offset) not in there}
     older = {p: oldest.get(p, each.until) if p in hidden else each.start for each in read for p in [each.partition]}
     return older if any(older[each.partition] > each.first for each in read) else None
 

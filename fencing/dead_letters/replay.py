@@ -80,31 +80,31 @@ class Replays:
         self.left = 0
         """After `all`: how many dead letters wait for another replay."""
 
-    def replay(self, places: Iterable[Place], convert: Convert, told: Mapping[str, str]) -> list[ReplayResult]:
-        """Replay these dead letters. told: further content of the marks, for example the user.
+    def replay(self, places: Iterable[Place], convert: Convert, details: Mapping[str, str]) -> list[ReplayResult]:
+        """Replay these dead letters. details: further content of the marks, for example the user.
 
         Raises `Fenced` if a newer replay of the connector has begun, and `UnknownOutcome`: after both, the marks show
         what was written. After any other `FencingError`, nothing was written.
         """
-        return self._run(lambda whole: (sorted(set(places)), DeadLetterFilter(self._connector)), convert, told)
+        return self._run(lambda whole: (sorted(set(places)), DeadLetterFilter(self._connector)), convert, details)
 
     def all(
-        self, wanted: DeadLetterFilter, convert: Convert, told: Mapping[str, str], most: int = MOST_LETTERS
+        self, selection: DeadLetterFilter, convert: Convert, details: Mapping[str, str], most: int = MOST_LETTERS
     ) -> list[ReplayResult]:
         """Replay the oldest dead letters that match and were not replayed yet."""
 
         def choose(whole: Sequence[OffsetRange]) -> tuple[list[Place], DeadLetterFilter]:
-            places = self._matching(wanted, whole)
+            places = self._matching(selection, whole)
             self.left = max(0, len(places) - most)
-            return places[:most], wanted
+            return places[:most], selection
 
-        return self._run(choose, convert, told)
+        return self._run(choose, convert, details)
 
     def _run(
         self,
         choose: Callable[[Sequence[OffsetRange]], tuple[Sequence[Place], DeadLetterFilter]],
         convert: Convert,
-        told: Mapping[str, str],
+        details: Mapping[str, str],
     ) -> list[ReplayResult]:
         producer = self._new_producer()
         try:
@@ -118,7 +118,7 @@ class Replays:
                 call
                 for place, letter in converted.items()
                 if not letter.why
-                for call in (letter.call, mark(self._topic, place, self._connector, _mark_value(told, letter)))
+                for call in (letter.call, mark(self._topic, place, self._connector, _mark_value(details, letter)))
                 if call is not None
             ]
             if calls:
@@ -127,12 +127,12 @@ class Replays:
             producer.close()
         return [self._result(place, marks, converted.get(place)) for place in places]
 
-    def _matching(self, wanted: DeadLetterFilter, whole: Sequence[OffsetRange]) -> list[Place]:
+    def _matching(self, selection: DeadLetterFilter, whole: Sequence[OffsetRange]) -> list[Place]:
         """Return the matching dead letters without a mark, the oldest first."""
         places_due: list[Place] = []
 
         def keep(partition: int, offset: int, headers: Headers) -> bool:
-            if wanted.holds(headers):
+            if selection.holds(headers):
                 places_due.append((partition, offset))
             return False
 
@@ -148,13 +148,13 @@ class Replays:
         return marks
 
     def _letters(
-        self, places: Sequence[Place], wanted: DeadLetterFilter, whole: Sequence[OffsetRange], marks: ReplayMarks
+        self, places: Sequence[Place], selection: DeadLetterFilter, whole: Sequence[OffsetRange], marks: ReplayMarks
     ) -> list[DeadLetter]:
         """Return the committed dead letters at these places, in the requested order."""
         due = {place for place in places if marks.of(place) is Replay.NO}
 
         def keep(partition: int, offset: int, headers: Headers) -> bool:
-            return (partition, offset) in due and wanted.holds(headers)
+            return (partition, offset) in due and selection.holds(headers)
 
         limits = Limits(size=_ALL, headers=_ALL, bytes=_ALL * 1024, kept=MOST_BYTES, keep=keep)
         behind = _starts((partition, -offset - 1) for partition, offset in due)
@@ -203,28 +203,28 @@ class Replays:
         except FencingError as error:
             raise unknown_outcome(error) from error
 
-    def _result(self, place: Place, marks: ReplayMarks, made: LetterConversion | None) -> ReplayResult:
+    def _result(self, place: Place, marks: ReplayMarks, conversion: LetterConversion | None) -> ReplayResult:
         match marks.of(place):
             case Replay.YES:
                 return ReplayResult(place, ReplayOutcome.REPLAYED, why="It was replayed before")
             case Replay.UNDECIDED:
                 why = "A transaction that is open in its partition hides whether it was replayed: try again in a moment"
                 return ReplayResult(place, ReplayOutcome.UNDECIDED, why=why)
-        if made is None:
+        if conversion is None:
             why = f"No committed dead letter of connector {self._connector} is there"
             return ReplayResult(place, ReplayOutcome.MISSING, why=why)
-        if made.why:
-            return ReplayResult(place, ReplayOutcome.FAILED, why=made.why)
+        if conversion.why:
+            return ReplayResult(place, ReplayOutcome.FAILED, why=conversion.why)
         return (
             ReplayResult(place, ReplayOutcome.DROPPED)
-            if made.call is None
-            else ReplayResult(place, ReplayOutcome.WRITTEN, str(made.call[0]))
+            if conversion.call is None
+            else ReplayResult(place, ReplayOutcome.WRITTEN, str(conversion.call[0]))
         )
 
 
-def _mark_value(told: Mapping[str, str], made: LetterConversion) -> dict[str, str]:
-    outcome = {"became": ReplayOutcome.DROPPED.value} if made.call is None else {"topic": str(made.call[0])}
-    return {**told, **outcome}
+def _mark_value(details: Mapping[str, str], conversion: LetterConversion) -> dict[str, str]:
+    outcome = {"became": ReplayOutcome.DROPPED.value} if conversion.call is None else {"topic": str(conversion.call[0])}
+    return {**details, **outcome}
 
 
 def _starts(places: Iterable[Place]) -> dict[int, int]:

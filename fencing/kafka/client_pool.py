@@ -66,18 +66,18 @@ class ClientPool(Generic[_Client]):
         """Return the result of `ask`. It may be called twice: a kept client may have lost its connections, so after its
         `Retriable` error it is called again with a new client.
         """
-        made = False
+        is_new = False
 
         def note(connection: Connection) -> _Client:
-            nonlocal made
-            made = True
+            nonlocal is_new
+            is_new = True
             return (make or self._make)(connection)
 
         try:
             with self.lease(connection, note) as client:
                 return ask(client)
         except Retriable:
-            if made:
+            if is_new:
                 raise
         new = note(connection)
         try:

@@ -49,7 +49,7 @@ class Hanging:
         return self.topic, self.partition, self.producer_id, self.start_offset
 
     @property
-    def told(self) -> str:
+    def message(self) -> str:
         """The description for messages."""
         return (
             f"{self.topic}-{self.partition}, producer id {self.producer_id}, epoch {self.epoch}, open from offset "
@@ -119,7 +119,7 @@ class HangingProber(TransactionProber):
         try:
             self._admin.abort_transaction(spec)
         except KafkaError as error:
-            raise self._error(error, f"Aborting a hanging transaction on {one.told}") from error
+            raise self._error(error, f"Aborting a hanging transaction on {one.message}") from error
 
     def _open(self, topics: Collection[str]) -> dict[Key, Hanging]:
         return self._open_in(self._partitions_of(topics))

@@ -36,7 +36,7 @@ _turn = threading.Lock()
 
 def list_offsets(
     client: AdminClient,
-    asked: Mapping[TopicPartition, OffsetSpec],
+    specs: Mapping[TopicPartition, OffsetSpec],
     level: IsolationLevel,
     seconds: float,
     leaders_seconds: float | None = None,
@@ -47,9 +47,9 @@ def list_offsets(
     does not exist, or has no leader, gets an error at once. Raises `KafkaException` if no broker reports the leaders in
     time.
     """
-    places = [(tp.topic, tp.partition) for tp in asked]
+    places = [(tp.topic, tp.partition) for tp in specs]
     leaders = _leaders(client, places, seconds if leaders_seconds is None else leaders_seconds)
-    ready = {tp: spec for tp, spec in asked.items() if leaders.get((tp.topic, tp.partition))}
+    ready = {tp: spec for tp, spec in specs.items() if leaders.get((tp.topic, tp.partition))}
     answers: dict[TopicPartition, Future[Any]] = {}
     if ready:
         answers.update(client.list_offsets(ready, isolation_level=level, request_timeout=seconds))
@@ -57,8 +57,8 @@ def list_offsets(
             answer.add_done_callback(partial(_doubt, ref(client)))
     # As in librdkafka: `_NOENT` is temporary, since not every broker may know a new topic yet.
     unknown = KafkaError.UNKNOWN_TOPIC_OR_PART if ready else KafkaError._NOENT
-    reasons = _ask_reasons(client, {tp.topic for tp in asked} - {topic for topic, _ in leaders}, unknown, seconds)
-    for tp in asked:
+    reasons = _ask_reasons(client, {tp.topic for tp in specs} - {topic for topic, _ in leaders}, unknown, seconds)
+    for tp in specs:
         if tp not in ready:
             there = (tp.topic, tp.partition) in leaders
             answers[tp] = reasons.get(tp.topic) or _refuse(KafkaError.LEADER_NOT_AVAILABLE if there else unknown)

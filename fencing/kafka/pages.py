@@ -234,12 +234,12 @@ def _decide(connection: Connection, topic: str, page: Page, deadline: Deadline) 
     if not parts:
         return page
     decisions = {each.partition: Decisions() for each in parts}
-    met = 0
+    batches = 0
 
     def take(partition: int, batch: Batch) -> None:
-        nonlocal met
-        met += 1
-        if met > _UNDECIDED_BATCHES:
+        nonlocal batches
+        batches += 1
+        if batches > _UNDECIDED_BATCHES:
             raise _Enough
         decisions[partition].take(batch)
 

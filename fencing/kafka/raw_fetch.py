@@ -111,22 +111,22 @@ class RawFetcher:
         moved = [self._take(stretch, answer, partition, take) for stretch, answer, partition in answers]
         return any(moved)
 
-    def _take(self, one: _Stretch, answer: Any, found: Any, take: Callable[[int, Batch], None]) -> bool:
+    def _take(self, one: _Stretch, answer: Any, partition: Any, take: Callable[[int, Batch], None]) -> bool:
         """Take in a response. Return whether the partition advanced."""
-        if found.error_code:
-            error = for_code(found.error_code)
+        if partition.error_code:
+            error = for_code(partition.error_code)
             if not error.retriable:
                 raise self._error(error())
             return False
         before = one.position
-        for batch in parse(bytes(found.records or b"")):
+        for batch in parse(bytes(partition.records or b"")):
             if batch.first >= one.end:
                 one.position = one.end
                 break
             if batch.last >= one.position:
-                take(found.partition_index, batch)
+                take(partition.partition_index, batch)
                 one.position = batch.last + 1
-        if not found.records and not answer.throttle_time_ms and found.high_watermark >= one.end:
+        if not partition.records and not answer.throttle_time_ms and partition.high_watermark >= one.end:
             one.position = one.end  # compaction has removed the rest
         return one.position > before
 

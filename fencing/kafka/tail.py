@@ -178,9 +178,9 @@ def _newest(records: Iterable[TailRecord]) -> list[TailRecord]:
     return sorted(records, key=lambda each: (each.timestamp_ms, each.offset, each.partition), reverse=True)
 
 
-def _with_visibility(record: TailRecord, seen: Visibility) -> TailRecord:
+def _with_visibility(record: TailRecord, visibility: Visibility) -> TailRecord:
     whole = (record.key, record.key_size, record.value, record.value_size, record.headers)
-    return TailRecord(record.partition, record.offset, record.timestamp_ms, seen, *whole)
+    return TailRecord(record.partition, record.offset, record.timestamp_ms, visibility, *whole)
 
 
 class Reading:
@@ -193,7 +193,7 @@ class Reading:
         self.reached: dict[int, int] = {}
         self.kept = 0
         self._full: set[int] = set()
-        self._found: Counter[int] = Counter()
+        self._counts: Counter[int] = Counter()
         with kafka_errors(f"opening topic {topic}"):
             self._consumer = Consumer(
                 connection.for_reading(
@@ -249,8 +249,8 @@ class Reading:
         if offset < ends[partition] and self._wants(message, partition, offset, key, value, headers):
             self.kept += size
             self.records.append(self._record(message, headers, partition, offset, key, value))
-            self._found[partition] += 1
-            if self._found[partition] == self._limits.each:
+            self._counts[partition] += 1
+            if self._counts[partition] == self._limits.each:
                 self._full.add(partition)
         return size
 

@@ -26,17 +26,17 @@ class TopicWatch:
         self._expected = dict(expected)
         self._every = every
         self._client: AdminClient | None = None
-        self._asked: Mapping[str, Future[Any]] = {}
+        self._futures: Mapping[str, Future[Any]] = {}
         self._next = 0.0
         self._odd: dict[str, str | None] = {}
         self._times = 0
 
     def look(self, now: float) -> Mapping[str, str | None]:
         """Return the topics that certainly differ with their id, None for a missing one. now: monotonic seconds."""
-        if self._asked:
-            if all(future.done() for future in self._asked.values()):
-                self._take(self._asked)
-                self._asked, self._client = {}, None
+        if self._futures:
+            if all(future.done() for future in self._futures.values()):
+                self._take(self._futures)
+                self._futures, self._client = {}, None
         elif now >= self._next and self._expected:
             self._next = now + self._every
             with kafka_errors("describing topics"):
@@ -44,7 +44,7 @@ class TopicWatch:
                 futures = self._client.describe_topics(
                     TopicCollection(list(self._expected)), request_timeout=_ANSWER_SECONDS
                 )
-            self._asked = futures
+            self._futures = futures
         return self._odd if self._times >= _SURE else {}
 
     def _take(self, answers: Mapping[str, Future[Any]]) -> None:

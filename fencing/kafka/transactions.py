@@ -37,15 +37,15 @@ class Transaction:
         return self.state in _OPEN
 
 
-def _parse(seen: Any) -> Transaction:
+def _parse(description: Any) -> Transaction:
     return Transaction(
-        seen.transactional_id,
-        seen.transaction_state,
-        seen.producer_id,
-        seen.producer_epoch,
-        seen.transaction_timeout_ms,
-        seen.transaction_start_time_ms,
-        tuple(sorted((topic.topic, partition) for topic in seen.topics for partition in topic.partitions)),
+        description.transactional_id,
+        description.transaction_state,
+        description.producer_id,
+        description.producer_epoch,
+        description.transaction_timeout_ms,
+        description.transaction_start_time_ms,
+        tuple(sorted((topic.topic, partition) for topic in description.topics for partition in topic.partitions)),
     )
 
 

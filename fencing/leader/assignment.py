@@ -23,7 +23,7 @@ class Member:
 
 def assign(
     members: Sequence[Member],
-    wanted: Sequence[TaskId],
+    task_ids: Sequence[TaskId],
     current: Mapping[TaskId, tuple[WorkerId, Incarnation]],
     avoid: Mapping[TaskId, tuple[WorkerId, Incarnation]] | None = None,
 ) -> dict[TaskId, Member]:
@@ -38,7 +38,7 @@ def assign(
     by_key = {(member.worker, member.incarnation): member for member in sorted(members)}
     load: dict[Member, list[TaskId]] = {member: [] for member in by_key.values()}
     unassigned: list[TaskId] = []
-    for task in sorted(wanted):
+    for task in sorted(task_ids):
         member = by_key.get(current.get(task, (WorkerId(""), Incarnation(""))))
         if member is not None and len(load[member]) < member.slots:
             load[member].append(task)

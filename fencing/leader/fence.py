@@ -40,10 +40,10 @@ class FenceResult:
     hanging: Sequence[Hanging] = ()
 
     @property
-    def told(self) -> str:
+    def message(self) -> str:
         """The errors as a message; "" if the first credentials worked."""
         another = f"Fenced with {self.whose}, since {'; '.join(self.refused)}" if self.refused else ""
-        ended = f"Ended what hung on {'; '.join(one.told for one in self.hanging)}" if self.hanging else ""
+        ended = f"Ended what hung on {'; '.join(one.message for one in self.hanging)}" if self.hanging else ""
         return ". ".join(filter(None, (another, ended)))
 
     @property
@@ -71,9 +71,9 @@ def fence(ids: Sequence[str], ways: Sequence[AdminAccess], seconds: float = SECO
             continue
         result = FenceResult(producers, way.whose, [f"{one.whose} did not do: {error}" for one, error in troubles])
         if result.refused:
-            log.warning("Fenced %s. %s", ", ".join(ids), result.told)
+            log.warning("Fenced %s. %s", ", ".join(ids), result.message)
         return result
-    said = "; ".join(f"with {way.whose}: {error}" for way, error in troubles)
+    errors = "; ".join(f"with {way.whose}: {error}" for way, error in troubles)
     remedy = _REMEDY.format(where=ways[0].connection.bootstrap, first=ids[0], last=ids[-1])
     kind = Fatal if all(isinstance(error, Fatal) for _, error in troubles) else Retriable
-    raise kind(f"The old tasks could not be fenced {said}. {remedy}", troubles[0][1].code)
+    raise kind(f"The old tasks could not be fenced {errors}. {remedy}", troubles[0][1].code)

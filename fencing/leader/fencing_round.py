@@ -44,8 +44,8 @@ def plan(state: ConnectorState, group_id: str) -> Round | None:
         return None
     old = state.count.tasks if state.count else 0
     ids = [task_transactional_id(group_id, TaskId(state.name, task)) for task in range(old)]
-    known = state.count is not None and state.count.generation is not None
-    target = dict(state.count.target) if state.count is not None and known else None
+    is_known = state.count is not None and state.count.generation is not None
+    target = dict(state.count.target) if state.count is not None and is_known else None
     # A deleted connector's offsets stay where they are, for a connector that is created with its name.
     writes = without_secrets(target or {}) if state.config is None else target_of(state.config)
     return Round(

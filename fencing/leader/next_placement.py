@@ -126,9 +126,9 @@ def _due(
     if ended is not None and ended.why in (FAILED, MISCONFIGURED):
         return Next.RETRY if _restart_due(connector, placement, ended, view) else None
     here = place_of(placement)
-    held = here not in view.live and view.now < view.held_until.get(here, 0.0)
+    is_held = here not in view.live and view.now < view.held_until.get(here, 0.0)
     # By default, wait only for an attempt that may still run; with a configured delay, wait for its worker.
-    if held and (ended is None or REBALANCE_DELAY in view.settings):
+    if is_held and (ended is None or REBALANCE_DELAY in view.settings):
         return Next.FOLLOW if view.places_of(placement.worker) else None
     if ended is not None:
         return Next.RETRY if view.now >= view.not_before.get(task, 0.0) else None

@@ -35,11 +35,11 @@ def end_leftovers(
     topics: Collection[str],
     epochs: Epochs,
     ways: Sequence[AdminAccess],
-    found: Callable[[Hanging], None] = lambda _: None,
+    on_end: Callable[[Hanging], None] = lambda _: None,
 ) -> OlderEpochs:
     """End hanging transactions of older epochs of these producer ids on those of the topics that exist.
 
-    ways: the first with the right is used. found: called with each one ended. Raises `Retriable` if one could not be
+    ways: the first with the right is used. on_end: called with each one ended. Raises `Retriable` if one could not be
     ended, or if no broker answers. Without the right to check, the caller continues, and `unseen` says so: a check that
     is not permitted cannot be a condition.
     """
@@ -51,13 +51,13 @@ def end_leftovers(
     troubles: list[FencingError] = []
 
     def end(prober: HangingProber) -> dict[str, Fatal]:
-        seen, denied = _look(prober, left, epochs)
-        stuck.update({hanging.key: hanging for hanging in seen})
-        for hanging in seen:
+        transactions, denied = _look(prober, left, epochs)
+        stuck.update({hanging.key: hanging for hanging in transactions})
+        for hanging in transactions:
             prober.abort(hanging)
             ended[hanging.key] = stuck.pop(hanging.key)
-            found(hanging)
-            log.warning("Ended a transaction that its coordinator did not know of: %s", hanging.told)
+            on_end(hanging)
+            log.warning("Ended a transaction that its coordinator did not know of: %s", hanging.message)
         return denied
 
     for way in ways:
@@ -71,7 +71,7 @@ def end_leftovers(
             break
     for hanging in stuck.values():
         remedy = describe_manual_abort(hanging, ways)
-        raise Retriable(f"A transaction hangs on {hanging.told}, and cannot be ended: {troubles[-1]}. {remedy}")
+        raise Retriable(f"A transaction hangs on {hanging.message}, and cannot be ended: {troubles[-1]}. {remedy}")
     for trouble in troubles:
         if isinstance(trouble, Retriable):
             raise trouble
@@ -95,10 +95,10 @@ def _look(prober: HangingProber, topics: Sequence[str], epochs: Epochs) -> tuple
     except Fatal as error:
         if len(topics) == 1:
             return [], {topics[0]: error}
-    seen: list[Hanging] = []
+    transactions: list[Hanging] = []
     denied: dict[str, Fatal] = {}
     for topic in topics:
         more, refused = _look(prober, [topic], epochs)
-        seen += more
+        transactions += more
         denied |= refused
-    return seen, denied
+    return transactions, denied

@@ -134,10 +134,10 @@ def statuses_without_slot(
         if connector.commit is None:
             continue
         generation = connector.commit.generation
-        held = status.tasks.get(task)
+        current = status.tasks.get(task)
         if placement is not None and placement.generation == generation:
             continue
-        if held is None or held.generation != generation:
+        if current is None or current.generation != generation:
             nobody = WorkerId("")
             statuses.append(
                 TaskStatus(task, State.UNASSIGNED, nobody, generation, 0, NOBODY, why=NO_SLOT, since_ms=now_ms)

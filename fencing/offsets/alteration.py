@@ -96,8 +96,8 @@ def records_to_migrate(old: SourceOffsets, new: SourceOffsets) -> Records:
     records = []
     for name, partition in partitions.items():
         expected = old.offset(partition)
-        known = own.get(name)
-        as_it_is = known.offset if known else None
-        if expected != as_it_is or (known is None and new.offset(partition) != expected):
+        entry = own.get(name)
+        as_it_is = entry.offset if entry else None
+        if expected != as_it_is or (entry is None and new.offset(partition) != expected):
             records.append((new.key_of(partition), encode_value(expected)))
     return records

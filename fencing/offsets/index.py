@@ -28,10 +28,10 @@ class OffsetIndex:
         until = key.find(b'",', 2) if key[:2] == b'["' else -1
         name = key[2:until] if until > 0 else b'"'
         if b'"' in name or b"\\" in name:
-            parsed = decode_key(key)
-            if parsed is None:
+            name_and_partition = decode_key(key)
+            if name_and_partition is None:
                 return  # not a source offset: nobody looks for it
-            name = parsed[0].encode()
+            name = name_and_partition[0].encode()
         entries = self._connectors.get(name)
         if entries is None:
             entries = self._connectors[name] = {}

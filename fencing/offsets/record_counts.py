@@ -52,11 +52,11 @@ class AttemptCounts(NamedTuple):
         return self.task, self.generation, self.attempt
 
 
-def encode(told: AttemptCounts) -> list[tuple[str, bytes]]:
+def encode(counts: AttemptCounts) -> list[tuple[str, bytes]]:
     """Return the headers of a source offset."""
-    numbers: dict[str, object] = dict(zip(_NAMES, (*told.key, *told.counts), strict=True))
-    if told.sent is not None:
-        numbers[_SENT] = told.sent
+    numbers: dict[str, object] = dict(zip(_NAMES, (*counts.key, *counts.counts), strict=True))
+    if counts.sent is not None:
+        numbers[_SENT] = counts.sent
     return [(HEADER, json.dumps(numbers, separators=(",", ":")).encode())]
 
 
@@ -67,10 +67,10 @@ def decode(headers: Iterable[tuple[str, bytes | None]]) -> AttemptCounts | None:
             try:
                 loaded = json.loads(value or b"null")
                 task, generation, attempt, *counts = (loaded[each] for each in _NAMES)
-                sent = loaded.get(_SENT)
+                span = loaded.get(_SENT)
             except (ValueError, KeyError, TypeError):
                 return None
-            attempt_counts = AttemptCounts(task, generation, attempt, RecordCounts(*counts), _range(sent))
+            attempt_counts = AttemptCounts(task, generation, attempt, RecordCounts(*counts), _range(span))
             return attempt_counts if all(map(_is_count, (*attempt_counts.key, *counts))) else None
     return None
 

@@ -98,10 +98,10 @@ class SourceOffsets:
 
     def put(self, key: bytes | None, value: bytes | None) -> bool:
         """Apply one record. Returns whether it concerns this connector."""
-        parsed = decode_key(key)
-        if parsed is None or parsed[0] != self.connector or key is None:
+        name_and_partition = decode_key(key)
+        if name_and_partition is None or name_and_partition[0] != self.connector or key is None:
             return False
-        partition = parsed[1]
+        partition = name_and_partition[1]
         self._by_partition[canonical(partition)] = SourceOffset(partition, decode_value(value), key)
         return True
 
@@ -159,20 +159,20 @@ def read_offsets(
     deadline: Deadline,
     give_up: Callable[[], bool] = lambda: False,
     *,
-    known: Sequence[OffsetsSnapshot] = (),
-    told: Callable[[str], None] = lambda _text: None,
+    snapshots: Sequence[OffsetsSnapshot] = (),
+    report: Callable[[str], None] = lambda _text: None,
     patience_s: float = 1.0,
 ) -> SourceOffsets:
     """Read the connector's committed offsets to the current end of the topic (invariant 6).
 
-    known: snapshots of topics; of this topic only the rest is read. told: called with messages about the progress, for
-    people who wait. patience_s: see `TopicLog`.
+    snapshots: of topics; of this topic only the rest is read. report: called with messages about the progress. patience_s:
+    see `TopicLog`.
     """
     offsets = SourceOffsets(connector)
     log = TopicLog(connection, topic, deadline=deadline, patience_s=patience_s)
     try:
         ends = end_offsets(connection, topic, log.partitions, deadline)
-        fitting = [one for one in known if one.connector == connector and one.fits(log.topic_id, ends)]
+        fitting = [one for one in snapshots if one.connector == connector and one.fits(log.topic_id, ends)]
         if fitting:
             for key, value in fitting[0].entries:
                 offsets.put(key, value)
@@ -182,9 +182,11 @@ def read_offsets(
 
         def progress(positions: Mapping[int, int], _ends: Mapping[int, int]) -> None:
             read = sum(positions[p] - start for p, start in starts.items())
-            told(f"{min(read, records):,} of {records:,} records of topic {topic}")
+            report(f"{min(read, records):,} of {records:,} records of topic {topic}")
 
-        offsets.take(log.catch_up(deadline, give_up, _AT_ONCE, wanted=may_concern(connector), ends=ends, told=progress))
+        offsets.take(
+            log.catch_up(deadline, give_up, _AT_ONCE, key_filter=may_concern(connector), ends=ends, report=progress)
+        )
         offsets.take(log.ahead)
         offsets.looked_at, offsets.topic_id, offsets.positions = records, log.topic_id, log.positions
     finally:

@@ -71,11 +71,11 @@ def stores_of(
     admin = connection_of(Role.ADMIN, base, worker_settings, connector_config)
     where = connection_of(Role.PRODUCER, base, worker_settings, connector_config).bootstrap
     elsewhere = servers(where) != servers(base.bootstrap)
-    named = connector_config.get(OFFSETS_STORAGE_TOPIC, "").strip()
-    separate = (named or worker_topic) != worker_topic or (elsewhere and (transactional or bool(named)))
+    own_topic = connector_config.get(OFFSETS_STORAGE_TOPIC, "").strip()
+    separate = (own_topic or worker_topic) != worker_topic or (elsewhere and (transactional or bool(own_topic)))
     if not separate:
         return OffsetStores(OffsetsTopic(worker_topic, base if elsewhere else reading), None, admin)
-    return OffsetStores(OffsetsTopic(worker_topic, base), OffsetsTopic(named or worker_topic, reading), admin)
+    return OffsetStores(OffsetsTopic(worker_topic, base), OffsetsTopic(own_topic or worker_topic, reading), admin)
 
 
 def resolve(stores: OffsetStores, deadline: Deadline) -> OffsetStores:
@@ -147,8 +147,8 @@ def read_merged(
     deadline: Deadline,
     give_up: Callable[[], bool] = lambda: False,
     *,
-    known: Sequence[OffsetsSnapshot] = (),
-    told: Callable[[str], None] = lambda _text: None,
+    snapshots: Sequence[OffsetsSnapshot] = (),
+    report: Callable[[str], None] = lambda _text: None,
     patience_s: float = 0.0,
 ) -> SourceOffsets:
     """Read the connector's committed offsets to the end of its topics: its own first, then the worker's as the
@@ -164,8 +164,8 @@ def read_merged(
             connector,
             deadline,
             give_up,
-            known=known,
-            told=told,
+            snapshots=snapshots,
+            report=report,
             patience_s=patience_s,
         )
 
@@ -178,6 +178,6 @@ def read_merged(
 def prepare(stores: OffsetStores, worker_settings: Settings, deadline: Deadline | None = None) -> OffsetStores:
     """`resolve`, and create the own topic. Call it before a connector instance or a task starts."""
     limit = deadline or Deadline.after(_SECONDS)
-    known = resolve(stores, limit)
-    ensure_own_topic(known, worker_settings, limit)
-    return known
+    resolved = resolve(stores, limit)
+    ensure_own_topic(resolved, worker_settings, limit)
+    return resolved

@@ -47,18 +47,18 @@ class OffsetsCopy:
         self,
         new_writer: Callable[[], PlainWriter],
         topic: str,
-        known: SourceOffsets,
-        told: Callable[[str], None] = lambda text: None,
+        offsets: SourceOffsets,
+        report: Callable[[str], None] = lambda text: None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """known: the worker's topic as it was read, for its keys. told: called on the thread, with each error of a
+        """offsets: the worker's topic as it was read, for its keys. report: called on the thread, with each error of a
         copy.
         """
         self._new_writer = new_writer
         self._writer = new_writer()
         self._topic = topic
-        self._known = known
-        self._told = told
+        self._offsets = offsets
+        self._report = report
         self._clock = clock
         self._changed = threading.Condition()
         self._writing = threading.Lock()
@@ -74,14 +74,14 @@ class OffsetsCopy:
         """Write the tombstones of a transaction, before it writes these offsets, and wait for the broker. Raises on
         failure.
         """
-        gone = [(partition, None) for partition, offset in moves if offset is None]
-        if not gone:
+        deletions = [(partition, None) for partition, offset in moves if offset is None]
+        if not deletions:
             return
         with self._writing:  # what is being written is older: it must not arrive after the tombstone
             with self._changed:
-                for partition, _ in gone:
+                for partition, _ in deletions:
                     self._due.pop(canonical(partition), None)
-            self._write(gone, Deadline.after(_WRITE_SECONDS, self._clock))
+            self._write(deletions, Deadline.after(_WRITE_SECONDS, self._clock))
 
     def after(self, moves: Moves, headers: Headers = ()) -> None:
         """Copy the offsets of a committed transaction, without waiting. headers: of its last offset."""
@@ -101,7 +101,7 @@ class OffsetsCopy:
         self._thread.join(seconds + 1)
 
     def _write(self, moves: Moves, deadline: Deadline, headers: Headers = ()) -> None:
-        records = [(self._known.key_of(partition), encode_value(offset)) for partition, offset in moves]
+        records = [(self._offsets.key_of(partition), encode_value(offset)) for partition, offset in moves]
         try:
             self._writer.write(self._topic, records, deadline, headers)
         except FencingError:
@@ -121,7 +121,7 @@ class OffsetsCopy:
                     failures += 1
                     pause = _BACKOFF.pause(failures)
                     log.warning("Offsets were committed, and their copy to %s failed: %s", self._topic, error)
-                    self._told(
+                    self._report(
                         f"Committed offsets could not be copied to {self._topic}: {error}. The task goes on, its own "
                         f"offsets topic has them; the copy is tried again in {pause:.1f} s"
                     )

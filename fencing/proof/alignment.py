@@ -16,24 +16,24 @@ class Border(NamedTuple):
     """The end of a transaction: its marker's time, its attempt's count so far, and whether it must be compared."""
 
     time_ms: int
-    counted: int
+    total: int
     early: bool
 
 
 class Alignment(NamedTuple):
-    """counted: by the transactions; visible: in the topics, up to `until_ms`. base: counts that were left out, since
-    their records are deleted; judged: False if nothing could be compared."""
+    """total: by the transactions; visible: in the topics, up to `until_ms`. base: counts that were left out, since
+    their records are deleted; comparable: False if nothing could be compared."""
 
-    counted: int
+    total: int
     visible: int
     until_ms: int
     base: int = 0
-    judged: bool = True
+    comparable: bool = True
 
     @property
     def difference(self) -> int:
         """The number of surplus records; negative if records are missing."""
-        return self.visible - self.counted if self.judged else 0
+        return self.visible - self.total if self.comparable else 0
 
 
 def align(borders: Sequence[Border], parts: Iterable[tuple[int, int]], deleted_until_ms: int = -1) -> Alignment:
@@ -44,24 +44,24 @@ def align(borders: Sequence[Border], parts: Iterable[tuple[int, int]], deleted_u
     sums = [0, *accumulate(records for _, records in ordered)]
     first, base, before = 0, 0, 0
     if deleted_until_ms >= 0:
-        known = [n for n, each in enumerate(borders[:-1]) if each.time_ms > deleted_until_ms]
-        if not known:
-            return Alignment(0, 0, -1, judged=False)
-        first = known[0] + 1
-        base = borders[known[0]].counted
-        before = sums[bisect_right(times, _between(borders, known[0]))]
+        usable = [n for n, each in enumerate(borders[:-1]) if each.time_ms > deleted_until_ms]
+        if not usable:
+            return Alignment(0, 0, -1, comparable=False)
+        first = usable[0] + 1
+        base = borders[usable[0]].total
+        before = sums[bisect_right(times, _between(borders, usable[0]))]
     early = sum(each.early for each in borders)
     if early == len(borders):
-        return Alignment(borders[-1].counted - base, sums[-1] - before, borders[-1].time_ms, base)
+        return Alignment(borders[-1].total - base, sums[-1] - before, borders[-1].time_ms, base)
     lowest = max(first, early - 1)
     for n in range(len(borders) - 1, lowest - 1, -1):
-        seen = sums[bisect_right(times, _between(borders, n))] - before
-        if seen == borders[n].counted - base:
-            return Alignment(seen, seen, borders[n].time_ms, base)
+        visible = sums[bisect_right(times, _between(borders, n))] - before
+        if visible == borders[n].total - base:
+            return Alignment(visible, visible, borders[n].time_ms, base)
     if not early:
-        return Alignment(0, 0, -1, judged=False)  # it began while the topics were read
-    seen = sums[bisect_right(times, _between(borders, lowest))] - before
-    return Alignment(borders[lowest].counted - base, seen, borders[lowest].time_ms, base)
+        return Alignment(0, 0, -1, comparable=False)  # it began while the topics were read
+    visible = sums[bisect_right(times, _between(borders, lowest))] - before
+    return Alignment(borders[lowest].total - base, visible, borders[lowest].time_ms, base)
 
 
 def _between(borders: Sequence[Border], n: int) -> int:

@@ -66,10 +66,10 @@ class Edges:
 class ProofCounts:
     """The counts. missing: topics of the connector that do not exist."""
 
-    tallied: ProofTally
+    tally: ProofTally
     edges: list[Edges]
     offsets: list[SourceOffset]
-    aligned: dict[Attempt, Alignment]
+    alignments: dict[Attempt, Alignment]
     letters: dict[Attempt, Alignment]
     positions: PositionTally | None = None
     missing: list[str] = field(default_factory=list)
@@ -83,51 +83,51 @@ class Counting:
         self,
         connection: Connection,
         offsets_connection: Connection,
-        asked: ProofScope,
+        scope: ProofScope,
         deadline: Deadline,
-        told: Progress,
+        report: Progress,
     ) -> None:
         """connection: of the cluster that the connector writes to; offsets_connection: for its offsets topic there."""
         self._connection = connection
         self._offsets_connection = offsets_connection
-        self._asked = asked
+        self._scope = scope
         self._deadline = deadline
-        self._told = told
+        self._report = report
         self._read = 0
         self._whole = 0
 
     def run(self) -> ProofCounts:
         """Count now."""
-        asked, deadline = self._asked, self._deadline
+        scope, deadline = self._scope, self._deadline
         ids, ids_error = self._find_ids()
-        offsets = self._edges(self._offsets_connection, asked.offsets_topic)
-        topics = [*asked.topics, *([asked.letters] if asked.letters else [])]
+        offsets = self._edges(self._offsets_connection, scope.offsets_topic)
+        topics = [*scope.topics, *([scope.letters] if scope.letters else [])]
         there = [each for each in dict.fromkeys(topics) if topic_exists(self._connection, each, deadline)]
         edges = [self._edges(self._connection, each) for each in there]
         self._whole = sum(sum(each.end.values()) - sum(each.first.values()) for each in edges)
         tallies = {each.topic: self._tally(each, ids) for each in edges}
-        now = end_offsets(self._offsets_connection, asked.offsets_topic, list(offsets.end), deadline)
+        now = end_offsets(self._offsets_connection, scope.offsets_topic, list(offsets.end), deadline)
         commits, source = self._commits(offsets, now)
-        records = {name: tally for name, tally in tallies.items() if name != asked.letters}
-        letters = {name: tally for name, tally in tallies.items() if name == asked.letters}
+        records = {name: tally for name, tally in tallies.items() if name != scope.letters}
+        letters = {name: tally for name, tally in tallies.items() if name == scope.letters}
         deleted = [_describe_deleted(each, tallies[each.topic]) for each in edges]
-        tallied = ProofTally(commits, records, letters, ids, [text for text in deleted if text])
+        sums = ProofTally(commits, records, letters, ids, [text for text in deleted if text])
         return ProofCounts(
-            tallied,
+            sums,
             [*edges, Edges(offsets.topic, offsets.first, now, offsets.compacted)],
             source,
             _align_all(commits, records, edges, "records"),
             _align_all(commits, letters, edges, "dead_letters") if letters else {},
-            self._positions([each for each in edges if each.topic != asked.letters]),
+            self._positions([each for each in edges if each.topic != scope.letters]),
             [each for each in topics if each not in there],
             ids_error,
         )
 
     def _find_ids(self) -> tuple[frozenset[int] | None, str]:
-        self._told("asking for the connector's producers", 0, 0)
+        self._report("asking for the connector's producers", 0, 0)
         try:
             with TransactionProber(self._connection) as prober:
-                rows = prober.transactions(self._asked.ids, Deadline.after(self._deadline.slice(15.0)))
+                rows = prober.transactions(self._scope.ids, Deadline.after(self._deadline.slice(15.0)))
         except FencingError as error:
             return None, str(error)
         return frozenset(each.producer_id for each in rows if each.producer_id >= 0), ""
@@ -173,15 +173,15 @@ class Counting:
                 f"There was not enough time: {min(self._read, self._whole):,} of {self._whole:,} offsets of the "
                 "connector's topics were counted. Ask for more seconds"
             )
-        self._told(doing, min(self._read, self._whole), self._whole)
+        self._report(doing, min(self._read, self._whole), self._whole)
 
     def _commits(self, edges: Edges, end: Mapping[int, int]) -> tuple[OffsetCommits, list[SourceOffset]]:
-        name, topic = self._asked.connector, self._asked.offsets_topic
-        self._told(f"reading source offsets in topic {topic}", 0, 0)
+        name, topic = self._scope.connector, self._scope.offsets_topic
+        self._report(f"reading source offsets in topic {topic}", 0, 0)
         records: dict[int, dict[int, OffsetRecord]] = {}
         log = TopicLog(self._offsets_connection, topic, edges.first, deadline=self._deadline)
         try:
-            committed = log.catch_up(self._deadline, wanted=may_concern(name), ends=end)
+            committed = log.catch_up(self._deadline, key_filter=may_concern(name), ends=end)
             # A generator, so that `ahead` is evaluated when `catch_up` has ended.
             for record in (one for part in (committed, _ahead_of(log)) for one in part):
                 key = decode_key(record.key)
@@ -207,9 +207,9 @@ class Counting:
         return commits, source.present()
 
     def _positions(self, edges: Sequence[Edges]) -> PositionTally | None:
-        if self._asked.positions is None:
+        if self._scope.positions is None:
             return None
-        tally = PositionTally(self._asked.positions)
+        tally = PositionTally(self._scope.positions)
         whole = sum(sum(each.end.values()) - sum(each.first.values()) for each in edges)
         done = 0
         for each in edges:
@@ -231,7 +231,7 @@ class Counting:
                     if (moved := sum(reader.positions.values()) - before) > 0:
                         stalled = Deadline.after(_STALL_SECONDS)
                         done += moved
-                        self._told(f"reading the records' places in topic {each.topic}", min(done, whole), whole)
+                        self._report(f"reading the records' places in topic {each.topic}", min(done, whole), whole)
             finally:
                 reader.close()
         return tally
@@ -260,9 +260,9 @@ def _align_all(
             deleted_until_ms = max(deleted_until_ms, 2**62 if tally.gaps else late)
     parts: dict[Attempt, list[tuple[int, int]]] = {}
     for tally in tallies.values():
-        for who, written in tally.producers.items():
+        for who, part in tally.producers.items():
             if (attempt := commits.producers.get(who)) is not None:
-                parts.setdefault(attempt, []).extend(zip(written.times, written.counts, strict=True))
+                parts.setdefault(attempt, []).extend(zip(part.times, part.counts, strict=True))
     return {
         attempt: align(
             [Border(each.time_ms, getattr(each.counts, what), each.early) for each in commits.commits(attempt)],

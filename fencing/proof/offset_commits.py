@@ -48,7 +48,7 @@ class _Open:
 class OffsetCommits:
     """Folds the batches of the offsets topic in order. cut: what is committed before it must be in the data."""
 
-    told: RecordsByPartition
+    offset_records: RecordsByPartition
     cut: Mapping[int, int]
     producers: dict[Producer, Attempt] = field(default_factory=dict)
     attempts: dict[Attempt, list[Commit]] = field(default_factory=dict)
@@ -77,22 +77,22 @@ class OffsetCommits:
             self._open.setdefault((partition, batch.producer_id), _Open(batch.epoch)).records += mine
 
     def _mine(self, partition: int, batch: Batch) -> Sequence[OffsetRecord]:
-        there = self.told.get(partition, ())
+        there = self.offset_records.get(partition, ())
         at = bisect_left(there, batch.first, key=lambda each: each.offset)
         return there[at : bisect_left(there, batch.last + 1, at, key=lambda each: each.offset)]
 
     def _end(self, partition: int, batch: Batch) -> None:
-        held = self._open.pop((partition, batch.producer_id), None)
-        if held is None:
+        transaction = self._open.pop((partition, batch.producer_id), None)
+        if transaction is None:
             return
         if batch.marker is Marker.ABORT:
             self.aborted += 1
             return
-        self.source += held.records
-        counts = next((each.counts for each in reversed(held.records) if each.counts is not None), None)
+        self.source += transaction.records
+        counts = next((each.counts for each in reversed(transaction.records) if each.counts is not None), None)
         if counts is None:
             return
-        who, attempt = Producer(batch.producer_id, held.epoch), counts.key
+        who, attempt = Producer(batch.producer_id, transaction.epoch), counts.key
         if self.producers.setdefault(who, attempt) != attempt:
             self.strangers.append(who)
         early = batch.first < self.cut.get(partition, 0)

@@ -43,15 +43,15 @@ class PositionTally:
             self.unnamed += 1
             return
         sequence = "/".join(map(str, names))
-        seen = self._sequences.setdefault(sequence, Ranges())
-        if number in seen:
+        numbers = self._sequences.setdefault(sequence, Ranges())
+        if number in numbers:
             self.doubles += 1
             if len(self.doubled) < _SHOWN:
                 place = f"{sequence}: " if sequence else ""
                 self.doubled.append(f"{place}{number} again in {topic}, partition {partition}, offset {offset}")
         else:
-            seen.add(number, number)
-            self.full = sum(map(len, self._sequences.values())) > MOST_RANGES if len(seen) > 1000 else False
+            numbers.add(number, number)
+            self.full = sum(map(len, self._sequences.values())) > MOST_RANGES if len(numbers) > 1000 else False
 
     def gaps(self) -> tuple[int, list[str]] | None:
         """Return how many numbers are missing between the first and the last of each sequence, and the first of them;
@@ -60,8 +60,8 @@ class PositionTally:
             return None
         missing = 0
         examples: list[str] = []
-        for sequence, seen in sorted(self._sequences.items()):
-            ranges = list(seen)
+        for sequence, numbers in sorted(self._sequences.items()):
+            ranges = list(numbers)
             for (_, last), (first, _) in pairwise(ranges):
                 missing += first - last - 1
                 if len(examples) < _SHOWN:
@@ -72,11 +72,13 @@ class PositionTally:
     def sequences(self) -> list[tuple[str, int, int]]:
         """Return name, first and last number of each sequence."""
         pairs: Iterable[tuple[str, Ranges]] = sorted(self._sequences.items())
-        return [(name, next(iter(seen))[0], seen.end - 1) for name, seen in pairs]
+        return [(name, next(iter(numbers))[0], numbers.end - 1) for name, numbers in pairs]
 
 
-def parse_declaration(given: Any) -> PositionPaths | None:
+def parse_declaration(declaration: Any) -> PositionPaths | None:
     """Parse a connector's declaration, as a plugin process sends it."""
-    if not given:
+    if not declaration:
         return None
-    return PositionPaths(str(given["number"]), tuple(map(str, given["sequence"])), bool(given["consecutive"]))
+    return PositionPaths(
+        str(declaration["number"]), tuple(map(str, declaration["sequence"])), bool(declaration["consecutive"])
+    )

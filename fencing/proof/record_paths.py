@@ -27,7 +27,7 @@ def _load(data: bytes | None) -> object:
     return loaded["payload"] if isinstance(loaded, dict) and loaded.keys() == {"schema", "payload"} else loaded
 
 
-def _walk(found: object, path: str) -> object:
+def _walk(value: object, path: str) -> object:
     for name in filter(None, path.split(".")):
-        found = found.get(name) if isinstance(found, dict) else None
-    return found
+        value = value.get(name) if isinstance(value, dict) else None
+    return value

@@ -13,14 +13,14 @@ _MOST_ROWS: Final = 200
 Json = dict[str, Any]
 
 
-def to_json(found: ProofCounts, checks: Sequence[Check]) -> Json:
+def to_json(counts: ProofCounts, checks: Sequence[Check]) -> Json:
     """Return the report as JSON. A count is None if it is unknown."""
-    tallied, positions = found.tallied, found.positions
-    written = [one for tally in tallied.records.values() for who, one in tally.producers.items() if tallied.own(who)]
-    letters = [one for tally in tallied.letters.values() for who, one in tally.producers.items() if tallied.own(who)]
-    known = bool(tallied.commits.producers) or tallied.ids is not None
+    sums, positions = counts.tally, counts.positions
+    parts = [one for tally in sums.records.values() for who, one in tally.producers.items() if sums.own(who)]
+    letters = [one for tally in sums.letters.values() for who, one in tally.producers.items() if sums.own(who)]
+    complete = bool(sums.commits.producers) or sums.ids is not None
     gaps = positions.gaps() if positions is not None and positions.unnamed < max(1, positions.records) else None
-    named = positions is not None and not positions.full and positions.unnamed < max(1, positions.records)
+    has_places = positions is not None and not positions.full and positions.unnamed < max(1, positions.records)
     return {
         "verdict": verdict(checks),
         "checks": [
@@ -28,23 +28,25 @@ def to_json(found: ProofCounts, checks: Sequence[Check]) -> Json:
             for each in checks
         ],
         "counts": {
-            "visible": sum(each.visible for each in written) if known else None,
-            "aborted": sum(each.aborted for each in written) if known else None,
-            "open": sum(each.open for each in written) if known else None,
-            "dead_letters": sum(each.visible for each in letters) if known else None,
-            "transactions": sum(map(len, tallied.commits.attempts.values())) or None,
-            "others": count_others(tallied) if known else None,
-            "doubles": positions.doubles if positions is not None and named else None,
-            "gaps": gaps[0] if gaps is not None and named else None,
+            "visible": sum(each.visible for each in parts) if complete else None,
+            "aborted": sum(each.aborted for each in parts) if complete else None,
+            "open": sum(each.open for each in parts) if complete else None,
+            "dead_letters": sum(each.visible for each in letters) if complete else None,
+            "transactions": sum(map(len, sums.commits.attempts.values())) or None,
+            "others": count_others(sums) if complete else None,
+            "doubles": positions.doubles if positions is not None and has_places else None,
+            "gaps": gaps[0] if gaps is not None and has_places else None,
         },
-        "topics": [_topic(each.topic, each.first, each.end) for each in found.edges],
-        "missing_topics": found.missing,
-        "offsets": [{"partition": each.partition, "offset": each.offset} for each in found.offsets[:_MOST_ROWS]],
-        "source_partitions": len(found.offsets),
-        "attempts": _attempts(found),
+        "topics": [_topic(each.topic, each.first, each.end) for each in counts.edges],
+        "missing_topics": counts.missing,
+        "offsets": [{"partition": each.partition, "offset": each.offset} for each in counts.offsets[:_MOST_ROWS]],
+        "source_partitions": len(counts.offsets),
+        "attempts": _attempts(counts),
         "positions": [
             {"sequence": name, "first": first, "last": last}
-            for name, first, last in (positions.sequences()[:_MOST_ROWS] if positions is not None and named else ())
+            for name, first, last in (
+                positions.sequences()[:_MOST_ROWS] if positions is not None and has_places else ()
+            )
         ],
     }
 
@@ -57,9 +59,9 @@ def _topic(topic: str, first: Mapping[int, int], end: Mapping[int, int]) -> Json
     }
 
 
-def _attempts(found: ProofCounts) -> list[Json]:
+def _attempts(counts: ProofCounts) -> list[Json]:
     rows = []
-    for attempt, one in sorted(found.aligned.items(), key=lambda each: (each[0][1], each[0][0], each[0][2]))[
+    for attempt, one in sorted(counts.alignments.items(), key=lambda each: (each[0][1], each[0][0], each[0][2]))[
         -_MOST_ROWS:
     ]:
         task, generation, number = attempt
@@ -68,11 +70,11 @@ def _attempts(found: ProofCounts) -> list[Json]:
                 "task": task,
                 "generation": generation,
                 "attempt": number,
-                "transactions": len(found.tallied.commits.attempts[attempt]),
-                "counted": one.counted if one.judged else None,
-                "visible": one.visible if one.judged else None,
-                "difference": one.difference if one.judged else None,
-                "until_ms": one.until_ms if one.judged else None,
+                "transactions": len(counts.tally.commits.attempts[attempt]),
+                "counted": one.total if one.comparable else None,
+                "visible": one.visible if one.comparable else None,
+                "difference": one.difference if one.comparable else None,
+                "until_ms": one.until_ms if one.comparable else None,
             }
         )
     return rows

@@ -78,19 +78,19 @@ class TopicTally:
         who = Producer(batch.producer_id, batch.epoch)
         first, _ = self.spans.get((partition, who), (batch.first, 0))
         self.spans[partition, who] = first, batch.last
-        held = self._open.setdefault((partition, batch.producer_id), _Open(batch.epoch, 0))
-        held.records += batch.records
+        transaction = self._open.setdefault((partition, batch.producer_id), _Open(batch.epoch, 0))
+        transaction.records += batch.records
 
     def _end(self, partition: int, batch: Batch) -> None:
         self.first_marker_ms.setdefault(partition, batch.timestamp_ms)
-        held = self._open.pop((partition, batch.producer_id), None)
-        if held is None:
+        transaction = self._open.pop((partition, batch.producer_id), None)
+        if transaction is None:
             return
-        written = self.producers.setdefault(Producer(batch.producer_id, held.epoch), PartTally())
+        part = self.producers.setdefault(Producer(batch.producer_id, transaction.epoch), PartTally())
         if batch.marker is Marker.COMMIT:
-            written.show(batch.timestamp_ms, held.records)
+            part.show(batch.timestamp_ms, transaction.records)
         else:
-            written.aborted += held.records
+            part.aborted += transaction.records
 
     def find_undecided(self) -> dict[int, set[int]]:
         """Return the partitions with open transactions, and their producers."""
@@ -101,6 +101,6 @@ class TopicTally:
 
     def close(self) -> None:
         """Count everything without a marker as open."""
-        for (_, producer_id), held in self._open.items():
-            self.producers.setdefault(Producer(producer_id, held.epoch), PartTally()).open += held.records
+        for (_, producer_id), transaction in self._open.items():
+            self.producers.setdefault(Producer(producer_id, transaction.epoch), PartTally()).open += transaction.records
         self._open = {}

@@ -20,24 +20,24 @@ INCOMPLETE: Final = "incomplete"
 _DECIDING: Final = ("transactions", "records without source offsets", "older generations")
 
 
-def make_checks(found: ProofCounts, of_source: int | None, no_positions: str, no_source: str) -> list[Check]:
+def make_checks(counts: ProofCounts, of_source: int | None, no_positions: str, no_source: str) -> list[Check]:
     """Return all checks, the decisive ones first. of_source: the number of records that the source reports."""
-    complete = not found.tallied.commits.gaps and not found.tallied.deleted
-    counted = count_of(found) if complete else None
+    complete = not counts.tally.commits.gaps and not counts.tally.deleted
+    count = count_of(counts) if complete else None
     return [
-        check_transactions(found.aligned, found.letters, found.tallied),
-        check_offsets_with_records(found.tallied),
-        check_order(found.tallied),
-        check_positions(found.positions, no_positions),
-        check_source(counted, of_source, no_source if complete else "Older records or source offsets were deleted"),
-        check_others(found.tallied),
-        check_deleted(found.tallied),
+        check_transactions(counts.alignments, counts.letters, counts.tally),
+        check_offsets_with_records(counts.tally),
+        check_order(counts.tally),
+        check_positions(counts.positions, no_positions),
+        check_source(count, of_source, no_source if complete else "Older records or source offsets were deleted"),
+        check_others(counts.tally),
+        check_deleted(counts.tally),
     ]
 
 
-def count_of(found: ProofCounts) -> int:
+def count_of(counts: ProofCounts) -> int:
     """Return the transactions' counts of records, dead letters and skipped records, over all readable attempts."""
-    commits = found.tallied.commits
+    commits = counts.tally.commits
     return sum(sum(max(each.counts for each in commits.commits(attempt))) for attempt in commits.attempts)
 
 

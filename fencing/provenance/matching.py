@@ -17,39 +17,39 @@ Where = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class OffsetsSegment:
-    """The source offsets of one transaction in one partition of the offsets topic. told: the counts that it has."""
+    """The source offsets of one transaction in one partition of the offsets topic. counts: those that it has."""
 
     segment: Segment
-    told: AttemptCounts | None
+    counts: AttemptCounts | None
 
     @property
-    def sent(self) -> tuple[int, int] | None:
-        return None if self.told is None else self.told.sent
+    def span(self) -> tuple[int, int] | None:
+        return None if self.counts is None else self.counts.sent
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
     """A match. exact: the numbers prove it; otherwise it is the transaction with the marker closest in time."""
 
-    found: OffsetsSegment
+    offsets: OffsetsSegment
     exact: bool
 
 
 def match(
-    record: Segment, candidates: Sequence[OffsetsSegment], known: Mapping[Where, Sequence[Segment]]
+    record: Segment, candidates: Sequence[OffsetsSegment], segments: Mapping[Where, Sequence[Segment]]
 ) -> Match | None:
-    """known: the producer's segments in every partition it may have written to; candidates: of the same producer id."""
+    """segments: of the producer in every partition it may have written to; candidates: of the same producer id."""
     ours = [each for each in candidates if _may_be(each, record)]
-    counted = [each for each in ours if each.sent is not None]
-    if len(known) == 1:
+    with_span = [each for each in ours if each.span is not None]
+    if len(segments) == 1:
         # All that this producer sent is here, so what it had sent when this transaction ended is one number.
-        for each in counted:
-            before, after = each.sent or (0, 0)
+        for each in with_span:
+            before, after = each.span or (0, 0)
             if before < after and (after - record.numbered) % SEQUENCES == 0:
                 return Match(each, exact=True)
-    nearest = sorted(counted or ours, key=lambda each: abs(each.segment.marker_ms - record.marker_ms))
+    nearest = sorted(with_span or ours, key=lambda each: abs(each.segment.marker_ms - record.marker_ms))
     for each in nearest[:3]:
-        if each.sent is not None and _adds_up(record, each.sent[1], known):
+        if each.span is not None and _adds_up(record, each.span[1], segments):
             return Match(each, exact=True)
     return Match(nearest[0], exact=False) if nearest else None
 
@@ -58,14 +58,14 @@ def _may_be(each: OffsetsSegment, record: Segment) -> bool:
     return each.segment.epoch == record.epoch and each.segment.marker is record.marker
 
 
-def _adds_up(record: Segment, after: int, known: Mapping[Where, Sequence[Segment]]) -> bool:
+def _adds_up(record: Segment, after: int, segments: Mapping[Where, Sequence[Segment]]) -> bool:
     """Return whether the number of records that the producer had sent after this transaction is the one that it has."""
-    return any(total_at(known, record.epoch, record.marker_ms + late) == after for late in _MARKERS_APART_MS)
+    return any(total_at(segments, record.epoch, record.marker_ms + late) == after for late in _MARKERS_APART_MS)
 
 
-def total_at(known: Mapping[Where, Sequence[Segment]], epoch: int, time_ms: int) -> int | None:
+def total_at(by_place: Mapping[Where, Sequence[Segment]], epoch: int, time_ms: int) -> int | None:
     """Return the number of records over all partitions; None if it is unknown for one of them."""
-    numbers = [numbered_at(segments, epoch, time_ms) for segments in known.values()]
+    numbers = [numbered_at(segments, epoch, time_ms) for segments in by_place.values()]
     totals = [each for each in numbers if each is not None]
     return sum(totals) if len(totals) == len(numbers) else None
 
@@ -78,35 +78,35 @@ def companions(main: OffsetsSegment, candidates: Iterable[OffsetsSegment]) -> li
     for each in candidates:
         one = each.segment
         alike = one.epoch == ours.epoch and one.marker is Marker.COMMIT
-        if alike and one.partition != ours.partition and each.told is None:
+        if alike and one.partition != ours.partition and each.counts is None:
             by_partition.setdefault(one.partition, []).append(each)
     nearest = (min(ones, key=lambda one: abs(one.segment.marker_ms - ours.marker_ms)) for ones in by_partition.values())
     return [each for each in nearest if abs(each.segment.marker_ms - ours.marker_ms) <= 1]
 
 
 def data_of(
-    offsets: OffsetsSegment, known: Mapping[Where, Sequence[Segment]]
+    offsets: OffsetsSegment, by_place: Mapping[Where, Sequence[Segment]]
 ) -> tuple[list[tuple[str, Segment]], bool]:
     """Return the records of a transaction with these offsets, and whether the numbers prove that these are all."""
     epoch, marker = offsets.segment.epoch, offsets.segment.marker
-    sent = offsets.sent
-    if sent is not None and len(known) == 1:
-        ((where, segments),) = known.items()
+    span = offsets.span
+    if span is not None and len(by_place) == 1:
+        ((where, segments),) = by_place.items()
         segments_of_data = [
-            (where[0], one) for one in segments if one.epoch == epoch and sent[0] < one.numbered <= sent[1]
+            (where[0], one) for one in segments if one.epoch == epoch and span[0] < one.numbered <= span[1]
         ]
-        return segments_of_data, sum(one.count for _, one in segments_of_data) == sent[1] - sent[0]
+        return segments_of_data, sum(one.count for _, one in segments_of_data) == span[1] - span[0]
     for late in _MARKERS_APART_MS:
         near = [
             (topic, one)
-            for (topic, _), segments in known.items()
+            for (topic, _), segments in by_place.items()
             for one in segments
             if one.epoch == epoch and one.marker is marker and abs(one.marker_ms - offsets.segment.marker_ms) <= late
         ]
-        if sent is None:
+        if span is None:
             if near:
                 return near, False
-        elif sum(one.count for _, one in near) == sent[1] - sent[0]:
+        elif sum(one.count for _, one in near) == span[1] - span[0]:
             exact = len({(topic, one.partition) for topic, one in near}) == len(near)
             return near, exact
     return near, False

@@ -104,7 +104,7 @@ def find_transaction(
     segment = producer.segment
     if segment is None or segment.marker is not Marker.COMMIT:
         return None
-    known: Mapping[Where, Sequence[Segment]] | None = None
+    segments: Mapping[Where, Sequence[Segment]] | None = None
     for reach in WINDOWS_MS:
         for connection, topic in offsets_topics:
             candidates = read_offsets_segments(
@@ -112,19 +112,19 @@ def find_transaction(
             )
             if not candidates:
                 continue
-            if known is None:
-                known = known_segments(data, producer.producer_id, segment.marker_ms, deadline)
+            if segments is None:
+                segments = known_segments(data, producer.producer_id, segment.marker_ms, deadline)
             heads = [each for each, _ in candidates]
-            pair = match(segment, heads, known)
-            if pair is not None and (pair.exact or reach == WINDOWS_MS[-1] or _is_near(pair.found, segment)):
-                return _put_together(topic, pair.found, pair.exact, candidates)
+            pair = match(segment, heads, segments)
+            if pair is not None and (pair.exact or reach == WINDOWS_MS[-1] or _is_near(pair.offsets, segment)):
+                return _put_together(topic, pair.offsets, pair.exact, candidates)
         if deadline.expired:
             break
     return None
 
 
-def _is_near(found: OffsetsSegment, record: Segment) -> bool:
-    return abs(found.segment.marker_ms - record.marker_ms) <= 100
+def _is_near(offsets: OffsetsSegment, record: Segment) -> bool:
+    return abs(offsets.segment.marker_ms - record.marker_ms) <= 100
 
 
 def known_segments(
@@ -135,7 +135,7 @@ def known_segments(
     A topic that cannot be read has no segments, so the numbers cannot match, and no result is called exact.
     """
     connection, topics = data
-    known: dict[Where, Sequence[Segment]] = {}
+    segments_by_place: dict[Where, Sequence[Segment]] = {}
     for topic in topics:
         try:
             starts, ends = bounds(connection, topic, time_ms - _NEIGHBOURS_MS, time_ms + _NEIGHBOURS_MS, deadline)
@@ -143,10 +143,10 @@ def known_segments(
                 return {(topic, next(iter(starts))): []}  # nothing is to be added up
             segments = segments_of(connection, topic, producer_id, starts, ends, deadline)
         except FencingError:
-            known[topic, -1] = []
+            segments_by_place[topic, -1] = []
         else:
-            known |= {(topic, number): each for number, each in segments.items()}
-    return known
+            segments_by_place |= {(topic, number): each for number, each in segments.items()}
+    return segments_by_place
 
 
 Candidate = tuple[OffsetsSegment, Sequence[TailRecord]]
@@ -193,19 +193,19 @@ def _put_together(topic: str, main: OffsetsSegment, exact: bool, candidates: Seq
         if segment in parts
         for record in records
     ]
-    known = [each for each in offsets if each is not None]
-    if not known:
+    present = [each for each in offsets if each is not None]
+    if not present:
         return None
-    counts = main.told
+    counts = main.counts
     numbers = (counts.task, counts.generation, counts.attempt) if counts else (-1, -1, -1)
-    return Transaction(known[0].connector, *numbers, exact, known)
+    return Transaction(present[0].connector, *numbers, exact, present)
 
 
 def _read_committed_offset(topic: str, record: TailRecord, candidates: Sequence[Candidate]) -> CommittedOffset | None:
-    parsed = decode_key(record.key)
-    if parsed is None:
+    key_parts = decode_key(record.key)
+    if key_parts is None:
         return None
-    connector, partition = parsed
+    connector, partition = key_parts
     before = [
         one
         for segment, records in candidates
@@ -226,5 +226,5 @@ def _read_committed_offset(topic: str, record: TailRecord, candidates: Sequence[
 
 
 def _same(key: bytes | None, connector: str, partition: Partition) -> bool:
-    parsed = decode_key(key)
-    return parsed is not None and parsed[0] == connector and canonical(parsed[1]) == canonical(partition)
+    key_parts = decode_key(key)
+    return key_parts is not None and key_parts[0] == connector and canonical(key_parts[1]) == canonical(partition)

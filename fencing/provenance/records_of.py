@@ -80,7 +80,7 @@ def _find_segments(
 ) -> Mapping[Where, Sequence[Segment]]:
     """Return the producer's segments. A transaction may take long, and its records come before the marker."""
     connection, topics = data
-    known: dict[Where, Sequence[Segment]] = {}
+    segments_by_place: dict[Where, Sequence[Segment]] = {}
     for topic in topics:
         try:
             at = offsets.marker_ms
@@ -88,8 +88,8 @@ def _find_segments(
             segments = segments_of(connection, topic, offsets.producer_id, starts, ends, deadline)
         except FencingError:
             continue
-        known |= {(topic, number): each for number, each in segments.items()}
-    return known
+        segments_by_place |= {(topic, number): each for number, each in segments.items()}
+    return segments_by_place
 
 
 def _find_offset(
@@ -106,12 +106,14 @@ def _find_offset(
     starts, ends = bounds(connection, topic, time_ms - 1_000, time_ms + 1_000, deadline)
 
     def same(key: bytes | None, value: bytes | None) -> bool:
-        parsed, offset = decode_key(key), decode_value(value)
+        key_parts, offset = decode_key(key), decode_value(value)
         return (
-            parsed is not None and offset is not None and (parsed[0], canonical(parsed[1]), canonical(offset)) == target
+            key_parts is not None
+            and offset is not None
+            and (key_parts[0], canonical(key_parts[1]), canonical(offset)) == target
         )
 
-    limits = Limits(size=1024 * 1024, headers=100, test=lambda met: same(met.key, met.value))
+    limits = Limits(size=1024 * 1024, headers=100, test=lambda record: same(record.key, record.value))
     reading = Reading(connection, topic, "read_committed", limits)
     if not reading.run(starts, ends, deadline) and not reading.records:
         raise Retriable(f"Topic {topic} could not be read in time. Ask again")
@@ -139,6 +141,6 @@ def _transaction_of(
     counts = record_counts.decode([(name, value) for name, value, _ in record.headers])
     if counts is None:  # the last source offset of the transaction has it, which may be in another partition
         near = read_offsets_segments(connection, topic, segment.producer_id, segment.marker_ms, WINDOWS_MS[0], deadline)
-        others = [each for each, _ in near if each.told and abs(each.segment.marker_ms - segment.marker_ms) <= 1]
-        counts = others[0].told if len(others) == 1 else None
+        others = [each for each, _ in near if each.counts and abs(each.segment.marker_ms - segment.marker_ms) <= 1]
+        counts = others[0].counts if len(others) == 1 else None
     return segment, counts

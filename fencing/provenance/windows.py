@@ -28,17 +28,17 @@ def bounds(
     connection: Connection, topic: str, since_ms: int, until_ms: int, deadline: Deadline, partitions: Sequence[int] = ()
 ) -> tuple[dict[int, int], dict[int, int]]:
     """Return, by partition, the offsets of the first records at or after both times; the end if there are none."""
-    chosen = sorted(partitions or topic_identity(connection, topic, Deadline.after(deadline.slice(3.0)))[1])
-    if len(chosen) > MOST_PARTITIONS:
-        raise TooMuch(f"Topic {topic} has {len(chosen)} partitions: more than {MOST_PARTITIONS} are not searched")
-    ends = offsets_at(connection, topic, chosen, Place.END, deadline)
+    numbers = sorted(partitions or topic_identity(connection, topic, Deadline.after(deadline.slice(3.0)))[1])
+    if len(numbers) > MOST_PARTITIONS:
+        raise TooMuch(f"Topic {topic} has {len(numbers)} partitions: more than {MOST_PARTITIONS} are not searched")
+    ends = offsets_at(connection, topic, numbers, Place.END, deadline)
 
     def place(time_ms: int) -> dict[int, int]:
-        offsets = offsets_since(connection, topic, chosen, max(0, time_ms), deadline)
-        return {number: offsets[number] if offsets[number] >= 0 else ends[number] for number in chosen}
+        offsets = offsets_since(connection, topic, numbers, max(0, time_ms), deadline)
+        return {number: offsets[number] if offsets[number] >= 0 else ends[number] for number in numbers}
 
     starts, until = place(since_ms), place(until_ms)
-    return starts, {number: max(starts[number], until[number]) for number in chosen}
+    return starts, {number: max(starts[number], until[number]) for number in numbers}
 
 
 def segments_of(
@@ -64,12 +64,12 @@ def read(
     take: Callable[[int, Batch], None],
 ) -> None:
     """Call `take` with every batch, until it raises `SearchEnd`."""
-    met = 0
+    batches = 0
 
     def count(number: int, batch: Batch) -> None:
-        nonlocal met
-        met += 1
-        if met > MOST_BATCHES:
+        nonlocal batches
+        batches += 1
+        if batches > MOST_BATCHES:
             raise TooMuch(f"More than {MOST_BATCHES} batches of topic {topic} would have to be read")
         take(number, batch)
 

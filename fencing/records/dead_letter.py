@@ -145,19 +145,19 @@ class DeadLetter:
         except (ValueError, KeyError, TypeError, IndexError, RecursionError, AttributeError) as error:
             raise NotExact(f"What the letter keeps of the record cannot be read ({type(error).__name__})") from error
 
-    def _record(self, shown: Mapping[str, Any]) -> SourceRecord:
-        reading = Reading(shown["schemas"])
+    def _record(self, content: Mapping[str, Any]) -> SourceRecord:
+        reading = Reading(content["schemas"])
         return SourceRecord(
             json.loads(self.header("source.partition")),
             json.loads(self.header("source.offset")),
             self.header("topic"),
-            _whole(reading, shown["value"], self.value),
-            _whole(reading, shown["key"], self.key),
-            [(name, reading.value(each)) for name, each in shown["headers"]],
-            shown["timestamp"],
-            shown["partition"],
-            reading.schema(shown["key_schema"]),
-            reading.schema(shown["value_schema"]),
+            _whole(reading, content["value"], self.value),
+            _whole(reading, content["key"], self.key),
+            [(name, reading.value(each)) for name, each in content["headers"]],
+            content["timestamp"],
+            content["partition"],
+            reading.schema(content["key_schema"]),
+            reading.schema(content["value_schema"]),
         )
 
 
@@ -165,13 +165,13 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def _whole(reading: Reading, shown: object, own: bytes | None) -> object:
-    match shown:
+def _whole(reading: Reading, content: object, own: bytes | None) -> object:
+    match content:
         case {"own": "bytes"}:
             return own
         case {"own": "text"}:
             return _text(own or b"")
-    return reading.value(shown)
+    return reading.value(content)
 
 
 def text_of(headers: Headers, name: str) -> str:
@@ -188,13 +188,13 @@ def parse_replayed_offset(headers: Headers) -> int | None:
     return int(text) if text.isascii() and text.isdigit() else None
 
 
-def mark(topic: str, place: Place, connector: str, told: Mapping[str, str]) -> tuple[object, ...]:
-    """Return what to produce to record that a dead letter was replayed. told: by whom, and the result.
+def mark(topic: str, place: Place, connector: str, details: Mapping[str, str]) -> tuple[object, ...]:
+    """Return what to produce to record that a dead letter was replayed. details: by whom, and the result.
 
     It has its own key, so that a compacted topic accepts and keeps it.
     """
     partition, offset = place
-    value = json.dumps({"replayed": {"partition": partition, "offset": offset}, **told}, ensure_ascii=False)
+    value = json.dumps({"replayed": {"partition": partition, "offset": offset}, **details}, ensure_ascii=False)
     headers = [(REPLAYED, str(offset).encode()), (CONNECTOR, connector.encode())]
     return (topic, value.encode(), f"replayed-{partition}-{offset}".encode(), partition, None, None, 0, headers)
 

@@ -200,8 +200,8 @@ class _NotTheRecords(Exception):
         self.error = error
 
 
-def _not_the_records(call: Callable[[Argument], None], given: Argument) -> None:
+def _not_the_records(call: Callable[[Argument], None], argument: Argument) -> None:
     try:
-        call(given)
+        call(argument)
     except Exception as error:
         raise _NotTheRecords(error) from error

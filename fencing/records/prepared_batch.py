@@ -21,9 +21,9 @@ class GatheredOffsets:
 
     def take(self) -> list[tuple[Partition, Offset | None]]:
         """Return all of them, and empty the collection."""
-        taken = list(self._newest.values())
+        offsets = list(self._newest.values())
         self._newest.clear()
-        return taken
+        return offsets
 
     def peek(self) -> list[tuple[Partition, Offset | None]]:
         """Return all of them, and keep them."""
@@ -54,9 +54,9 @@ class PreparedBatch:
         self.skipped = 0
         self.dead_letters = 0
 
-    def counts(self, sent: int) -> RecordCounts:
-        """Return what the batch adds to its transaction, if `sent` of its records were sent."""
-        return RecordCounts(sent - self.dead_letters, self.skipped, self.dead_letters)
+    def counts(self, count: int) -> RecordCounts:
+        """Return what the batch adds to its transaction, if `count` of its records were sent."""
+        return RecordCounts(count - self.dead_letters, self.skipped, self.dead_letters)
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,61 +110,61 @@ class RecordPath:
                 "The task returned a RecordBatch although a converter or a transform changes the bytes: "
                 "look at context.raw_batches before you return one"
             )
-        prepared = PreparedBatch(batch)
+        ready = PreparedBatch(batch)
         if isinstance(batch, MixedBatch):
-            return self._prepare_mixed(batch, prepared)
+            return self._prepare_mixed(batch, ready)
         self._check_topic(batch.topic)
         if len(batch):
-            prepared.offsets.append((batch.source_partition, batch.source_offset))
-            prepared.size = sum(map(len, filter(None, batch.values)))
-            prepared.topics.add(batch.topic)
-        return prepared
+            ready.offsets.append((batch.source_partition, batch.source_offset))
+            ready.size = sum(map(len, filter(None, batch.values)))
+            ready.topics.add(batch.topic)
+        return ready
 
-    def _prepare_mixed(self, batch: MixedBatch, prepared: PreparedBatch) -> PreparedBatch:
+    def _prepare_mixed(self, batch: MixedBatch, ready: PreparedBatch) -> PreparedBatch:
         if batch.values:
-            prepared.topics |= {batch.topics} if isinstance(batch.topics, str) else set(batch.topics)
-        for topic in prepared.topics:
+            ready.topics |= {batch.topics} if isinstance(batch.topics, str) else set(batch.topics)
+        for topic in ready.topics:
             self._check_topic(topic)
-        prepared.offsets += batch.offsets
-        prepared.size = sum(map(len, filter(None, batch.values)))
-        prepared.skipped, prepared.dead_letters = batch.skipped - batch.letters, batch.letters
-        return prepared
+        ready.offsets += batch.offsets
+        ready.size = sum(map(len, filter(None, batch.values)))
+        ready.skipped, ready.dead_letters = batch.skipped - batch.letters, batch.letters
+        return ready
 
     def _prepare_records(self, batch: Sequence[SourceRecord]) -> PreparedBatch:
-        prepared = PreparedBatch(batch)
+        ready = PreparedBatch(batch)
         to_values = self._convert.column
         if to_values is None:
-            self._one_by_one(batch, prepared)
-            return prepared
+            self._one_by_one(batch, ready)
+            return ready
         for run in alike(batch):
             if run.__class__ is not StructBatch and run[0].value_schema is SERIALIZED:
-                self._add_serialized(run, prepared)
-            elif len(run) < _FEW or not self._by_column(run, prepared, to_values):
-                self._one_by_one(run, prepared)
-        return prepared
+                self._add_serialized(run, ready)
+            elif len(run) < _FEW or not self._by_column(run, ready, to_values):
+                self._one_by_one(run, ready)
+        return ready
 
-    def _add_serialized(self, run: Sequence[SourceRecord], prepared: PreparedBatch) -> None:
+    def _add_serialized(self, run: Sequence[SourceRecord], ready: PreparedBatch) -> None:
         if self._convert.converters is None:
             raise ConnectorError(_NOT_SERIALIZED)
         topic = run[0].topic
         self._check_topic(topic)
-        prepared.topics.add(topic)
+        ready.topics.add(topic)
         same, no, any_partition, now = repeat(topic), repeat(None), repeat(-1), repeat(0)
         for each in run:
             assert isinstance(each, SerializedRecords)
             if each.headers:
                 headers = repeat(each.headers)
                 calls = zip(same, each.values, each.keys, any_partition, no, no, now, headers, strict=False)
-                prepared.calls.extend(calls)
+                ready.calls.extend(calls)
             else:
-                prepared.calls.extend(zip(same, each.values, each.keys, strict=False))
-            prepared.size += sum(map(len, filter(None, each.values)))
-        self._add_offsets(run, prepared)
+                ready.calls.extend(zip(same, each.values, each.keys, strict=False))
+            ready.size += sum(map(len, filter(None, each.values)))
+        self._add_offsets(run, ready)
 
     def _by_column(
         self,
         run: Sequence[SourceRecord],
-        prepared: PreparedBatch,
+        ready: PreparedBatch,
         to_values: Callable[[Column], list[bytes | None] | None],
     ) -> bool:
         """Prepare all of these at once. False, with nothing prepared, if that is not possible."""
@@ -179,21 +179,21 @@ class RecordPath:
         except Exception:  # noqa: BLE001 - one by one it is raised again, by the record that is to blame
             return False
         self._check_topic(column.topic)
-        prepared.topics.add(column.topic)
-        prepared.calls += calls
-        prepared.size += sum(map(len, filter(None, values)))
+        ready.topics.add(column.topic)
+        ready.calls += calls
+        ready.size += sum(map(len, filter(None, values)))
         if isinstance(run, StructBatch):
-            prepared.offsets.append((run.source_partition, run.source_offset))
+            ready.offsets.append((run.source_partition, run.source_offset))
         else:
-            self._add_offsets(run, prepared)
+            self._add_offsets(run, ready)
         return True
 
-    def _add_offsets(self, run: Sequence[SourceRecord], prepared: PreparedBatch) -> None:
+    def _add_offsets(self, run: Sequence[SourceRecord], ready: PreparedBatch) -> None:
         partition = run[0].source_partition
         if all(record.source_partition is partition for record in run):
-            prepared.offsets.append((partition, run[-1].source_offset))
+            ready.offsets.append((partition, run[-1].source_offset))
         else:
-            prepared.offsets += [(record.source_partition, record.source_offset) for record in run]
+            ready.offsets += [(record.source_partition, record.source_offset) for record in run]
 
     def _calls(self, run: Sequence[SourceRecord], topic: str, values: list[bytes | None]) -> list[tuple[object, ...]]:
         if isinstance(run, StructBatch):
@@ -217,8 +217,8 @@ class RecordPath:
             calls.append(make_call(topic, value, key, record.partition, record.timestamp, headers))
         return calls
 
-    def _one_by_one(self, batch: Sequence[SourceRecord], prepared: PreparedBatch) -> None:  # noqa: C901 - the loop over records, without calls that could be spared
-        convert, add, offsets = self._convert, prepared.calls.append, prepared.offsets
+    def _one_by_one(self, batch: Sequence[SourceRecord], ready: PreparedBatch) -> None:  # noqa: C901 - the loop over records, without calls that could be spared
+        convert, add, offsets = self._convert, ready.calls.append, ready.offsets
         to_value, to_key = convert.value, convert.key
         transform = convert.record if convert.transforms else None
         size = 0
@@ -242,7 +242,7 @@ class RecordPath:
                 topic = out.topic
                 if topic != checked:
                     self._check_topic(topic)
-                    prepared.topics.add(topic)
+                    ready.topics.add(topic)
                     checked = topic
                 value = to_value(topic, out.value, out.value_schema)
                 key = None if out.key is None and out.key_schema is None else to_key(topic, out.key, out.key_schema)
@@ -250,36 +250,36 @@ class RecordPath:
             except Exception:
                 if self._errors is None:
                     raise
-                self._try_again(record, prepared)
+                self._try_again(record, ready)
                 continue
             if value is not None:
                 size += len(value)
             add(make_call(topic, value, key, out.partition, out.timestamp, headers))
         if partition is not None:
             offsets.append((partition, offset))
-        prepared.size += size
+        ready.size += size
 
-    def _try_again(self, record: SourceRecord, prepared: PreparedBatch) -> None:
+    def _try_again(self, record: SourceRecord, ready: PreparedBatch) -> None:
         """Prepare a failed record step by step. Raises an error that is not tolerated."""
         assert self._errors is not None
         before = self._errors.given_up
         produced = self._errors.produce_of(record, self._check_topic)
         bad = self._errors.given_up > before
         if produced is None:
-            prepared.skipped += bad
+            ready.skipped += bad
             return
-        prepared.calls.append(produced)
+        ready.calls.append(produced)
         if bad:
-            prepared.dead_letters += 1
+            ready.dead_letters += 1
             self._check.check(str(produced[0]))
         else:
-            prepared.topics.add(str(produced[0]))
+            ready.topics.add(str(produced[0]))
         if isinstance(produced[1], bytes):
-            prepared.size += len(produced[1])
+            ready.size += len(produced[1])
 
     def send(
         self,
-        prepared: PreparedBatch,
+        ready: PreparedBatch,
         produce: Produce,
         full: Callable[[], None],
         offsets: GatheredOffsets,
@@ -289,11 +289,11 @@ class RecordPath:
 
         `full()` is called when the producer's queue is full. It makes room, or raises. window: waits for deliveries.
         """
-        if isinstance(prepared.batch, RecordBatch):
-            sent = send_raw(prepared.batch, produce, full, window, prepared.size)
+        if isinstance(ready.batch, RecordBatch):
+            count = send_raw(ready.batch, produce, full, window, ready.size)
         else:
-            sent = send_calls(prepared.calls, produce, full, window, prepared.size)
-        for partition, offset in prepared.offsets:
+            count = send_calls(ready.calls, produce, full, window, ready.size)
+        for partition, offset in ready.offsets:
             offsets.put(partition, offset)
-        self.bytes += prepared.size
-        return sent
+        self.bytes += ready.size
+        return count

@@ -86,12 +86,12 @@ def _group(settings: Mapping[str, str]) -> Group:
 class TopicMaker:
     """Creates each missing topic once. Called on the task's thread."""
 
-    def __init__(self, connection: Connection, rules: TopicRules, clock: Clock, told: Callable[[str], None]) -> None:
-        """told: called with a message about what was created, or why not."""
+    def __init__(self, connection: Connection, rules: TopicRules, clock: Clock, report: Callable[[str], None]) -> None:
+        """report: called with a message about what was created, or why not."""
         self._connection = connection
         self._rules = rules
         self._clock = clock
-        self._told = told
+        self._report = report
         self._there: set[str] = set()
 
     def ensure(self, topic: str) -> None:
@@ -100,15 +100,15 @@ class TopicMaker:
             return
         deadline = Deadline.after(_SECONDS, self._clock)
         if not topic_exists(self._connection, topic, deadline):
-            make(self._connection, self._rules.spec(topic), deadline, self._told)
+            make(self._connection, self._rules.spec(topic), deadline, self._report)
         self._there.add(topic)
 
 
-def make(connection: Connection, spec: TopicSpec, deadline: Deadline, told: Callable[[str], None]) -> None:
+def make(connection: Connection, spec: TopicSpec, deadline: Deadline, report: Callable[[str], None]) -> None:
     """Create a missing topic. If that is not permitted, the broker may do it, as in Kafka Connect."""
     try:
         if create_topics(connection, [spec], deadline):
-            told(f"created topic {spec.name} with {spec.partitions} partitions")
+            report(f"created topic {spec.name} with {spec.partitions} partitions")
     except FencingError as error:
         if error.code not in _REFUSED:
             raise
@@ -118,4 +118,4 @@ def make(connection: Connection, spec: TopicSpec, deadline: Deadline, told: Call
             spec.name,
             error,
         )
-        told(f"topic {spec.name} may not be created: {error}")
+        report(f"topic {spec.name} may not be created: {error}")

@@ -34,13 +34,13 @@ def merge(connector: ConnectorName, offsets: Iterable[SourceOffset]) -> list[Sou
     return [*others, *states]
 
 
-def expand(changes: Changes, known: Iterable[SourceOffset]) -> Changes:
+def expand(changes: Changes, source_offsets: Iterable[SourceOffset]) -> Changes:
     """Return the changes, preceded by tombstones for the slots' states of the partitions that they change."""
-    moved = {parsed[0] for partition, _ in changes if (parsed := parse_partition(partition)) and parsed[1] is None}
-    targets = {parsed for partition, _ in changes if (parsed := parse_partition(partition))}
+    moved = {place[0] for partition, _ in changes if (place := parse_partition(partition)) and place[1] is None}
+    targets = {place for partition, _ in changes if (place := parse_partition(partition))}
     tombstones: list[tuple[Partition, Offset | None]] = []
-    for source_offset in known:
-        parsed = parse_partition(source_offset.partition)
-        if parsed is not None and parsed[0] in moved and parsed not in targets and source_offset.offset is not None:
+    for source_offset in source_offsets:
+        place = parse_partition(source_offset.partition)
+        if place is not None and place[0] in moved and place not in targets and source_offset.offset is not None:
             tombstones.append((source_offset.partition, None))
     return [*tombstones, *changes]

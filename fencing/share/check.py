@@ -70,7 +70,7 @@ class ClaimCheck:
                 self._end(sorted(rivals.undecided - {self._slot}), deadline)
                 fence_at = self._clock.monotonic() + self._patience_s
             wait = min(_LOOK_SECONDS, max(0.01, fence_at - self._clock.monotonic()))
-            self._tail.wait(lambda seen=rivals: self._rivals(claims, at) != seen, wait)  # type: ignore[misc]
+            self._tail.wait(lambda last=rivals: self._rivals(claims, at) != last, wait)  # type: ignore[misc]
 
     def _rivals(self, claims: Claims, at: int) -> Rivals:
         with self._tail.changed:

@@ -33,14 +33,16 @@ class Absences:
         self._after_s = after_s
         self._since: dict[InputPartition, float] = {}
 
-    def note(self, now: float, places: Places, cluster: str, found: Mapping[str, str | None]) -> list[InputPartition]:
-        """Return the deleted partitions. found: the id of each name in this cluster, None if the cluster says that
+    def note(
+        self, now: float, places: Places, cluster: str, topic_ids: Mapping[str, str | None]
+    ) -> list[InputPartition]:
+        """Return the deleted partitions. topic_ids: the id of each name in this cluster, None if the cluster says that
         there is no such topic; names whose state is unknown are left out.
         """
         away = [
             tp
             for tp, (name, home) in places.items()
-            if name in found and found[name] != tp.topic_id and home and home == cluster
+            if name in topic_ids and topic_ids[name] != tp.topic_id and home and home == cluster
         ]
         self._since = {tp: self._since.get(tp, now) for tp in away}
         return [tp for tp, since in self._since.items() if now - since >= self._after_s]

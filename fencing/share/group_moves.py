@@ -50,9 +50,9 @@ class PartitionMove:
         return again, sum(last - start + 1 for start, last in left)
 
 
-def place_of(wanted: int, first: int, end: int) -> int:
+def place_of(offset: int, first: int, end: int) -> int:
     """Return the nearest offset that the partition has."""
-    return min(max(wanted, first), end)
+    return min(max(offset, first), end)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,11 +27,11 @@ class InputChanges:
         connection: Connection,
         slot: int,
         inputs: InputTopics,
-        processed: ProcessedOffsets,
+        offsets: ProcessedOffsets,
         start: Start,
         clock: Clock,
     ) -> None:
-        self._connection, self._slot, self._inputs, self._processed = connection, slot, inputs, processed
+        self._connection, self._slot, self._inputs, self._offsets = connection, slot, inputs, offsets
         self._start, self._clock = start, clock
         self._deleted = DeletedTopics(connection, clock)
         self._unknown_since = 0.0
@@ -43,7 +43,7 @@ class InputChanges:
     def _claim_starts(self, tail: LedgerTail) -> bool:
         """Claim the start of partitions that the ledger does not know; return False if it knows all of them."""
         with tail.changed:
-            unknown = [(name, tp) for name, tp in self._inputs.partitions() if not self._processed.is_known(tp)]
+            unknown = [(name, tp) for name, tp in self._inputs.partitions() if not self._offsets.is_known(tp)]
             if not unknown:
                 self._unknown_since = 0.0
                 return False
@@ -52,14 +52,14 @@ class InputChanges:
         now = self._clock.monotonic()
         self._unknown_since = self._unknown_since or now
         if self._slot and now - self._unknown_since < _TURN_S:
-            tail.wait(lambda: all(self._processed.is_known(tp) for _, tp in unknown), 0.2)
+            tail.wait(lambda: all(self._offsets.is_known(tp) for _, tp in unknown), 0.2)
             return True
         for name, tp in unknown:
             latest = self._start is Start.LATEST and name not in known_topics
             place = Place.END if latest else Place.FIRST
             limit = Deadline.after(_SECONDS, self._clock)
             low = offsets_at(self._connection, name, [tp.partition], place, limit)[tp.partition]
-            self._processed.claim_start(tp, name, low)
+            self._offsets.claim_start(tp, name, low)
         return True
 
     def _claim_ends(self, tail: LedgerTail) -> bool:
@@ -72,5 +72,5 @@ class InputChanges:
             places = tail.ledger.places()
         for tp in self._deleted.look(places):
             log.info("Topic %s of id %s was deleted: the ledger forgets it", places[tp][0], tp.topic_id)
-            self._processed.end(tp)
-        return self._processed.pending
+            self._offsets.end(tp)
+        return self._offsets.pending

@@ -73,12 +73,12 @@ class Ledger:
         if claim is not None:
             transaction.claims.append(_Place(offset, claim))
         elif len(loaded) == 2 and isinstance(loaded[1], dict):
-            parsed = parse_partition(loaded[1])
-            if parsed is None:
+            place = parse_partition(loaded[1])
+            if place is None:
                 return
             source_offset = decode_value(value)
             state = None if source_offset is None else decode_state(source_offset)
-            transaction.states.append((*parsed, state))
+            transaction.states.append((*place, state))
         if producer_id < 0:
             self._apply(transaction)
 

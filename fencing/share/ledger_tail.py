@@ -23,8 +23,8 @@ _AGAIN_SECONDS = 0.1
 class LedgerTail:
     """Read `ledger`, and wait for its changes, only under `changed`."""
 
-    def __init__(self, connection: Connection, topic: str, connector: ConnectorName, known: SourceOffsets) -> None:
-        """known: the connector's committed offsets, after which reading continues.
+    def __init__(self, connection: Connection, topic: str, connector: ConnectorName, offsets: SourceOffsets) -> None:
+        """offsets: the connector's committed offsets, after which reading continues.
 
         Everything before their positions is decided, so no open claim begins there.
         """
@@ -32,9 +32,9 @@ class LedgerTail:
         self.ledger = Ledger(connector)
         self._connection = connection
         self._topic = topic
-        self.topic_id = known.topic_id
-        self.ledger.begin((row.key, encode_value(row.offset)) for row in known.own())
-        self._position = known.positions.get(LEDGER_PARTITION, 0)
+        self.topic_id = offsets.topic_id
+        self.ledger.begin((row.key, encode_value(row.offset)) for row in offsets.own())
+        self._position = offsets.positions.get(LEDGER_PARTITION, 0)
         self._trouble: FencingError | None = None
         self._closing = False
         self._thread = threading.Thread(target=self._follow, name=f"ledger-{connector}", daemon=True)

@@ -22,13 +22,13 @@ class ProcessedOffsets:
         self._slot = slot
         self._slots = slots
         self._own: dict[InputPartition, State] = {}
-        self._wanted: dict[InputPartition, Ranges] = {}
-        self._noted: dict[InputPartition, Ranges] = {}
+        self._claims: dict[InputPartition, Ranges] = {}
+        self._pending_ranges: dict[InputPartition, Ranges] = {}
         self._starts: dict[InputPartition, int] = {}
         self._topics: dict[InputPartition, str] = {}
         self._tries: dict[InputPartition, dict[int, int]] = {}
         self._stated: dict[InputPartition, State] = {}
-        self._gone: set[InputPartition] = set()
+        self._deleted_partitions: set[InputPartition] = set()
         self.cluster = ""
         """The id of the input's cluster; "" if it is unknown."""
 
@@ -40,7 +40,7 @@ class ProcessedOffsets:
 
     def forget(self) -> None:
         """Forget the open transaction, which is not committed. Its offsets are free again."""
-        for collection in (self._wanted, self._starts, self._stated, self._tries, self._gone):
+        for collection in (self._claims, self._starts, self._stated, self._tries, self._deleted_partitions):
             collection.clear()
 
     def is_known(self, tp: InputPartition) -> bool:
@@ -53,7 +53,7 @@ class ProcessedOffsets:
         return (
             (state is not None and (offset < state.low or offset in state.done))
             or (own is not None and (offset < own.low or offset in own.done))
-            or (tp in self._noted and offset in self._noted[tp])
+            or (tp in self._pending_ranges and offset in self._pending_ranges[tp])
         )
 
     def find_committed(self, tp: InputPartition) -> State:
@@ -64,27 +64,27 @@ class ProcessedOffsets:
             merged.topic, merged.low = own.topic or merged.topic, max(merged.low, own.low)
             merged.done.update(own.done)
             merged.tries |= own.tries
-        if tp in self._noted:
-            merged.done.update(self._noted[tp])
+        if tp in self._pending_ranges:
+            merged.done.update(self._pending_ranges[tp])
         merged.low = merged.done.first_missing(merged.low)
         merged.done.drop_below(merged.low)
         return merged
 
     def claim(self, tp: InputPartition, offsets: Iterable[int]) -> None:
         """Add offsets to the claim of the open transaction."""
-        ranges = self._wanted.setdefault(tp, Ranges())
+        ranges = self._claims.setdefault(tp, Ranges())
         for offset in offsets:
             ranges.add(offset, offset)
 
     def claim_start(self, tp: InputPartition, topic: str, low: int) -> None:
         """Claim that a partition begins at `low`. The first claim of all slots decides."""
-        self._wanted.setdefault(tp, Ranges()).add(START, START)
+        self._claims.setdefault(tp, Ranges()).add(START, START)
         self._starts[tp] = low
         self._topics[tp] = topic
 
     def note(self, tp: InputPartition, first: int, last: int) -> None:
         """Note that these offsets have no record. The next commit writes it."""
-        self._noted.setdefault(tp, Ranges()).add(first, last)
+        self._pending_ranges.setdefault(tp, Ranges()).add(first, last)
 
     def count_try(self, tp: InputPartition, offset: int, times: int) -> None:
         """Write with the next commit that the sweep is about to try this offset for the `times`th time."""
@@ -97,25 +97,25 @@ class ProcessedOffsets:
 
     def end(self, tp: InputPartition) -> None:
         """Remove the states of a partition that was deleted (`deleted_topics`), with the next commit."""
-        self._gone.add(tp)
+        self._deleted_partitions.add(tp)
 
     @property
     def pending(self) -> bool:
         """Whether there is something to claim or to write, even without records."""
-        return bool(self._wanted or self._tries or self._gone)
+        return bool(self._claims or self._tries or self._deleted_partitions)
 
     @property
-    def noted(self) -> int:
+    def pending_count(self) -> int:
         """The number of ranges without records that are not written yet."""
-        return sum(map(len, self._noted.values()))
+        return sum(map(len, self._pending_ranges.values()))
 
     def take_claim(self) -> Claim:
         """Return the claim of the transaction that begins now."""
-        return Claim(self._slot, {tp: ranges.copy() for tp, ranges in self._wanted.items()})
+        return Claim(self._slot, {tp: ranges.copy() for tp, ranges in self._claims.items()})
 
     @property
-    def wanted(self) -> Claims:
-        return self._wanted
+    def claims(self) -> Claims:
+        return self._claims
 
     def states(self) -> list[tuple[Partition, Offset | None]]:
         """Return the states that the transaction writes at its end: source partition and source offset of each input
@@ -125,11 +125,11 @@ class ProcessedOffsets:
         """
         count = self._slots()
         self._stated, tombstones = {}, []
-        self._gone -= self._wanted.keys()
-        for tp in self._gone:
-            self._noted.pop(tp, None)
+        self._deleted_partitions -= self._claims.keys()
+        for tp in self._deleted_partitions:
+            self._pending_ranges.pop(tp, None)
             tombstones += [(partition_key(tp, slot), None) for slot in self._ledger.slots(tp)]
-        for tp in {**self._wanted, **self._noted, **self._tries}:
+        for tp in {**self._claims, **self._pending_ranges, **self._tries}:
             slots = [slot for slot in self._ledger.slots(tp) if count and (slot is None or slot >= count)]
             self._stated[tp] = self._state(tp, slots)
             tombstones += [(partition_key(tp, slot), None) for slot in slots]
@@ -148,7 +148,7 @@ class ProcessedOffsets:
                 done.update(state.done)
                 for offset, times in state.tries.items():
                     tries[offset] = max(times, tries.get(offset, 0))
-        for more in (self._wanted.get(tp), self._noted.get(tp)):
+        for more in (self._claims.get(tp), self._pending_ranges.get(tp)):
             if more is not None:
                 done.update(more)
                 merged.done.update(more)
@@ -163,7 +163,7 @@ class ProcessedOffsets:
         """Record that the transaction is committed."""
         self._own.update(self._stated)
         for tp in self._stated:
-            self._noted.pop(tp, None)
-        for tp in self._gone:
+            self._pending_ranges.pop(tp, None)
+        for tp in self._deleted_partitions:
             self._own.pop(tp, None)
         self.forget()

@@ -62,35 +62,35 @@ class ShareSource:
         slots: Callable[[], int],
         fence: Callable[[Sequence[int], Deadline], None],
         stopping: Callable[[], bool],
-        hurried: Callable[[], SweepRequestRecord | None],
+        sweep_request: Callable[[], SweepRequestRecord | None],
         clock: Clock,
     ) -> None:
         """slots: returns the number of tasks in the attempt's generation, 0 if a newer one exists. stopping: whether
-        the attempt must end. hurried: what the sweep must read now. Raises `FencingError`.
+        the attempt must end. sweep_request: what the sweep must read now. Raises `FencingError`.
         """
         self.group, self.topics = group, tuple(topics)
         self._connector, self._slot = connector, slot
         self._connection = input_connection
         self._settings, self._tail = settings, tail
-        self._stopping, self._hurried = stopping, hurried
+        self._stopping, self._sweep_request = stopping, sweep_request
         self._clock = clock
         self._client_id, self._limit = client_id, limit
         self._inputs = InputTopics(input_connection, topics)
-        self._processed = ProcessedOffsets(tail.ledger, slot, slots)
-        self._changes = InputChanges(input_connection, slot, self._inputs, self._processed, settings.start, clock)
+        self._offsets = ProcessedOffsets(tail.ledger, slot, slots)
+        self._changes = InputChanges(input_connection, slot, self._inputs, self._offsets, settings.start, clock)
         self._check = ClaimCheck(tail, slot, fence, clock, settings.patience_s)
         self._sweep = Sweep(
             input_connection,
             self._inputs,
             tail,
-            self._processed,
+            self._offsets,
             settings.sweep_after_s,
             lambda tp: tp.partition % max(1, slots()) == slot,
             clock,
         )
         self._queue: deque[ShareRecord] = deque()
-        self._handed: list[ShareRecord] = []
-        self._suspects = Suspects(self._processed, settings.delivery_limit, settings.exhausted)
+        self._delivered_records: list[ShareRecord] = []
+        self._suspects = Suspects(self._offsets, settings.delivery_limit, settings.exhausted)
         self.exhausted = ExhaustedRecords(settings.delivery_limit)
         self._claim = Delivery("writing a claim")
         self._refreshed_at = 0.0
@@ -109,7 +109,7 @@ class ShareSource:
 
     def poll(self, seconds: float, limit: int) -> Sequence[ShareRecord]:
         """See `ringfence.connectors.api.ShareInput`."""
-        assert not self._handed, "the records of the last poll are in no transaction yet"
+        assert not self._delivered_records, "the records of the last poll are in no transaction yet"
         if not self._queue:
             self._fill(seconds)
         return self._hand_out(limit)
@@ -127,7 +127,7 @@ class ShareSource:
         self._find(record).answer = Answer.REJECT
 
     def _find(self, record: api.ShareRecord) -> ShareRecord:
-        if not isinstance(record, ShareRecord) or record not in self._handed:
+        if not isinstance(record, ShareRecord) or record not in self._delivered_records:
             raise api.ConnectorError(
                 "This record is not from the last poll: answer each one before the task's poll returns"
             )
@@ -142,7 +142,7 @@ class ShareSource:
         if self._changes.claim(self._tail):
             return
         if not self._suspects:
-            self._sweep.follow(self._hurried())
+            self._sweep.follow(self._sweep_request())
             self._suspects.add(self._sweep.look())
         if self._suspects:
             self._try_suspects()
@@ -160,7 +160,7 @@ class ShareSource:
             return
         for message in messages:
             tp = self._inputs.find(str(message.topic()), int(message.partition() or 0))
-            if tp is None or not self._processed.is_known(tp):
+            if tp is None or not self._offsets.is_known(tp):
                 self._refreshed_at = 0.0  # a new partition: its start is claimed first
                 self._member.answer(message, Answer.RELEASE)
             else:
@@ -171,15 +171,15 @@ class ShareSource:
         with self._tail.changed:
             exhausted = self._suspects.note()
             for record in exhausted:
-                self._processed.claim(record.tp, [record.offset])
+                self._offsets.claim(record.tp, [record.offset])
         self.exhausted.add(exhausted)
-        if not self._processed.pending:
+        if not self._offsets.pending:
             self._queue.extend(self._suspects.take())
 
     def _refresh(self) -> None:
         self._inputs.refresh()
         self._refreshed_at = self._clock.monotonic()
-        self._processed.cluster = self._inputs.cluster
+        self._offsets.cluster = self._inputs.cluster
 
     def _hand_out(self, limit: int) -> list[ShareRecord]:
         """Return at most `limit` uncommitted records; only one if this is its last delivery."""
@@ -191,13 +191,13 @@ class ShareSource:
                 if alone and records:
                     break
                 self._queue.popleft()
-                if self._processed.is_done(record.tp, record.offset):
+                if self._offsets.is_done(record.tp, record.offset):
                     self._answer(record)
                     continue
                 records.append(record)
                 if alone:
                     break
-        self._handed = records
+        self._delivered_records = records
         return records
 
     def _answer(self, record: ShareRecord) -> None:
@@ -209,17 +209,21 @@ class ShareSource:
     @property
     def has_work(self) -> bool:
         """Return whether a transaction is needed, even without records."""
-        return bool(self._handed) or self._processed.pending or (self._processed.noted > 0 and not self._queue)
+        return (
+            bool(self._delivered_records)
+            or self._offsets.pending
+            or (self._offsets.pending_count > 0 and not self._queue)
+        )
 
     def begin(self, produce: Produce, topic: str) -> int:
         """Produce the claim, first in the transaction. Return how many dead letters follow it."""
         by_partition: dict[InputPartition, list[int]] = {}
-        for record in self._handed:
+        for record in self._delivered_records:
             if record.answer is not Answer.RELEASE:
                 by_partition.setdefault(record.tp, []).append(record.offset)
         for tp, offsets in by_partition.items():
-            self._processed.claim(tp, offsets)
-        claim = self._processed.take_claim()
+            self._offsets.claim(tp, offsets)
+        claim = self._offsets.take_claim()
         self._claim = Delivery("writing a claim")
         produce(topic, encode_claim(claim), claim_key(self._connector, self._slot), LEDGER_PARTITION, self._claim)
         return self.exhausted.produce(produce)
@@ -227,7 +231,7 @@ class ShareSource:
     def states(self) -> list[tuple[Partition, Offset | None]]:
         """Return this slot's source offsets, to be produced last."""
         with self._tail.changed:
-            return self._processed.states()
+            return self._offsets.states()
 
     def check(self, flush: Callable[[float], int], deadline: Deadline) -> None:
         """Check, on the committing thread, that the transaction may commit; else raise `Abortable`."""
@@ -237,24 +241,24 @@ class ShareSource:
                 raise self._claim.error
             if deadline.expired:
                 raise Abortable("The claim on these records could not be written in time")
-        self._check.run(self._processed.wanted, at, deadline, self._stopping)
+        self._check.run(self._offsets.claims, at, deadline, self._stopping)
 
     def settle(self) -> None:
         """Accept the records of the transaction, which is committed."""
         with self._tail.changed:
-            self._processed.settle()
-        for record in self._handed:
+            self._offsets.settle()
+        for record in self._delivered_records:
             self._answer(record)
-        self._handed = []
+        self._delivered_records = []
         self.exhausted.clear()
         self._queue.extend(self._suspects.take())
 
     # The attempt's side.
 
     @property
-    def held(self) -> LockedRanges:
+    def locked_ranges(self) -> LockedRanges:
         """Return the group's records that the task holds now. Any thread may call it: each copy is atomic."""
-        return find_held([*self._handed, *list(self._queue)])
+        return find_held([*self._delivered_records, *list(self._queue)])
 
     def restart(self, tail: LedgerTail) -> None:
         """Read the ledger to its end, and return the uncommitted records again from `poll`. Raises `FencingError`.
@@ -267,15 +271,15 @@ class ShareSource:
             self._member = self._join()
         tail.catch_up(Deadline.after(_SECONDS, self._clock))
         with tail.changed:
-            self._processed.restart(tail.ledger)
+            self._offsets.restart(tail.ledger)
         self._check.restart(tail)
         self._sweep.restart(tail)
         self._suspects.restart()
         self.exhausted.clear()
-        for record in reversed(self._handed):
+        for record in reversed(self._delivered_records):
             record.answer = Answer.ACCEPT
             self._queue.appendleft(record)
-        self._handed = []
+        self._delivered_records = []
 
     def rest(self) -> None:
         """Release the locked records before a pause, so that other members get them."""
@@ -283,10 +287,10 @@ class ShareSource:
         self._member.send_answers(5.0)
 
     def _give_back(self) -> None:
-        for record in (*self._handed, *self._queue):
+        for record in (*self._delivered_records, *self._queue):
             record.answer = Answer.RELEASE
             self._answer(record)
-        self._handed = []
+        self._delivered_records = []
         self._queue.clear()
 
     def close(self) -> None:

@@ -18,13 +18,13 @@ _TOGETHER = 2
 class Suspects:
     """The suspects of one process, which notes each try only once."""
 
-    def __init__(self, processed: ProcessedOffsets, tries: int, exhausted: ExhaustionPolicy) -> None:
+    def __init__(self, offsets: ProcessedOffsets, tries: int, exhausted: ExhaustionPolicy) -> None:
         """tries: the number of tries alone after which a record is exhausted."""
-        self._processed = processed
+        self._offsets = offsets
         self._tries = tries + _TOGETHER
         self._exhausted = exhausted
         self._waiting: deque[ShareRecord] = deque()
-        self._noted: list[ShareRecord] = []
+        self._tried_records: list[ShareRecord] = []
         self._tried: set[tuple[object, int]] = set()
 
     def add(self, records: Iterable[ShareRecord]) -> None:
@@ -32,17 +32,17 @@ class Suspects:
         self._waiting.extend(records)
 
     def __bool__(self) -> bool:
-        return bool(self._waiting or self._noted)
+        return bool(self._waiting or self._tried_records)
 
     def note(self) -> list[ShareRecord]:
         """Note the next tries in the open transaction. Return the exhausted records, which are not tried again."""
-        while self._waiting and not self._noted:
+        while self._waiting and not self._tried_records:
             record = self._waiting.popleft()
-            if self._processed.is_done(record.tp, record.offset):
+            if self._offsets.is_done(record.tp, record.offset):
                 continue
-            times = self._processed.find_tries(record.tp, record.offset)
+            times = self._offsets.find_tries(record.tp, record.offset)
             if (record.tp, record.offset) in self._tried:
-                self._noted = [record]  # this process has survived it
+                self._tried_records = [record]  # this process has survived it
             elif times >= self._tries and self._exhausted is ExhaustionPolicy.DEAD_LETTER:
                 return [record]
             else:
@@ -52,20 +52,20 @@ class Suspects:
         return []
 
     def _find_times(self, record: ShareRecord) -> int:
-        return self._processed.find_tries(record.tp, record.offset)
+        return self._offsets.find_tries(record.tp, record.offset)
 
     def _count(self, record: ShareRecord, times: int) -> None:
         record.alone = times > _TOGETHER
-        self._processed.count_try(record.tp, record.offset, times)
-        self._noted.append(record)
+        self._offsets.count_try(record.tp, record.offset, times)
+        self._tried_records.append(record)
 
     def take(self) -> list[ShareRecord]:
         """Return the noted records, to try them now. Call it after the note is committed."""
-        records, self._noted = self._noted, []
+        records, self._tried_records = self._tried_records, []
         self._tried.update((record.tp, record.offset) for record in records)
         return records
 
     def restart(self) -> None:
         """Forget records that were not tried yet. The sweep finds them again."""
         self._waiting.clear()
-        self._noted.clear()
+        self._tried_records.clear()

@@ -51,7 +51,7 @@ class Sweep:
         connection: Connection,
         topics: InputTopics,
         tail: LedgerTail,
-        processed: ProcessedOffsets,
+        offsets: ProcessedOffsets,
         after_s: float,
         mine: Callable[[InputPartition], bool],
         clock: Clock,
@@ -59,7 +59,7 @@ class Sweep:
         self._connection = connection
         self._topics = topics
         self._tail = tail
-        self._processed = processed
+        self._offsets = offsets
         self._after_s = after_s
         self._every_s = min(2.0, after_s / 4)
         self._mine = mine
@@ -68,7 +68,7 @@ class Sweep:
         self._looked_at = clock.monotonic()
         self._readers: dict[str, PartitionReader] = {}
         self._due: deque[tuple[str, InputPartition, Ranges, int]] = deque()
-        self._wanted: SweepRequestRecord | None = None
+        self._request: SweepRequestRecord | None = None
         self._wanted_ranges: dict[InputPartition, Ranges] = {}
         self.swept = 0
         self.expired = 0
@@ -79,15 +79,15 @@ class Sweep:
         self._due.clear()
         self._note_wanted()
 
-    def follow(self, wanted: SweepRequestRecord | None) -> None:
+    def follow(self, request: SweepRequestRecord | None) -> None:
         """Read these offsets with the next `look`, without waiting until they are due."""
-        if wanted != self._wanted:
-            self._wanted = wanted
+        if request != self._request:
+            self._request = request
             self._note_wanted()
 
     def _note_wanted(self) -> None:
         self._wanted_ranges = {}
-        for topic_id, partition, first, last in () if self._wanted is None else self._wanted.places or ():
+        for topic_id, partition, first, last in () if self._request is None else self._request.places or ():
             tp = InputPartition(topic_id, partition)
             if self._mine(tp):
                 self._wanted_ranges.setdefault(tp, Ranges()).add(first, last)
@@ -100,7 +100,7 @@ class Sweep:
         if not self._due and now - self._looked_at >= self._every_s:
             self._looked_at = now
             for topic, tp in self._topics.partitions():
-                if self._mine(tp) and self._processed.is_known(tp):
+                if self._mine(tp) and self._offsets.is_known(tp):
                     self._watch(topic, tp, now)
         while self._due:
             topic, tp, missing, due_end = self._due[0]
@@ -125,7 +125,7 @@ class Sweep:
         stable = offsets_at(self._connection, topic, number, Place.STABLE, limit)[tp.partition]
         first = offsets_at(self._connection, topic, number, Place.FIRST, limit)[tp.partition]
         with self._tail.changed:
-            state = self._processed.find_committed(tp)
+            state = self._offsets.find_committed(tp)
         if stable < state.low and self._topics.is_same([topic]):
             raise ConnectorError(
                 f"Partition {tp.partition} of topic {topic} ends at offset {stable}, but was processed up to "
@@ -176,7 +176,7 @@ class Sweep:
             first,
         )
         for start, last in gaps:
-            self._processed.note(tp, start, last)
+            self._offsets.note(tp, start, last)
 
     def _read(self, topic: str, tp: InputPartition, missing: Ranges, due_end: int) -> tuple[list[ShareRecord], int]:
         """Return the records that are due, and the offset up to which everything is known."""
@@ -198,7 +198,7 @@ class Sweep:
             return [], start  # these may be another topic's records; the next look finds out
         for first, last in missing:
             for gap, end in there.missing(first, min(last, read_to - 1)):
-                self._processed.note(tp, gap, end)
+                self._offsets.note(tp, gap, end)
         return records, read_to
 
     def _reader(self, topic: str, partition: int, start: int) -> PartitionReader:

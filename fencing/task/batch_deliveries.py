@@ -17,7 +17,7 @@ class BatchDeliveries:
         self.topics: Set[str] = frozenset()
         self.window = SendWindow(batch_bytes, self._deliver, self._count_partitions, runtime.clock.monotonic)
         self._stopping = runtime.require_current
-        self._counted: tuple[Set[str], int] = frozenset(), 1
+        self._partitions: tuple[Set[str], int] = frozenset(), 1
 
     def _deliver(self) -> None:
         """Wait until nothing is queued. What has failed is reported by the next call of the producer."""
@@ -26,6 +26,6 @@ class BatchDeliveries:
 
     def _count_partitions(self) -> int:
         """Return the number of partitions that the open transaction writes to. A broker is asked once."""
-        if self._counted[0] != self.topics:
-            self._counted = frozenset(self.topics), self.producer.count_partitions(self.topics)
-        return self._counted[1]
+        if self._partitions[0] != self.topics:
+            self._partitions = frozenset(self.topics), self.producer.count_partitions(self.topics)
+        return self._partitions[1]

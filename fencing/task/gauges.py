@@ -45,8 +45,8 @@ class Gauges:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: dict[tuple[str, tuple[tuple[str, str], ...]], TaskGauge] = {}
-        self._told = False
+        self._gauges: dict[tuple[str, tuple[tuple[str, str], ...]], TaskGauge] = {}
+        self._is_full = False
 
     def gauge(
         self,
@@ -63,27 +63,27 @@ class Gauges:
         _check(name, unit, tags)
         texts = description[:LONGEST_TEXT], unit, tags, limit, remedy[: 2 * LONGEST_TEXT]
         with self._lock:
-            gauge = self._known.get((name, tuple(sorted(tags.items()))))
+            gauge = self._gauges.get((name, tuple(sorted(tags.items()))))
             if gauge is not None:
                 gauge.description, gauge.unit, gauge.labels, gauge.limit, gauge.remedy = texts
                 return gauge
             new_gauge = TaskGauge(name, *texts)
-            if len(self._known) < MOST:
-                self._known[name, tuple(sorted(tags.items()))] = new_gauge
-            elif not self._told:
-                self._told = True
+            if len(self._gauges) < MOST:
+                self._gauges[name, tuple(sorted(tags.items()))] = new_gauge
+            elif not self._is_full:
+                self._is_full = True
                 log.warning("Metrics of the plugin beyond the first %d are not reported, %s among them", MOST, name)
             return new_gauge
 
     def clear(self) -> None:
         """Remove all gauges, before another instance of the plugin starts."""
         with self._lock:
-            self._known.clear()
+            self._gauges.clear()
 
     def report(self) -> list[dict[str, object]]:
         """Return the gauges that have a value."""
         with self._lock:
-            return [gauge.describe() for gauge in self._known.values() if gauge.value is not None]
+            return [gauge.describe() for gauge in self._gauges.values() if gauge.value is not None]
 
 
 def _check(name: str, unit: str, labels: Mapping[str, str]) -> None:

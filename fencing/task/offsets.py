@@ -30,7 +30,7 @@ class TaskOffsets:
             raise Invalid(f"{OFFSETS_STORAGE_TOPIC}: {own} is {what}. Name another topic")
         self._spec = spec
         self._clock = clock
-        self._known = [] if spec.offsets is None else [spec.offsets]
+        self._snapshots = [] if spec.offsets is None else [spec.offsets]
         self._stores: OffsetStores = stores_of(
             spec.connection,
             spec.topics.offsets,
@@ -52,21 +52,23 @@ class TaskOffsets:
         """Step 5: make sure that the connector's own topic exists and is compacted. Raises `Retriable` or `Fatal`."""
         self._stores = prepare(self._stores, self._spec.worker_settings, Deadline.after(_READY_SECONDS, self._clock))
 
-    def read(self, give_up: Callable[[], bool], told: Callable[[str], None] = lambda _text: None) -> SourceOffsets:
-        """Step 6: read both topics to the end, the connector's own first. told: called with messages about the
+    def read(self, give_up: Callable[[], bool], report: Callable[[str], None] = lambda _text: None) -> SourceOffsets:
+        """Step 6: read both topics to the end, the connector's own first. report: called with messages about the
         progress.
         """
         limit = Deadline.after(_READ_SECONDS, self._clock)
-        offsets = read_merged(self._stores, self._spec.task.connector, limit, give_up, known=self._known, told=told)
+        offsets = read_merged(
+            self._stores, self._spec.task.connector, limit, give_up, snapshots=self._snapshots, report=report
+        )
         # A task may read again days later, after other tasks have written millions of records.
-        self._known = [each.snapshot() for each in (offsets, offsets.gaps) if each is not None]
+        self._snapshots = [each.snapshot() for each in (offsets, offsets.gaps) if each is not None]
         return offsets
 
-    def copy(self, known: SourceOffsets, told: Callable[[str], None]) -> OffsetsCopy | None:
+    def copy(self, offsets: SourceOffsets, report: Callable[[str], None]) -> OffsetsCopy | None:
         """Return a copy to the worker's topic, with the worker's credentials; None if that is the effective topic."""
-        if known.gaps is None:
+        if offsets.gaps is None:
             return None
         worker = self._stores.worker
         return OffsetsCopy(
-            lambda: PlainProducer(worker.reading, log_partition_of), worker.name, known.gaps, told, self._clock
+            lambda: PlainProducer(worker.reading, log_partition_of), worker.name, offsets.gaps, report, self._clock
         )

@@ -26,17 +26,17 @@ class TaskLeftovers:
     """The check of one attempt, for all its producers. Used on the task's thread. Call `close` at the end."""
 
     def __init__(
-        self, spec: TaskSpec, clock: Clock, found: Callable[[Hanging], None], stopping: Callable[[], None]
+        self, spec: TaskSpec, clock: Clock, on_end: Callable[[Hanging], None], stopping: Callable[[], None]
     ) -> None:
-        """found: called with each transaction that was ended, on another thread. stopping: raises if the attempt must
+        """on_end: called with each transaction that was ended, on another thread. stopping: raises if the attempt must
         end.
         """
         self._spec = spec
         self._clock = clock
-        self._found = found
+        self._on_end = on_end
         self._stopping = stopping
         self._epochs: dict[int, int] = {}
-        self._looked: set[str] = set()
+        self._topics: set[str] = set()
         self._under_way: Future[None] | None = None
         self._closing = threading.Event()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="leftovers")
@@ -47,17 +47,17 @@ class TaskLeftovers:
         """Check the topics that a producer will certainly write to, after its `init` has returned."""
         self._epochs = {producer.producer_id: producer.epoch} if producer.producer_id != _NOBODYS else {}
         names = self._spec.connector_config.get("topic", "").split(",")
-        self._looked = {offsets_topic, *(name.strip() for name in names if name.strip())}
-        self._under_way = self._pool.submit(self._look, frozenset(self._looked))
+        self._topics = {offsets_topic, *(name.strip() for name in names if name.strip())}
+        self._under_way = self._pool.submit(self._look, frozenset(self._topics))
 
     def clear(self, topics: Set[str]) -> None:
         """Return once no transaction hangs on these topics. Raises `Retriable`, naming one that cannot be ended."""
         under_way, self._under_way = self._under_way, None
         if under_way is not None:
             self._await(under_way)
-        if more := frozenset(topics - self._looked):
+        if more := frozenset(topics - self._topics):
             self._await(self._pool.submit(self._look, more))
-            self._looked |= more
+            self._topics |= more
 
     def _await(self, under_way: "Future[None]") -> None:
         while not wait([under_way], _PAUSE_S).done:
@@ -70,7 +70,7 @@ class TaskLeftovers:
         deadline = Deadline.after(_SECONDS, self._clock)
         while True:
             try:
-                end_leftovers(topics, self._epochs, accesses, self._found)
+                end_leftovers(topics, self._epochs, accesses, self._on_end)
             except Retriable as error:
                 self.trouble = str(error)
                 if deadline.expired or self._closing.wait(_PAUSE_S):

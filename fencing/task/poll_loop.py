@@ -85,12 +85,12 @@ class PollLoop:
 
     def _take(self, part: BatchPart) -> None:
         transactions = self._transactions
-        prepared = self._prepare(part.batch) if part.batch else None
+        ready = self._prepare(part.batch) if part.batch else None
         self._settle(transactions.settle())
         if transactions.spent:
             self._renew(transactions, "a commit was perhaps sent twice; its late copy is shut out")
-        if prepared is not None:
-            transactions.send(prepared)
+        if ready is not None:
+            transactions.send(ready)
         if part.ending is not None or self._due():
             self._end(part.ending)
             if not self._overlap:

@@ -10,7 +10,7 @@ class Positions:
     """
 
     def __init__(self) -> None:
-        self._found: list[RecordPosition | None] = []
+        self._positions: list[RecordPosition | None] = []
 
     def noting(self, produce: Produce) -> Produce:
         """Return a `produce` that notes the position of each record that it accepts."""
@@ -25,7 +25,7 @@ class Positions:
             timestamp: int = 0,
             headers: object = None,
         ) -> None:
-            positions = self._found
+            positions = self._positions
             row = len(positions)
 
             def note(error: object, message: object) -> None:
@@ -44,5 +44,5 @@ class Positions:
 
     def take(self) -> list[RecordPosition | None]:
         """Return the transaction's positions, complete once its commit is known, and begin the next transaction."""
-        positions, self._found = self._found, []
+        positions, self._positions = self._positions, []
         return positions

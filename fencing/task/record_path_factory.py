@@ -53,10 +53,10 @@ def record_path(
 
 
 def _dead_letter_topic(
-    spec: TaskSpec, topic: str, rules: TopicRules | None, clock: Clock, told: Callable[[str], None]
+    spec: TaskSpec, topic: str, rules: TopicRules | None, clock: Clock, report: Callable[[str], None]
 ) -> None:
     """Create the dead letter topic before the first bad record needs it."""
     deadline = Deadline.after(_SECONDS, clock)
     there = admin_connection(spec)
     if not topic_exists(there, topic, deadline):
-        make(there, TopicSpec(topic) if rules is None else rules.spec(topic), deadline, told)
+        make(there, TopicSpec(topic) if rules is None else rules.spec(topic), deadline, report)

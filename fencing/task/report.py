@@ -45,8 +45,8 @@ class TaskReport:
         self._counters = counters
         self._clock = clock
         self._last = clock.monotonic()
-        self._seen: tuple[object, ...] = ()
-        self.held: Callable[[], LockedRanges] = tuple
+        self._last_numbers: tuple[object, ...] = ()
+        self.locked_ranges: Callable[[], LockedRanges] = tuple
         """The records of a share group that the task holds."""
         self._producer_id = -1
         self._epoch = -1
@@ -126,7 +126,7 @@ class TaskReport:
             producer_id=one.producer_id,
             epoch=one.epoch,
             start_offset=one.start_offset,
-            message=one.told,
+            message=one.message,
         )
 
     def starting(self, stage: str, message: str) -> None:
@@ -226,9 +226,9 @@ class TaskReport:
         if now - self._last >= _EVERY_S:
             self._last = now
             counters = self._counters
-            numbers = (counters.records, counters.transactions, counters.open_records, self.held())
-            if numbers != self._seen or self._gauges_due(now):
-                self._seen = numbers
+            numbers = (counters.records, counters.transactions, counters.open_records, self.locked_ranges())
+            if numbers != self._last_numbers or self._gauges_due(now):
+                self._last_numbers = numbers
                 self.progress()
 
     def _gauges_due(self, now: float) -> bool:
@@ -276,7 +276,7 @@ class TaskReport:
             **counters.measures.report(now),
             **self._times.report(now),
             **self._report_gauges(now),
-            **({"held": ranges} if (ranges := self.held()) else {}),
+            **({"held": ranges} if (ranges := self.locked_ranges()) else {}),
             transactional_id=self._spec.transactional_id,
             producer_id=self._producer_id,
             epoch=self._epoch,

@@ -33,33 +33,33 @@ class ShareGroups:
         clock: Clock,
         slots: Callable[[], int],
         stopping: Callable[[], bool],
-        hurried: Callable[[], SweepRequestRecord | None],
+        sweep_request: Callable[[], SweepRequestRecord | None],
     ) -> None:
         self._spec = spec
         self._boundaries = boundaries
         self._clock = clock
         self._slots = slots
         self._stopping = stopping
-        self._hurried = hurried
+        self._sweep_request = sweep_request
         self._source: ShareSource | None = None
         self._tail: LedgerTail | None = None
 
     def join(
         self,
-        kept: TaskOffsets,
-        known: SourceOffsets,
+        task_offsets: TaskOffsets,
+        offsets: SourceOffsets,
         group: str | None,
         topics: Sequence[str],
         settings: Mapping[str, str],
         cluster: Mapping[str, str] | None,
     ) -> ShareSource:
-        """known: the committed offsets, read after this run's init. Raises `ConnectorError`, `FencingError`."""
+        """offsets: the committed offsets, read after this run's init. Raises `ConnectorError`, `FencingError`."""
         if self._boundaries.kind is not Boundary.POLL:
             raise ConnectorError(
                 "A task that reads a share group commits each batch, as other tasks wait for its records: set "
                 "transaction.boundary=poll"
             )
-        tail = self._follow(kept, known)
+        tail = self._follow(task_offsets, offsets)
         if self._source is not None:
             self._source.restart(tail)
             return self._source
@@ -77,20 +77,20 @@ class ShareGroups:
             slots=self._slots,
             fence=self._fence,
             stopping=self._stopping,
-            hurried=self._hurried,
+            sweep_request=self._sweep_request,
             clock=self._clock,
         )
         return self._source
 
-    def _follow(self, kept: TaskOffsets, known: SourceOffsets) -> LedgerTail:
+    def _follow(self, task_offsets: TaskOffsets, offsets: SourceOffsets) -> LedgerTail:
         """Return the ledger that is followed already, or a new one if the topic has changed or can no longer be
         followed.
         """
-        if self._tail is not None and (self._tail.broken or self._tail.topic_id != known.topic_id):
+        if self._tail is not None and (self._tail.broken or self._tail.topic_id != offsets.topic_id):
             self._tail.close()
             self._tail = None
         if self._tail is None:
-            self._tail = LedgerTail(kept.reading, kept.topic, self._spec.task.connector, known)
+            self._tail = LedgerTail(task_offsets.reading, task_offsets.topic, self._spec.task.connector, offsets)
         return self._tail
 
     def _input(self, cluster: Mapping[str, str] | None) -> Connection:
@@ -106,9 +106,9 @@ class ShareGroups:
             fencer.fence(ids, deadline)
 
     @property
-    def held(self) -> LockedRanges:
+    def locked_ranges(self) -> LockedRanges:
         """The records that the task holds now. Thread-safe."""
-        return () if self._source is None else self._source.held
+        return () if self._source is None else self._source.locked_ranges
 
     def close(self) -> None:
         if self._source is not None:

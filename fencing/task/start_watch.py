@@ -113,6 +113,6 @@ def describe_topics(connection: Connection, topics: Collection[str]) -> str:
         return f"{names}: {error}"
     if not transactions:
         return f"{names}: no transaction is open there, its brokers are slow"
-    summary = "; ".join(one.told for one in transactions[:_SHOWN])
+    summary = "; ".join(one.message for one in transactions[:_SHOWN])
     more = f"; and {len(transactions) - _SHOWN} more" if len(transactions) > _SHOWN else ""
     return f"{names}, where transactions are open: {summary}{more}"

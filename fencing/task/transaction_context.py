@@ -88,10 +88,10 @@ class RequestedEndings:
         return _only(endings, "the same batch")
 
 
-def _only(asked: set[Ending], what: str) -> Ending | None:
-    if len(asked) > 1:
+def _only(endings: set[Ending], what: str) -> Ending | None:
+    if len(endings) > 1:
         raise ConnectorError(
             f"The connector asked for both commit and abort of the transaction of {what}. This is an error in the "
             "connector: nothing of the open transaction is visible. Mend it, or use transaction.boundary=poll"
         )
-    return next(iter(asked), None)
+    return next(iter(endings), None)

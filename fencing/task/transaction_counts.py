@@ -15,25 +15,25 @@ class TransactionCounts:
         self._attempt = attempt
         self._open = RecordCounts()
         self._pending = RecordCounts()
-        self._sent = self._sent_before = 0
+        self._total = self._sent_before = 0
 
     def add(self, counts: RecordCounts) -> None:
         """Add to the open transaction."""
         self._open = self._open.plus(counts)
-        self._sent += counts.records + counts.dead_letters
+        self._total += counts.records + counts.dead_letters
 
     def begin_life(self) -> None:
         """Start counting for the next producer, whose sequence numbers start again."""
-        self._sent = self._sent_before = 0
+        self._total = self._sent_before = 0
 
     def headers(self) -> list[tuple[str, bytes]]:
         """Return the headers of the transaction's last source offset: what the attempt will have committed with it."""
         committed = self._counters.committed.plus(self._open)
-        return record_counts.encode(AttemptCounts(*self._attempt, committed, (self._sent_before, self._sent)))
+        return record_counts.encode(AttemptCounts(*self._attempt, committed, (self._sent_before, self._total)))
 
     def begin_commit(self) -> None:
         self._pending, self._open = self._open, RecordCounts()
-        self._sent_before = self._sent
+        self._sent_before = self._total
 
     def commit_succeeded(self) -> None:
         self._counters.committed = self._counters.committed.plus(self._pending)
@@ -49,8 +49,8 @@ class TransactionCounts:
         self._counters.aborted_records += self._open.records + self._open.dead_letters
         self._open = RecordCounts(0, self._open.skipped, 0)
 
-    def read_again(self, known: SourceOffsets) -> None:
+    def read_again(self, offsets: SourceOffsets) -> None:
         """Take the attempt's counts from Kafka: they include a commit with an unknown outcome if it succeeded."""
-        counts = known.counts.get(self._attempt)
+        counts = offsets.counts.get(self._attempt)
         if counts is not None:
             self._counters.committed = self._counters.committed.most(counts)

@@ -57,7 +57,7 @@ class TransactionalRun:
             runtime.is_superseded,
             lambda: runtime.view.sweep_request,
         )
-        runtime.report.held = lambda: self.share.held
+        runtime.report.locked_ranges = lambda: self.share.locked_ranges
         self.offsets_topic = spec.topics.offsets
         """The effective offsets topic, as soon as it is known."""
         self.left_open = False

@@ -41,7 +41,7 @@ class Transactions:
         runtime: TaskRuntime,
         producer: TransactionalClient,
         offsets_topic: str,
-        known: SourceOffsets,
+        offsets: SourceOffsets,
         path: RecordPath,
         *,
         commit_timeout_s: float,
@@ -58,7 +58,7 @@ class Transactions:
         """
         self._producer = producer
         self._offsets_topic = offsets_topic
-        self._known = known
+        self._offsets = offsets
         self._path = path
         self._counters = counters = runtime.counters
         self._clock = runtime.clock
@@ -69,7 +69,7 @@ class Transactions:
         self._clear = clear
         self._deliveries = BatchDeliveries(producer, batch_bytes, runtime)
         self._counts = TransactionCounts(counters, runtime.attempt)
-        self._counts.read_again(known)
+        self._counts.read_again(offsets)
         self._headers: list[tuple[str, bytes]] = []
         self._cleared: set[str] = set()
         self._gathered = GatheredOffsets()
@@ -103,24 +103,24 @@ class Transactions:
         """Transform and convert a batch. A commit may be in progress."""
         return self._path.prepare(batch)
 
-    def send(self, prepared: PreparedBatch) -> None:
+    def send(self, ready: PreparedBatch) -> None:
         """Produce a batch in the open transaction, or in a new one. Settle the last commit first."""
         assert self._pending is None, "settle the last commit before the next batch"
-        self._begin(prepared.topics)
-        self._topics |= prepared.topics
+        self._begin(ready.topics)
+        self._topics |= ready.topics
         self._deliveries.topics = self._topics
         before = self._path.bytes
         produce = self._producer.produce if self.positions is None else self.positions.noting(self._producer.produce)
         with kafka_errors("producing"):
-            sent = self._path.send(prepared, produce, self._make_room, self._gathered, self._deliveries.window)
-        self._counts.add(prepared.counts(sent))
-        self._counters.records += sent
-        self._counters.open_records += sent
+            count = self._path.send(ready, produce, self._make_room, self._gathered, self._deliveries.window)
+        self._counts.add(ready.counts(count))
+        self._counters.records += count
+        self._counters.open_records += count
         self._counters.measures.active_records.add(self._counters.open_records, self._clock.monotonic())
         self._counters.bytes += self._path.bytes - before
-        self._counters.measures.count_left_out(prepared.batch, self._clock)
-        if self._keep and not isinstance(prepared.batch, RecordBatch):
-            self._records.extend(prepared.batch)
+        self._counters.measures.count_left_out(ready.batch, self._clock)
+        if self._keep and not isinstance(ready.batch, RecordBatch):
+            self._records.extend(ready.batch)
 
     def _begin(self, topics: Set[str] = frozenset()) -> None:
         if not topics <= self._cleared or self._offsets_topic not in self._cleared:
@@ -157,7 +157,7 @@ class Transactions:
         self._headers = self._counts.headers()
         with kafka_errors("producing source offsets"):
             for number, (partition, offset) in enumerate(offsets, 1):
-                key, value = self._known.key_of(partition), encode_value(offset)
+                key, value = self._offsets.key_of(partition), encode_value(offset)
                 more = (None, None, 0, self._headers) if number == len(offsets) else ()
                 while True:
                     try:
@@ -168,24 +168,24 @@ class Transactions:
         self._submit(offsets, ())
 
     def _start_commit_of_group(self, group: GroupSource) -> None:
-        carried = group.offsets_for(self._gathered.peek())
+        group_offsets = group.offsets_for(self._gathered.peek())
         self._gathered.take()
-        self._submit((), carried)
+        self._submit((), group_offsets)
 
-    def _submit(self, offsets: Sequence[tuple[Partition, Offset | None]], carried: GroupOffsets) -> None:
+    def _submit(self, offsets: Sequence[tuple[Partition, Offset | None]], group_offsets: GroupOffsets) -> None:
         positions = () if self.positions is None else self.positions.take()
         self._pending_batch = CommittedTransaction(self._records, offsets, frozenset(self._topics), positions)
         self._pending_size = self._counters.open_records
         self._records, self._topics = [], set()
         self._counts.begin_commit()
-        self._pending = self._committer.submit(self._commit, carried)
+        self._pending = self._committer.submit(self._commit, group_offsets)
 
-    def _commit(self, carried: GroupOffsets) -> None:
+    def _commit(self, group_offsets: GroupOffsets) -> None:
         start, ok = self._clock.monotonic(), False
         try:
             deadline = Deadline.after(self._commit_timeout_s, self._clock)
-            if carried:
-                self._producer.send_offsets(*carried, deadline)
+            if group_offsets:
+                self._producer.send_offsets(*group_offsets, deadline)
             if self.share is not None:
                 self.share.check(self._producer.flush, deadline)
             self._producer.commit(deadline)
@@ -262,10 +262,10 @@ class Transactions:
         """Raise `Abortable` unless the offsets that this run relies on are still the newest: those that it committed,
         and those that it read for the partitions to commit next.
         """
-        expected = {canonical(p): (p, self._known.offset(p)) for p, _ in self._gathered.peek()}
+        expected = {canonical(p): (p, self._offsets.offset(p)) for p, _ in self._gathered.peek()}
         expected.update((canonical(p), (p, offset)) for p, offset in self._own.take())
         require_newest(expected.values(), now)
-        self._known = now
+        self._offsets = now
         self._counts.read_again(now)
 
     def abandon(self, seconds: float) -> bool:

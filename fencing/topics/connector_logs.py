@@ -99,7 +99,7 @@ class LogPublisher(logging.Handler):
         self._redact = redact
         self._clock = clock
         self._until_ms = 0
-        self._tokens, self._seen = float(BURST), clock.monotonic()
+        self._tokens, self._refilled_at = float(BURST), clock.monotonic()
         self._dropped = 0
         self._busy = threading.local()
         self._others: tuple[logging.Handler, int] | None = None
@@ -123,13 +123,13 @@ class LogPublisher(logging.Handler):
             root.removeHandler(console)
             root.setLevel(level)
 
-    def follow(self, wanted: ConnectorLevelRecord | None) -> None:
+    def follow(self, record: ConnectorLevelRecord | None) -> None:
         """Apply a level, until it ends."""
-        until_ms = wanted.until_ms if wanted and wanted.level else 0
-        if wanted is None or wanted.level not in LEVELS or self._now_ms() >= until_ms:
+        until_ms = record.until_ms if record and record.level else 0
+        if record is None or record.level not in LEVELS or self._now_ms() >= until_ms:
             self._set(DEFAULT, 0)
         else:
-            self._set(wanted.level, until_ms)
+            self._set(record.level, until_ms)
 
     def _set(self, level: str, until_ms: int) -> None:
         self._until_ms = until_ms
@@ -160,8 +160,8 @@ class LogPublisher(logging.Handler):
     def _take(self) -> bool:
         """Return whether one more line may be published now. Call it with the handler's lock."""
         now = self._clock.monotonic()
-        self._tokens = min(float(BURST), self._tokens + (now - self._seen) * PER_SECOND)
-        self._seen = now
+        self._tokens = min(float(BURST), self._tokens + (now - self._refilled_at) * PER_SECOND)
+        self._refilled_at = now
         if self._tokens < 1:
             self._dropped += 1
             return False

@@ -142,12 +142,12 @@ class ClusterLevels:
     """Applies the levels that are set after the first read of the config topic: older ones ended with their process."""
 
     def __init__(self) -> None:
-        self._seen: int | None = None
+        self._last_offset: int | None = None
 
     def follow(self, loggers: Mapping[str, tuple[int, str | None]]) -> list[str]:
         """loggers: name to (offset of its newest record, level). Returns the names of the loggers that were set."""
         newest = max((offset for offset, _ in loggers.values()), default=-1)
-        last_offset, self._seen = self._seen, newest
+        last_offset, self._last_offset = self._last_offset, newest
         if last_offset is None or newest <= last_offset:
             return []
         due = sorted((offset, name, level) for name, (offset, level) in loggers.items() if offset > last_offset)

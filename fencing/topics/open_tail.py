@@ -28,7 +28,7 @@ class OpenTail:
         self._partitions = partitions
 
     def read(
-        self, starts: Positions, ends: Positions, deadline: Deadline, own: int, wanted: KeyFilter
+        self, starts: Positions, ends: Positions, deadline: Deadline, own: int, key_filter: KeyFilter
     ) -> list[LogRecord]:
         """Return the committed records between these offsets."""
         with RawFetcher(self._connection, self._topic) as fetcher:
@@ -50,7 +50,7 @@ class OpenTail:
                 # The markers of an acknowledged commit may still be written, after the end that was read.
                 time.sleep(deadline.slice(MARKER_SECONDS))
                 ends = end_offsets(self._connection, self._topic, self._partitions, deadline)
-        return self._contents(starts, until, decisions, deadline, wanted)
+        return self._contents(starts, until, decisions, deadline, key_filter)
 
     def _contents(
         self,
@@ -58,7 +58,7 @@ class OpenTail:
         ends: Positions,
         decisions: Mapping[int, Decisions],
         deadline: Deadline,
-        wanted: KeyFilter,
+        key_filter: KeyFilter,
     ) -> list[LogRecord]:
         """Read the contents of the batches with the client, which knows every compression."""
         hidden = {p: each.find_hidden() for p, each in decisions.items()}
@@ -80,7 +80,7 @@ class OpenTail:
                 for message in reader.messages(deadline.slice(0.1), 1000):
                     record = record_of(message)
                     visible = record.offset < ends[record.partition] and record.offset not in hidden[record.partition]
-                    if visible and wanted(record.key):
+                    if visible and key_filter(record.key):
                         records.append(record)
         finally:
             reader.close()

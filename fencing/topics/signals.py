@@ -46,12 +46,12 @@ class SignalsRecord(ConnectorScopedRecord):
         return replace(state, signals=tuple(self.signals or ()))
 
 
-def add_signal(known: Sequence[Signal], kind: str, data: Mapping[str, object], now_ms: int) -> tuple[Signal, ...]:
+def add_signal(signals: Sequence[Signal], kind: str, data: Mapping[str, object], now_ms: int) -> tuple[Signal, ...]:
     """Return the signals with a new one. Its number is a time, so that it is larger than those of a deleted
     connector.
     """
-    number = max(now_ms, known[-1].number + 1 if known else 0)
-    return (*known, Signal(number, kind, data))[-KEPT:]
+    number = max(now_ms, signals[-1].number + 1 if signals else 0)
+    return (*signals, Signal(number, kind, data))[-KEPT:]
 
 
 def _signals(value: object) -> tuple[Signal, ...]:

@@ -72,35 +72,35 @@ class TopicIds(ConfigRecord):
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A topic that is missing (`found` None), or that has another id than before."""
+    """A topic that is missing (`new_id` None), or that has another id than before."""
 
     role: str
     topic: str
-    known: str
-    found: str | None
+    old_id: str
+    new_id: str | None
 
     def __str__(self) -> str:
-        if self.found is None:
-            return f"the {self.role} topic {self.topic} (id {self.known}) is gone"
-        return f"the {self.role} topic {self.topic} is another one than before (id {self.found}, it was {self.known})"
+        if self.new_id is None:
+            return f"the {self.role} topic {self.topic} (id {self.old_id}) is gone"
+        return f"the {self.role} topic {self.topic} is another one than before (id {self.new_id}, it was {self.old_id})"
 
 
-def losses(known: TopicIds, found: Mapping[str, Topic | None]) -> list[Loss]:
-    """Return the lost topics. found: the topics that the worker's settings name, None for a missing one.
+def losses(ids: TopicIds, topics: Mapping[str, Topic | None]) -> list[Loss]:
+    """Return the lost topics. topics: the topics that the worker's settings name, None for a missing one.
 
     A topic with another name was changed on purpose, in the worker's settings: that is not a loss.
     """
     lost = []
-    for role, was in known.topics.items():
-        now = found.get(role)
+    for role, was in ids.topics.items():
+        now = topics.get(role)
         if now is None or (now.name == was.name and now.id != was.id):
             lost.append(Loss(role, was.name, was.id, now.id if now else None))
     return lost
 
 
-def newest(told: Iterable[TopicIds | None]) -> TopicIds | None:
+def newest(versions: Iterable[TopicIds | None]) -> TopicIds | None:
     """Return the newest of several copies; None if there are none."""
-    return max((one for one in told if one is not None), key=lambda one: one.version, default=None)
+    return max((one for one in versions if one is not None), key=lambda one: one.version, default=None)
 
 
 def explanation(lost: Sequence[Loss]) -> str:

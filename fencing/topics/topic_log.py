@@ -82,7 +82,7 @@ class TopicLog:
         self._reader: PartitionReader | None = None  # created by the first `poll`: many logs are read only once
         self._closed = False
         self._still: dict[int, tuple[int, float]] = {}
-        self._looked: dict[int, int] = {}
+        self._last_ends: dict[int, int] = {}
         self.ahead: list[LogRecord] = []
         """The committed records after `positions` that the last `catch_up` found, in order within each partition."""
 
@@ -121,12 +121,12 @@ class TopicLog:
         if not self._is_held():
             return records
         self._still.clear()  # the next check, or the next attempt, is a second later
-        looked, deadline = self._still_ends(), Deadline.after(_AHEAD_SECONDS)
-        stable = self._stable(looked, deadline)
+        ends, deadline = self._still_ends(), Deadline.after(_AHEAD_SECONDS)
+        stable = self._stable(ends, deadline)
         if not _has_passed(self.positions, stable):
             return records  # nothing blocks it: there is much to read, and the partitions take turns
         records += self.catch_up(deadline, limit=limit)
-        self._looked = looked
+        self._last_ends = ends
         return records
 
     def _still_ends(self) -> dict[int, int]:
@@ -145,7 +145,8 @@ class TopicLog:
             for p in behind
         }
         return any(
-            now - since >= _HELD_SECONDS and behind[p] != self._looked.get(p) for p, (_, since) in self._still.items()
+            now - since >= _HELD_SECONDS and behind[p] != self._last_ends.get(p)
+            for p, (_, since) in self._still.items()
         )
 
     def read_to_end(self, deadline: Deadline, limit: int = 1000) -> Iterator[LogRecord]:
@@ -167,9 +168,9 @@ class TopicLog:
         limit: int = 1000,
         *,
         own: int = -1,
-        wanted: KeyFilter = _every,
+        key_filter: KeyFilter = _every,
         ends: Positions | None = None,
-        told: OnProgress = _untold,
+        report: OnProgress = _untold,
     ) -> Iterator[LogRecord]:
         """Yield every committed record up to the LSO or the current end, then set `ahead` to those up to the end.
 
@@ -177,20 +178,22 @@ class TopicLog:
         the progress in the message.
 
         give_up: called between reads; returns True to stop early, with an empty `ahead`. own: a producer id, for whose
-        markers the read waits. wanted: takes a key; records for which it returns False are left out. ends: the current
-        ends, if the caller has just requested them. told: called with positions and ends between reads.
+        markers the read waits. key_filter: takes a key; records for which it returns False are left out. ends: the
+        current ends, if the caller has just requested them. report: called with positions and ends between reads.
         """
         if ends is None:
             ends = end_offsets(self._connection, self.topic, self.partitions, deadline)
             self._check_identity(deadline)
         patience = Deadline.after(self._patience_s)
-        yield from self._read_committed(ends, deadline, patience, give_up, limit, wanted, told)
+        yield from self._read_committed(ends, deadline, patience, give_up, limit, key_filter, report)
         behind = {p: position for p, position in self.positions.items() if position < ends[p]}
         if not behind or give_up():
             self.ahead = []
             return
-        self.ahead = OpenTail(self._connection, self.topic, self.partitions).read(behind, ends, deadline, own, wanted)
-        told(ends, ends)
+        self.ahead = OpenTail(self._connection, self.topic, self.partitions).read(
+            behind, ends, deadline, own, key_filter
+        )
+        report(ends, ends)
 
     def _read_committed(
         self,
@@ -199,13 +202,13 @@ class TopicLog:
         patience: Deadline,
         give_up: Callable[[], bool],
         limit: int,
-        wanted: KeyFilter,
-        told: OnProgress,
+        key_filter: KeyFilter,
+        report: OnProgress,
     ) -> Iterator[LogRecord]:
         """Read up to the ends, or up to an LSO before them that has stopped moving when `patience` expires."""
         # It has its own reader. With the one that follows the topic, the broker delays an empty response by half a
         # second, and only that response moves the position past the last marker.
-        hurried: PartitionReader | None = None
+        fast_reader: PartitionReader | None = None
         positions = self.positions
         try:
             while not _has_passed(positions, ends):
@@ -215,8 +218,8 @@ class TopicLog:
                         return
                     time.sleep(patience.slice(MARKER_SECONDS))
                     continue
-                hurried = hurried or self._open_hurried(positions)
-                positions = hurried.positions
+                fast_reader = fast_reader or self._open_hurried(positions)
+                positions = fast_reader.positions
                 stalled = Deadline.after(_STALL_SECONDS)
                 while not _has_passed(positions, stable):
                     self._check(positions, ends, deadline)
@@ -224,16 +227,16 @@ class TopicLog:
                     if give_up() or (stalled.expired and patience.expired):
                         return
                     before = sum(positions.values())
-                    for message in hurried.messages(deadline.slice(0.1), limit):
-                        if wanted(message.key()):
+                    for message in fast_reader.messages(deadline.slice(0.1), limit):
+                        if key_filter(message.key()):
                             yield record_of(message)
-                    told(positions, ends)
+                    report(positions, ends)
                     if sum(positions.values()) > before:
                         stalled = Deadline.after(_STALL_SECONDS)
         finally:
-            if hurried is not None:
-                self._move(hurried.positions)
-                hurried.close()
+            if fast_reader is not None:
+                self._move(fast_reader.positions)
+                fast_reader.close()
 
     def _open_hurried(self, positions: Positions) -> PartitionReader:
         return PartitionReader(

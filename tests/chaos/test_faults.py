@@ -67,7 +67,7 @@ def up(proxied: Proxied, tmp_path_factory: pytest.TempPathFactory) -> Iterator[B
 def opened(proxied: Proxied, topics: list[str]) -> list[str]:
     """Every transaction that is open there, whether or not a coordinator knows of it."""
     with HangingProber(proxied.direct) as prober:
-        return [one.told for one in prober.open_on(topics)]
+        return [one.message for one in prober.open_on(topics)]
 
 
 def play(up: Behind, proxied: Proxied, seed: int, seconds: float) -> None:

@@ -138,7 +138,7 @@ def test_a_round_ends_what_hangs_of_its_ids_and_leaves_everybody_elses_alone(
         runner.close()
     (ended,) = fenced.hanging
     assert (ended.topic, ended.partition, ended.producer_id) == (topic, 0, ours.producer_id)
-    assert f"Ended what hung on {topic}-0" in fenced.told
+    assert f"Ended what hung on {topic}-0" in fenced.message
     with HangingProber(where) as prober:
         assert [one.producer_id for one in prober._open([topic]).values()] == [NOBODYS + 2]
 

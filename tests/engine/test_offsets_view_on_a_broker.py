@@ -69,7 +69,7 @@ def view_of(connection: Connection) -> Iterator[Open]:
 def read(connection: Connection, topic: str, view: OffsetsView) -> SourceOffsets:
     known = view.snapshot(C)
     assert known is not None
-    return read_offsets(connection, topic, C, Deadline.after(60), known=[known])
+    return read_offsets(connection, topic, C, Deadline.after(60), snapshots=[known])
 
 
 def test_a_start_reads_nothing_of_what_the_view_has_read(
@@ -93,7 +93,7 @@ def test_a_start_reads_nothing_of_what_the_view_has_read(
 
 def test_without_a_view_the_reading_tells_how_far_it_is(connection: Connection, long_topic: str) -> None:
     told: list[str] = []
-    found = read_offsets(connection, long_topic, C, Deadline.after(60), told=told.append)
+    found = read_offsets(connection, long_topic, C, Deadline.after(60), report=told.append)
     assert found.offset(PARTITION) == {"n": 1}
     assert found.looked_at > FOREIGN
     assert told[-1].startswith(f"{found.looked_at:,} of {found.looked_at:,} records")
@@ -125,7 +125,7 @@ def test_what_is_open_when_the_view_is_asked_is_read_by_the_start(
     known = view.snapshot(C)
     assert known is not None
     assert known.positions == {0: 1}
-    found = read_offsets(connection, topic, C, Deadline.after(60), known=[known], patience_s=0)
+    found = read_offsets(connection, topic, C, Deadline.after(60), snapshots=[known], patience_s=0)
     assert found.offset(PARTITION) == {"n": 2}
     foreign.close()
     after.close()
@@ -150,7 +150,7 @@ def test_a_topic_that_was_made_anew_has_nothing_to_do_with_the_old_one(
 
     eventually(made, 30)
     write(connection, topic, offset_records(C, range(7)))
-    found = read_offsets(connection, topic, C, Deadline.after(60), known=[old])
+    found = read_offsets(connection, topic, C, Deadline.after(60), snapshots=[old])
     assert len(found.own()) == 7
     eventually(lambda: len((view.snapshot(C) or old).entries) == 7, 60, "the view reads the new topic")
 

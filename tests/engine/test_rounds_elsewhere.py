@@ -78,8 +78,8 @@ def test_the_first_credentials_that_work_fence_and_it_is_said_whose_they_were(
     home = Connection("127.0.0.1:1")
     done = fence([holder.transactional_id], ways(old, new, home, {}))
     assert done.whose == "the newest configuration's credentials"
-    assert "the old generation's credentials did not do" in done.told
-    assert "no-more" not in done.told
+    assert "the old generation's credentials did not do" in done.message
+    assert "no-more" not in done.message
     with pytest.raises(Fenced):
         holder.commit(Deadline.after(20))
 
@@ -103,7 +103,7 @@ def test_a_principal_that_may_not_fence_is_named_with_the_remedy_until_it_is_gra
 
 def _fenced(id_: str, tries: list[AdminAccess]) -> bool:
     try:
-        return fence([id_], tries).told == ""
+        return fence([id_], tries).message == ""
     except FencingError:
         return False
 

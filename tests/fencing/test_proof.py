@@ -35,14 +35,14 @@ def test_a_fault_before_the_cut_shifts_every_border(fault: tuple[int, int]) -> N
 
 
 def test_what_began_behind_the_cut_is_not_judged() -> None:
-    assert not align(running(BORDERS, 0), []).judged
+    assert not align(running(BORDERS, 0), []).comparable
 
 
 def test_deleted_records_are_left_out_of_both_sums() -> None:
     found = align(BORDERS, [(12, 1), (20, 3), (41, 4)], deleted_until_ms=15)
-    assert (found.base, found.counted, found.visible, found.difference) == (8, 4, 4, 0)
+    assert (found.base, found.total, found.visible, found.difference) == (8, 4, 4, 0)
     assert align(BORDERS, [(20, 3), (41, 5)], deleted_until_ms=15).difference == 1
-    assert not align(BORDERS, PARTS, deleted_until_ms=100).judged
+    assert not align(BORDERS, PARTS, deleted_until_ms=100).comparable
 
 
 def test_markers_decide_and_records_behind_the_end_do_not_count() -> None:

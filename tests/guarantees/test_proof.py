@@ -106,7 +106,7 @@ def test_what_tasks_write_is_proved_over_generations_and_attempts(stage: Stage) 
     found = count(stage)
     outcome, results, counts = judge(found)
     assert outcome == EXACT, results
-    assert len(found.aligned) == 3
+    assert len(found.alignments) == 3
     assert (counts["visible"], counts["doubles"], counts["gaps"], counts["others"]) == (1000, 0, 0, 0)
     assert counts["transactions"] == 1000 // 50
     assert [each.offset for each in found.offsets] == [{"next": 1000}]
@@ -120,9 +120,9 @@ def test_a_task_that_goes_on_meanwhile_is_proved_up_to_what_was_committed(stage:
         before = stage.offset()
         found = count(stage)
         outcome, results, _ = judge(found)
-        assert outcome == EXACT, (results, found.aligned)
-        (aligned,) = found.aligned.values()
-        assert aligned.counted >= before, "what was committed before the count must be judged"
+        assert outcome == EXACT, (results, found.alignments)
+        (aligned,) = found.alignments.values()
+        assert aligned.total >= before, "what was committed before the count must be judged"
 
 
 def test_a_record_that_a_rogue_writes_again_is_a_double(stage: Stage) -> None:
@@ -148,7 +148,7 @@ def test_offsets_that_were_committed_without_their_data_are_a_gap(stage: Stage) 
     found = count(stage)
     outcome, results, counts = judge(found)
     assert (outcome, results["transactions"]) == (FAILED, Result.FAILED)
-    assert [each.difference for each in found.aligned.values()] == [-50, 0]
+    assert [each.difference for each in found.alignments.values()] == [-50, 0]
     assert (counts["gaps"], counts["doubles"]) == (50, 0)
 
 
@@ -166,7 +166,7 @@ def test_a_torn_transaction_is_found(stage: Stage) -> None:
     found = count(stage, by_place=False)
     outcome, results, counts = judge(found)
     assert (outcome, results["transactions"]) == (FAILED, Result.FAILED)
-    assert [each.difference for each in found.aligned.values()] == [-30]
+    assert [each.difference for each in found.alignments.values()] == [-30]
     assert (counts["visible"], counts["aborted"]) == (200, 30)
 
 

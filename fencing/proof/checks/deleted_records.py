@@ -4,9 +4,9 @@ from ringfence.fencing.proof.check_result import Check, Result
 from ringfence.fencing.proof.tally import ProofTally
 
 
-def check_deleted(tallied: ProofTally) -> Check:
+def check_deleted(tally: ProofTally) -> Check:
     """Report what was deleted and so cannot be counted."""
-    if not tallied.deleted:
+    if not tally.deleted:
         return Check("deleted records", Result.OK, "None: the topics hold everything from their first offset on")
-    text = f"Deleted by retention or compaction, and not counted: {'; '.join(tallied.deleted[:5])}"
+    text = f"Deleted by retention or compaction, and not counted: {'; '.join(tally.deleted[:5])}"
     return Check("deleted records", Result.NOTE, text)

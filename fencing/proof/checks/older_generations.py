@@ -12,19 +12,19 @@ from ringfence.fencing.proof.tally import ProofTally
 Key = TypeVar("Key", bound=Any)
 
 
-def check_order(tallied: ProofTally) -> Check:
+def check_order(counts: ProofTally) -> Check:
     """Check that no older generation or attempt has written after a newer one began, in any partition."""
     name = "older generations"
     bad = []
     partitions = 0
-    for topic, tally in (*tallied.records.items(), *tallied.letters.items()):
+    for topic, tally in (*counts.records.items(), *counts.letters.items()):
         by_partition: dict[int, list[tuple[int, int, Attempt]]] = {}
         for (partition, who), (first, last) in tally.spans.items():
-            if attempt := tallied.commits.producers.get(who):
+            if attempt := counts.commits.producers.get(who):
                 by_partition.setdefault(partition, []).append((first, last, attempt))
         partitions += len(by_partition)
         bad += [f"{each} in {topic}" for spans in by_partition.values() for each in _find_late(spans)]
-    for who in tallied.commits.strangers:
+    for who in counts.commits.strangers:
         bad.append(f"producer id {who.producer_id}, epoch {who.epoch} commits for two attempts")
     if bad:
         text = "Two attempts were not kept apart: report it with the log of that time"

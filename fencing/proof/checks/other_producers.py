@@ -5,21 +5,21 @@ from ringfence.fencing.proof.check_result import Check, Result
 from ringfence.fencing.proof.tally import ProofTally
 
 
-def check_others(tallied: ProofTally) -> Check:
+def check_others(counts: ProofTally) -> Check:
     """Report whether other producers write to the same topics."""
     name = "other producers"
-    count = count_others(tallied)
+    count = count_others(counts)
     if not count:
         return Check(name, Result.OK, "None: every record in the topics is this connector's")
     text = f"{write_count(count, 'record')} by producers that are not this connector's"
-    if tallied.commits.gaps or tallied.ids is None:
+    if counts.commits.gaps or counts.ids is None:
         text += ", or by attempts whose source offsets were compacted away"
     return Check(name, Result.NOTE, text, "They are not counted. Nothing is wrong where others may write there")
 
 
-def count_others(tallied: ProofTally) -> int:
+def count_others(counts: ProofTally) -> int:
     """Count the visible records of other producers, including those without transactions."""
     return sum(
-        tally.plain + sum(written.visible for who, written in tally.producers.items() if not tallied.own(who))
-        for tally in tallied.records.values()
+        tally.plain + sum(part.visible for who, part in tally.producers.items() if not counts.own(who))
+        for tally in counts.records.values()
     )

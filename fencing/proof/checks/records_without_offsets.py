@@ -5,23 +5,23 @@ from ringfence.fencing.proof.check_result import Check, Result
 from ringfence.fencing.proof.tally import ProofTally
 
 
-def check_offsets_with_records(tallied: ProofTally) -> Check:
+def check_offsets_with_records(counts: ProofTally) -> Check:
     """Check that no record of the connector's producers is visible without source offsets."""
     name = "records without source offsets"
     bare = {
-        who: written.visible
-        for tally in (*tallied.records.values(), *tallied.letters.values())
-        for who, written in tally.producers.items()
-        if written.visible and tallied.own(who) and who not in tallied.commits.producers
+        who: part.visible
+        for tally in (*counts.records.values(), *counts.letters.values())
+        for who, part in tally.producers.items()
+        if part.visible and counts.own(who) and who not in counts.commits.producers
     }
     if not bare:
-        if tallied.ids is None:
+        if counts.ids is None:
             text = "The connector's producer ids are unknown: its admin client may not describe its transactional ids"
             return Check(name, Result.UNKNOWN, text, "Grant it Describe on them")
         return Check(name, Result.OK, "None: each producer of this connector has committed source offsets, too")
     producers = write_count(len(bare), "producer epoch")
     text = f"{write_count(sum(bare.values()), 'record')} of {producers} without a source offset in the topic"
-    if tallied.commits.gaps:
+    if counts.commits.gaps:
         return Check(name, Result.UNKNOWN, f"{text}: compaction has removed older source offsets")
     return Check(
         name, Result.FAILED, text, "Another program uses a transactional id of this connector: find and end it"

@@ -95,10 +95,10 @@ def _combine(batches: Sequence[Batch], newer: Iterable[Batch], choose: Callable[
     return _join(combined)
 
 
-def _settle(met: Sequence[Batch], new: Batch, choose: Callable[[Batch, Batch], Batch]) -> Iterator[Batch]:
+def _settle(overlaps: Sequence[Batch], new: Batch, choose: Callable[[Batch, Batch], Batch]) -> Iterator[Batch]:
     """Combine a new batch with those that it overlaps, in the order of their offsets."""
     at = new.first
-    for one in met:
+    for one in overlaps:
         if one.first < new.first:
             yield one.cut(one.first, new.first - 1)
         if at < one.first:

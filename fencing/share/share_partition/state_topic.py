@@ -119,9 +119,9 @@ def _decode_key(key: bytes) -> StateKey:
 
 
 def _decode_snapshot(value: bytes) -> ShareSnapshot:
-    snapshot, state, leader, start, created, written = _SNAPSHOT_HEAD.unpack_from(value, 2)
+    snapshot, state, leader, start, created, write_ms = _SNAPSHOT_HEAD.unpack_from(value, 2)
     batches, complete = _decode_tail(value, 2 + _SNAPSHOT_HEAD.size)
-    return ShareSnapshot(snapshot, state, leader, start, complete, batches, created, written)
+    return ShareSnapshot(snapshot, state, leader, start, complete, batches, created, write_ms)
 
 
 def _decode_update(value: bytes) -> ShareUpdate:

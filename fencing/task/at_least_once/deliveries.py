@@ -68,35 +68,35 @@ class Deliveries:
         self.topics: frozenset[str] = frozenset()
         """The topics that acknowledged records went to."""
         self._flushed_at = clock.monotonic()
-        self._sent = counters.committed
+        self._sent_counts = counters.committed
 
     def send(self, batch: Sequence[SourceRecord] | RecordBatch) -> None:
         """Transform, convert and produce a batch."""
         for part in runs_of(batch):
-            prepared = self._path.prepare(part)
+            ready = self._path.prepare(part)
             raw = isinstance(part, RecordBatch)
             # Serialised records may be of several source partitions: none of them is done before the whole batch is.
-            offsets = prepared.offsets if raw else prepared.offsets[-1:]
+            offsets = ready.offsets if raw else ready.offsets[-1:]
             records = part if self._keep and not isinstance(part, RecordBatch) else ()
-            due = len(part) if raw else len(prepared.calls)
+            due = len(part) if raw else len(ready.calls)
             runs = [self._book.begin(partition, offset, due, records) for partition, offset in offsets]
             for run in runs:
-                run.topics = prepared.topics
+                run.topics = ready.topics
             before = self._path.bytes
             with kafka_errors("producing"):
-                sent = self._path.send(
-                    prepared, self._producer.reporting(_for_all(self._book, runs)), self._make_room, self._passed
+                count = self._path.send(
+                    ready, self._producer.reporting(_for_all(self._book, runs)), self._make_room, self._passed
                 )
             self._passed.take()
-            self._counters.records += sent
-            self._sent = self._sent.plus(prepared.counts(sent))
+            self._counters.records += count
+            self._sent_counts = self._sent_counts.plus(ready.counts(count))
             self._counters.bytes += self._path.bytes - before
             self._counters.measures.count_left_out(part, self._clock)
         self._count()
 
     def _count_acknowledged(self) -> None:
         self._counters.open_records = waiting = self._book.waiting
-        self._counters.committed = self._sent._replace(records=max(0, self._sent.records - waiting))
+        self._counters.committed = self._sent_counts._replace(records=max(0, self._sent_counts.records - waiting))
 
     def _make_room(self) -> None:
         self._producer.serve(0.02)
@@ -158,12 +158,12 @@ class Deliveries:
         settled = self._flush.settle(seconds)
         if settled is None:
             return False
-        written, offsets = settled
-        if written:
+        complete, offsets = settled
+        if complete:
             self._counters.last_commit = self._clock.wall()
         else:
             self._book.put_back(offsets)
-        return written
+        return complete
 
     def flush_all(self, seconds: float) -> bool:
         """Write every offset that may be written, and wait for at most `seconds`. Returns whether all succeeded."""

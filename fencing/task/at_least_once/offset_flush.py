@@ -42,7 +42,7 @@ class OffsetFlush:
         self,
         producer: IdempotentProducer,
         topic: str,
-        known: SourceOffsets,
+        offsets: SourceOffsets,
         measures: Measures,
         clock: Clock,
         *,
@@ -55,7 +55,7 @@ class OffsetFlush:
         """
         self._producer = producer
         self._topic = topic
-        self._known = known
+        self._offsets = offsets
         self._measures = measures
         self._clock = clock
         self._timeout_s = timeout_s
@@ -76,7 +76,7 @@ class OffsetFlush:
         produce = self._producer.reporting(flush.on_delivery)
         room = Deadline.after(self._timeout_s, self._clock)
         for partition, offset in offsets:
-            key, value = self._known.key_of(partition), encode_value(offset)
+            key, value = self._offsets.key_of(partition), encode_value(offset)
             while True:
                 try:
                     with kafka_errors("writing source offsets"):

@@ -136,21 +136,21 @@ def _read_endpoint(value: object) -> Endpoint | None:
     return Endpoint(str(value.get("id", "")), str(value.get("host", "")), port, str(value.get("secret", "")))
 
 
-def replaces(record: TaskStatus, held: TaskStatus | None) -> bool:
+def replaces(record: TaskStatus, current: TaskStatus | None) -> bool:
     """Return whether a report replaces the known one. Reports of zombies and of older attempts may arrive late.
 
     Every reader of the topic must check this: the newest record under a key may be a zombie's.
     """
-    same = held is not None and (record.generation, record.attempt) == (held.generation, held.attempt)
+    same = current is not None and (record.generation, record.attempt) == (current.generation, current.attempt)
     if record.why == SUPERSEDED:
         return same
-    if held is None:
+    if current is None:
         return True
     announced = record.why in (PLACED, RESTARTED, NO_SLOT)
-    if record.generation == held.generation:
+    if record.generation == current.generation:
         # The leader announces an attempt before it runs, but its record may follow the attempt's own first report.
-        return record.attempt > held.attempt or (same and not announced)
-    return announced or record.since_ms >= held.since_ms
+        return record.attempt > current.attempt or (same and not announced)
+    return announced or record.since_ms >= current.since_ms
 
 
 def _leaving(state: StatusState, record: TaskStatus) -> Mapping[Attempt, TaskStatus]:

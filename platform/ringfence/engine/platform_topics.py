@@ -140,7 +140,7 @@ def _records(connection: Connection, topic: str, key: bytes, deadline: Deadline)
     start = {**ends, partition_of(key, len(partitions)): 0}
     reader = TopicLog(connection, topic, start, deadline=deadline)
     try:
-        records = reader.catch_up(deadline, wanted=lambda each: each == key, ends=ends)
+        records = reader.catch_up(deadline, key_filter=lambda each: each == key, ends=ends)
         return [record.value for record in (*records, *reader.ahead)]
     finally:
         reader.close()

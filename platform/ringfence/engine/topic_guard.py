@@ -108,7 +108,7 @@ class TopicGuard:
 
     def _renew_events(self, loss: Loss) -> None:
         log.error("Of the cluster's topics, %s: the cluster continues with a new one", loss)
-        if loss.found is None:
+        if loss.new_id is None:
             create_topics(self._connection, [specs(self._config)[EVENTS]], Deadline.after(_KAFKA_SECONDS))
 
 

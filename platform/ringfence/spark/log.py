@@ -104,7 +104,7 @@ class SinkLog:
             return key is not None and key.startswith(prefix)
 
         try:
-            records = list(log.catch_up(deadline, wanted=is_ours))
+            records = list(log.catch_up(deadline, key_filter=is_ours))
             records += log.ahead
         finally:
             log.close()

@@ -195,7 +195,7 @@ class World:
     def look(self, attempt: Attempt) -> None:
         if self.rules.tail:
             self.read(attempt, min(len(self.log), max(attempt.position, attempt.claim_at + 1)))
-        rivals = attempt.ledger.find_rivals(attempt.processed.wanted, attempt.claim_at)
+        rivals = attempt.ledger.find_rivals(attempt.processed.claims, attempt.claim_at)
         undecided = rivals.undecided if self.rules.undecided else frozenset()
         if not self.rules.check:
             attempt.phase = "ready"

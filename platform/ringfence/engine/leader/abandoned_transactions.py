@@ -70,7 +70,7 @@ class AbandonedTransactions:
         with about(name):
             ids = [task_transactional_id(self._group_id, last.task) for last in attempts]
             fenced = fence(ids, self._ways(name), self._seconds)
-            log.info("Fenced %s: the last attempt ended with a transaction open%s", ", ".join(ids), fenced.told)
+            log.info("Fenced %s: the last attempt ended with a transaction open%s", ", ".join(ids), fenced.message)
             return fenced
 
     def take_finished(self) -> list[AbandonedAttempts]:

@@ -131,5 +131,5 @@ def _settle(prober: HangingProber, one: Hanging, place: Place, way: AdminAccess,
         prober.abort(one)
     except FencingError as error:
         return HangingResult(one, writers, cluster, False, f"{error}. {describe_manual_abort(one, [way])}")
-    log.warning("Ended a transaction that no coordinator knew of: %s", one.told)
+    log.warning("Ended a transaction that no coordinator knew of: %s", one.message)
     return HangingResult(one, writers, cluster, True)

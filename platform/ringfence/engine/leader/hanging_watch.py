@@ -93,7 +93,7 @@ def report_ended(reporter: Reporter, connector: str, one: Hanging, by: str) -> N
         producer_id=one.producer_id,
         epoch=one.epoch,
         start_offset=one.start_offset,
-        message=one.told,
+        message=one.message,
     )
 
 

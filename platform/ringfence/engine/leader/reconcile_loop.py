@@ -175,7 +175,7 @@ class Reconciler:
             for one in fenced.hanging:
                 report_ended(self._reporter, round_.connector, one, "round")
             elapsed = time.monotonic() - running.started
-            self._report_round(round_, "done", fenced.told, fenced, elapsed)
+            self._report_round(round_, "done", fenced.message, fenced, elapsed)
 
     def _report_round(
         self,

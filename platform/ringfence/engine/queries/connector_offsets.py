@@ -58,12 +58,12 @@ class ConnectorOffsets:
         """Read the merged offsets. The worker's topic is read with the worker's credentials."""
         if stores.own is None:
             return self._of_worker(name, limit)
-        return read_merged(stores, name, limit, known=self._snapshots(name), patience_s=_PATIENCE_SECONDS)
+        return read_merged(stores, name, limit, snapshots=self._snapshots(name), patience_s=_PATIENCE_SECONDS)
 
     def _of_worker(self, name: ConnectorName, limit: Deadline) -> SourceOffsets:
         snapshots = self._snapshots(name)
         return read_offsets(
-            self._connection, self.worker_topic, name, limit, known=snapshots, patience_s=_PATIENCE_SECONDS
+            self._connection, self.worker_topic, name, limit, snapshots=snapshots, patience_s=_PATIENCE_SECONDS
         )
 
     def _snapshots(self, name: ConnectorName) -> list[OffsetsSnapshot]:
