@@ -20,7 +20,7 @@ def fill(connectors: int, tasks: int, looked_at: int) -> list[str]:
     lists.fill(connectors, tasks)
     now_ms = int(time.time() * 1000)
     minutes = range(minute_of(now_ms) - 60, minute_of(now_ms) + 1)
-    names = [row.name for row in choose({}, EVERYBODY_HERE, now_ms).shown[:looked_at]]
+    names = [row.name for row in choose({}, EVERYBODY_HERE, now_ms).sorted_rows[:looked_at]]
     with transaction.atomic():
         Worker.objects.create(worker="w1", incarnation="i", mode="enabled", slots=8, version="1", since_ms=now_ms)
         ClusterInfo.objects.create(id=1, leader="w1", since_ms=now_ms)

@@ -156,7 +156,7 @@ class Replays:
         def keep(partition: int, offset: int, headers: Headers) -> bool:
             return (partition, offset) in due and selection.holds(headers)
 
-        limits = Limits(size=_ALL, headers=_ALL, bytes=_ALL * 1024, kept=MOST_BYTES, keep=keep)
+        limits = Limits(size=_ALL, headers=_ALL, bytes=_ALL * 1024, kept_bytes=MOST_BYTES, keep=keep)
         behind = _starts((partition, -offset - 1) for partition, offset in due)
         near = [replace(each, stable=min(each.stable, -behind.get(each.partition, 0))) for each in whole]
         by_place = {(each.partition, each.offset): each for each in self._read(_starts(due), near, limits)}
@@ -166,8 +166,8 @@ class Replays:
         ends = {each.partition: each.stable for each in whole if each.partition in starts}
         reading = Reading(self._reading, self._topic, "read_committed", limits)
         if not reading.run({p: min(starts[p], ends[p]) for p in ends}, ends, self._deadline):
-            if reading.kept >= limits.kept:
-                raise Invalid(f"These letters have more than {limits.kept} bytes. Replay fewer of them at a time")
+            if reading.kept_bytes >= limits.kept_bytes:
+                raise Invalid(f"These letters have more than {limits.kept_bytes} bytes. Replay fewer of them at a time")
             raise self._too_long()
         return reading.records
 

@@ -221,7 +221,7 @@ def _mark(record: TailRecord, visible: set[tuple[int, int]], stable: Mapping[int
     if (record.partition, record.offset) in visible:
         return record
     visibility = Visibility.ABORTED if record.offset < stable[record.partition] else Visibility.OPEN
-    return replace(record, seen=visibility)
+    return replace(record, visibility=visibility)
 
 
 class _Enough(Exception):
@@ -255,11 +255,11 @@ def _decide(connection: Connection, topic: str, page: Page, deadline: Deadline) 
     records = []
     for record in page.records:
         behind = record.partition in stable and record.offset >= stable[record.partition]
-        if record.seen is Visibility.OPEN and behind:
+        if record.visibility is Visibility.OPEN and behind:
             if record.offset not in hidden[record.partition]:
-                record = replace(record, seen=Visibility.WAITING)
+                record = replace(record, visibility=Visibility.WAITING)
             elif not decisions[record.partition].is_open(record.offset):
-                record = replace(record, seen=Visibility.ABORTED)
+                record = replace(record, visibility=Visibility.ABORTED)
         records.append(record)
     return replace(
         page, records=records, holders={number: producers for number, producers in open_producers.items() if producers}

@@ -66,7 +66,7 @@ class TailRecord:
     partition: int
     offset: int
     timestamp_ms: int
-    seen: Visibility
+    visibility: Visibility
     key: bytes | None
     key_size: int
     value: bytes | None
@@ -102,14 +102,14 @@ class Tail:
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The limits of a reading. records: how many to keep; size: the bytes of each key, value and header that are kept;
-    bytes: of all records that are read; kept: of those that `keep` selects by their headers. test: a further condition
-    on whole records. each: the reading of a partition ends when it has kept so many."""
+    bytes: of all records that are read; kept_bytes: of those that `keep` selects by their headers. test: a further
+    condition on whole records. each: the reading of a partition ends when it has kept so many."""
 
     records: int = 50
     size: int = 2048
     headers: int = MOST_HEADERS
     bytes: int = MOST_BYTES
-    kept: int = MOST_BYTES
+    kept_bytes: int = MOST_BYTES
     keep: Keep = lambda _partition, _offset, _headers: True
     test: Test | None = None
     each: int | None = None
@@ -191,7 +191,7 @@ class Reading:
         self._limits = limits
         self.records: list[TailRecord] = []
         self.reached: dict[int, int] = {}
-        self.kept = 0
+        self.kept_bytes = 0
         self._full: set[int] = set()
         self._counts: Counter[int] = Counter()
         with kafka_errors(f"opening topic {topic}"):
@@ -218,7 +218,7 @@ class Reading:
         try:
             with kafka_errors(f"reading topic {self._topic}"):
                 self._consumer.assign([TopicPartition(self._topic, p, starts[p]) for p in sorted(left)])
-                while left and size < self._limits.bytes and self.kept < self._limits.kept:
+                while left and size < self._limits.bytes and self.kept_bytes < self._limits.kept_bytes:
                     if deadline.expired:
                         return False
                     messages = self._consumer.consume(500, deadline.slice(0.05))
@@ -247,7 +247,7 @@ class Reading:
         key, value, headers = message.key(), message.value(), message.headers() or []
         size = len(key or b"") + len(value or b"") + sum(len(each or b"") for _, each in headers)
         if offset < ends[partition] and self._wants(message, partition, offset, key, value, headers):
-            self.kept += size
+            self.kept_bytes += size
             self.records.append(self._record(message, headers, partition, offset, key, value))
             self._counts[partition] += 1
             if self._counts[partition] == self._limits.each:

@@ -36,7 +36,7 @@ class RecordCounts(NamedTuple):
 class AttemptCounts(NamedTuple):
     """What one attempt of one task has committed so far.
 
-    sent: how many records, dead letters included, this producer had produced before the transaction, and including it;
+    span: how many records, dead letters included, this producer had produced before the transaction, and including it;
     None if an earlier version wrote it. Brokers count the same, by partition, in sequence numbers, so a record can be
     traced to its transaction (`fencing.provenance`).
     """

@@ -165,8 +165,8 @@ def read_offsets(
 ) -> SourceOffsets:
     """Read the connector's committed offsets to the current end of the topic (invariant 6).
 
-    snapshots: of topics; of this topic only the rest is read. report: called with messages about the progress. patience_s:
-    see `TopicLog`.
+    snapshots: of topics; of this topic only the rest is read. report: called with the progress. patience_s: see
+    `TopicLog`.
     """
     offsets = SourceOffsets(connector)
     log = TopicLog(connection, topic, deadline=deadline, patience_s=patience_s)

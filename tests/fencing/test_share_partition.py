@@ -243,7 +243,7 @@ def test_a_state_is_recovered_from_control_records(operations: list[tuple[str, s
     recorder, record = Recorder("G1").checkpoint(SharePartition.begin(0), 0)
     log: dict[int, ControlRecord] = {0: record}
     for partition, change, plain in run(operations):
-        if change is None or not change.written:
+        if change is None or not change.writes:
             continue
         offset = max(log) + 3
         if offset % every == 0:
@@ -264,7 +264,7 @@ def test_a_state_is_recovered_from_the_state_topic(operations: list[tuple[str, s
     state = PersistedState(0, 1, 0, 0)
     entries = [Entry(0, 0, KEY, ShareSnapshot(0, 1, 0, 0, 0))]
     for _, change, plain in run(operations):
-        if change is None or not change.written:
+        if change is None or not change.writes:
             continue
         record = history.write(state, change, 0, limit=limit)
         entry = history.read(entries[-1].offset + 1, 0, *state_topic.encode(KEY, record))

@@ -96,7 +96,7 @@ class _Table:
             return merge((), [batch for one in found for batch in one.changed]) == (said,)
 
         eventually(arrived, 30, lambda: f"{said}, not {found}")
-        assert change.written == (said,)
+        assert change.writes == (said,)
         assert {one.record.start_offset for one in found if one.record is not None} == {start}
         self.model = change.partition
 

@@ -91,7 +91,7 @@ def test_behind_an_open_transaction_records_are_told_apart(broker: Broker, uniqu
     other.abort_transaction(30)
     for kind in (From.EARLIEST, From.LATEST):
         page = read(broker, topic, Place(kind), 50, committed_only=False)
-        assert {record.value: record.seen for record in page.records} == {
+        assert {record.value: record.visibility for record in page.records} == {
             b"first": Visibility.COMMITTED,
             b"open": Visibility.OPEN,
             b"waiting": Visibility.WAITING,

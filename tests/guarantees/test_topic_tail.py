@@ -21,7 +21,7 @@ def producer(broker: Broker, transactional_id: str) -> Producer:
 
 
 def seen(found: Tail) -> dict[bytes | None, Visibility]:
-    return {record.value: record.seen for record in found.records}
+    return {record.value: record.visibility for record in found.records}
 
 
 @pytest.fixture

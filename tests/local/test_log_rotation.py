@@ -32,7 +32,7 @@ def test_the_oldest_file_goes(tmp_path: Path) -> None:
     log = tmp_path / "it.log"
     for text in ("first", "second", "third", "fourth"):
         log.write_text(text)
-        assert rotate(log, max_bytes=1, kept=2)
+        assert rotate(log, max_bytes=1, count=2)
     assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {
         "it.log": "",
         "it.log.1": "fourth",

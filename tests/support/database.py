@@ -47,7 +47,7 @@ def empty() -> None:
     from ringfence.heartbeats.look import look
     from ringfence.log_levels import follower
 
-    look._until, look._seen = time.monotonic() + 60, type(look._seen)()
+    look._until, look._last = time.monotonic() + 60, type(look._last)()
     follower._due = time.monotonic() + 60  # its look now and then would be counted among a page's queries
     with transaction.atomic(), connection.cursor() as cursor:  # references are checked at its end
         for table in _tables():

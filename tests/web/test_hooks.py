@@ -214,7 +214,7 @@ def test_the_rows_are_asked_once_a_second_and_a_new_task_replaces_the_old_ones_c
         assert asked == ["hook"]
         assert len({id(link) for _, link in found}) == 1
         now[0] = Endpoint("next", "127.0.0.1", 2, "s")
-        links._known.clear()
+        links._states.clear()
         _, link = await links.find("hook")
         assert link is not None
         assert link.endpoint.id == "next"

@@ -67,7 +67,7 @@ class Recorder:
 
     def delta(self, change: Change, offset: int) -> tuple["Recorder", ShareDelta]:
         """Return a delta, written at this offset, with everything before it that was not written yet."""
-        states = change.written
+        states = change.writes
         before = [one for one in states if one.last >= self.end]
         if before:
             states = overlay(change.partition.missing(self.end, before[-1].last), states)

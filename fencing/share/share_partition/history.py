@@ -97,7 +97,7 @@ def write(
         leader_epoch,
         change.start_offset,
         change.delivery_complete_count,
-        prune(merge((), change.written), change.start_offset),
+        prune(merge((), change.writes), change.start_offset),
     )
     if state.updates < limit:
         return update

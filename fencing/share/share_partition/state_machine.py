@@ -43,13 +43,13 @@ class InvalidTransition(ValueError):
 class Change:
     """The effect of an operation, and the part of it that is persisted.
 
-    written: the ranges that changed, none of them acquired. start_offset: the SPSO *before* it moved, since the leader
+    writes: the ranges that changed, none of them acquired. start_offset: the SPSO *before* it moved, since the leader
     persists first. delivery_complete_count: acknowledged and archived records from there on (KIP-1226), including those
     of aborted transactions.
     """
 
     partition: "SharePartition"
-    written: Batches
+    writes: Batches
     start_offset: int
     delivery_complete_count: int
 

@@ -81,20 +81,20 @@ class Changes:
     resolved: frozenset[tuple[int, str]] = frozenset()
 
 
-def changes(are_open: Iterable[tuple[int, str]], found: Mapping[tuple[int, str], Finding]) -> Changes:
+def changes(are_open: Iterable[tuple[int, str]], findings: Mapping[tuple[int, str], Finding]) -> Changes:
     """Compare open incidents with findings, both by (rule, subject). A lasting cause stays one incident."""
     open_keys = frozenset(are_open)
-    new = {key: one for key, one in found.items() if key not in open_keys}
-    return Changes(new, open_keys - found.keys())
+    new = {key: one for key, one in findings.items() if key not in open_keys}
+    return Changes(new, open_keys - findings.keys())
 
 
-def look(rules: Iterable[RuleCondition], seen: ClusterSnapshot) -> dict[tuple[int, str], Finding]:
+def look(rules: Iterable[RuleCondition], snapshot: ClusterSnapshot) -> dict[tuple[int, str], Finding]:
     """Return the findings of the rules, by (rule, subject)."""
-    return {(rule.id, one.subject): one for rule in rules for one in _LOOK[rule.kind](rule, seen)}
+    return {(rule.id, one.subject): one for rule in rules for one in _LOOK[rule.kind](rule, snapshot)}
 
 
-def _lasts(rule: RuleCondition, seen: ClusterSnapshot, since_ms: int) -> bool:
-    return since_ms > 0 and seen.now_ms - since_ms >= rule.seconds * 1000
+def _lasts(rule: RuleCondition, snapshot: ClusterSnapshot, since_ms: int) -> bool:
+    return since_ms > 0 and snapshot.now_ms - since_ms >= rule.seconds * 1000
 
 
 def last_error(trace: str) -> str:
@@ -107,44 +107,44 @@ def last_error(trace: str) -> str:
     return message if "." in name else error
 
 
-def _find_failed(rule: RuleCondition, seen: ClusterSnapshot) -> Iterator[Finding]:
-    for one in seen.episodes:
-        if _lasts(rule, seen, one.began_ms) and matches(rule.pattern, one.connector):
+def _find_failed(rule: RuleCondition, snapshot: ClusterSnapshot) -> Iterator[Finding]:
+    for one in snapshot.episodes:
+        if _lasts(rule, snapshot, one.began_ms) and matches(rule.pattern, one.connector):
             yield Finding(one.subject, one.connector, one.summary, one.began_ms, one.failures)
 
 
-def _find_stalled(rule: RuleCondition, seen: ClusterSnapshot) -> Iterator[Finding]:
+def _find_stalled(rule: RuleCondition, snapshot: ClusterSnapshot) -> Iterator[Finding]:
     """With 0 seconds: longer than usual for the connector. Otherwise: a task that has read nothing for that long."""
     if rule.seconds == 0:
-        for one in seen.connectors:
+        for one in snapshot.connectors:
             if one.stalled and matches(rule.pattern, one.name):
                 message = f"Connector {one.name} runs, but has moved nothing for longer than usual"
                 yield Finding(f"connector {one.name}", one.name, message)
         return
-    resting = {one.name for one in seen.connectors if one.target != "RUNNING"}
-    for task in seen.tasks:
+    resting = {one.name for one in snapshot.connectors if one.target != "RUNNING"}
+    for task in snapshot.tasks:
         if task.state != "RUNNING" or task.connector in resting or not matches(rule.pattern, task.connector):
             continue
         # If it has read nothing yet, since its start: reads of earlier attempts do not count.
-        if _lasts(rule, seen, max(task.polled_ms, task.since_ms)):
+        if _lasts(rule, snapshot, max(task.polled_ms, task.since_ms)):
             subject = f"task {task.connector}-{task.number}"
             message = f"Task {task.number} of {task.connector} runs, and has read nothing for {rule.seconds} s"
             yield Finding(subject, task.connector, f"{message}. If its source has news, look at its log")
 
 
-def _find_bad_records(rule: RuleCondition, seen: ClusterSnapshot) -> Iterator[Finding]:
-    for one in seen.connectors:
+def _find_bad_records(rule: RuleCondition, snapshot: ClusterSnapshot) -> Iterator[Finding]:
+    for one in snapshot.connectors:
         bad = one.skipped + one.dead_letters
-        if bad and _lasts(rule, seen, one.bad_since_ms) and matches(rule.pattern, one.name):
+        if bad and _lasts(rule, snapshot, one.bad_since_ms) and matches(rule.pattern, one.name):
             message = f"Connector {one.name} could not process {write_count(bad, 'record')} in the last hour"
             was = "was" if one.skipped == 1 else "were"
             fate = f"{one.dead_letters} went to its dead letter queue, {one.skipped} {was} skipped"
             yield Finding(f"connector {one.name}", one.name, f"{message}: {fate}")
 
 
-def _open(rule: RuleCondition, seen: ClusterSnapshot) -> Iterator[Finding]:
-    for task in seen.tasks:
-        if _lasts(rule, seen, task.open_since_ms) and matches(rule.pattern, task.connector):
+def _open(rule: RuleCondition, snapshot: ClusterSnapshot) -> Iterator[Finding]:
+    for task in snapshot.tasks:
+        if _lasts(rule, snapshot, task.open_since_ms) and matches(rule.pattern, task.connector):
             subject = f"task {task.connector}-{task.number}"
             message = (
                 f"Task {task.number} of {task.connector} has had a transaction open for more than {rule.seconds} s"
@@ -152,31 +152,31 @@ def _open(rule: RuleCondition, seen: ClusterSnapshot) -> Iterator[Finding]:
             yield Finding(subject, task.connector, f"{message}: read_committed readers of its topics wait")
 
 
-def _find_over_limits(rule: RuleCondition, seen: ClusterSnapshot) -> Iterator[Finding]:
-    for one in seen.over_limits:
-        if _lasts(rule, seen, one.since_ms) and matches(rule.pattern, one.connector):
+def _find_over_limits(rule: RuleCondition, snapshot: ClusterSnapshot) -> Iterator[Finding]:
+    for one in snapshot.over_limits:
+        if _lasts(rule, snapshot, one.since_ms) and matches(rule.pattern, one.connector):
             yield Finding(one.subject, one.connector, one.summary, one.since_ms)
 
 
-def _fencing(rule: RuleCondition, seen: ClusterSnapshot) -> Iterator[Finding]:
-    for one in seen.connectors:
-        if _lasts(rule, seen, one.round_failed_ms) and matches(rule.pattern, one.name):
+def _fencing(rule: RuleCondition, snapshot: ClusterSnapshot) -> Iterator[Finding]:
+    for one in snapshot.connectors:
+        if _lasts(rule, snapshot, one.round_failed_ms) and matches(rule.pattern, one.name):
             yield Finding(f"connector {one.name}", one.name, f"The fencing round of {one.name} fails: {one.message}")
 
 
-def _leaderless(rule: RuleCondition, seen: ClusterSnapshot) -> Iterator[Finding]:
-    if _lasts(rule, seen, seen.leaderless_ms):
+def _leaderless(rule: RuleCondition, snapshot: ClusterSnapshot) -> Iterator[Finding]:
+    if _lasts(rule, snapshot, snapshot.leaderless_ms):
         yield Finding("leader", "", "No worker leads: nothing is placed, fenced or changed. Each worker's log says why")
 
 
-def _topic_lost(rule: RuleCondition, seen: ClusterSnapshot) -> Iterator[Finding]:
-    if seen.topics_lost and _lasts(rule, seen, seen.topics_lost_ms):
-        yield Finding("topics", "", seen.topics_lost)
+def _topic_lost(rule: RuleCondition, snapshot: ClusterSnapshot) -> Iterator[Finding]:
+    if snapshot.topics_lost and _lasts(rule, snapshot, snapshot.topics_lost_ms):
+        yield Finding("topics", "", snapshot.topics_lost)
 
 
-def _find_foreign_records(rule: RuleCondition, seen: ClusterSnapshot) -> Iterator[Finding]:
-    for one in seen.foreign_records:
-        if _lasts(rule, seen, one.since_ms) and matches(rule.pattern, one.connector):
+def _find_foreign_records(rule: RuleCondition, snapshot: ClusterSnapshot) -> Iterator[Finding]:
+    for one in snapshot.foreign_records:
+        if _lasts(rule, snapshot, one.since_ms) and matches(rule.pattern, one.connector):
             subject = f"config records of {one.connector}" if one.connector else "config records"
             yield Finding(subject, one.connector, one.summary, one.since_ms, one.count)
 

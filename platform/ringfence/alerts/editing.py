@@ -119,9 +119,9 @@ def _name(values: Mapping[str, Any], model: type[Rule] | type[Destination], own:
     return name
 
 
-def _one_of(value: object, known: "list[str] | tuple[str, ...]", what: str) -> str:
-    if value not in known:
-        raise ValueError(f"{what} must be one of {', '.join(known)}")
+def _one_of(value: object, choices: "list[str] | tuple[str, ...]", what: str) -> str:
+    if value not in choices:
+        raise ValueError(f"{what} must be one of {', '.join(choices)}")
     return str(value)
 
 
@@ -137,8 +137,8 @@ def _flag(value: object) -> bool:
     return value
 
 
-def _url(value: object, stored: str, shown: str) -> str:
-    if isinstance(value, str) and stored and value in (shown, HIDDEN, ""):
+def _url(value: object, stored: str, mask: str) -> str:
+    if isinstance(value, str) and stored and value in (mask, HIDDEN, ""):
         return stored
     url = _text(value, "url", 2000)
     if url.endswith(f"/{HIDDEN}"):

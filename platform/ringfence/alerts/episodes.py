@@ -29,14 +29,14 @@ class _Subject:
     summary: str
 
 
-def follow(held: Mapping[str, Episode], seen: ClusterSnapshot) -> dict[str, Episode]:
+def follow(known_episodes: Mapping[str, Episode], snapshot: ClusterSnapshot) -> dict[str, Episode]:
     """Return the updated episodes, by subject. An episode ends when its subject is removed or intentionally at rest."""
     episodes: dict[str, Episode] = {}
-    for subject in _subjects(seen):
-        before = held.get(subject.name)
+    for subject in _subjects(snapshot):
+        before = known_episodes.get(subject.name)
         if subject.failed:
             episodes[subject.name] = _fail(before, subject)
-        elif before is not None and not _is_over(before, subject, seen.now_ms):
+        elif before is not None and not _is_over(before, subject, snapshot.now_ms):
             episodes[subject.name] = before
     return episodes
 
@@ -55,14 +55,14 @@ def _is_over(before: Episode, subject: _Subject, now_ms: int) -> bool:
     )
 
 
-def _subjects(seen: ClusterSnapshot) -> Iterator[_Subject]:
+def _subjects(snapshot: ClusterSnapshot) -> Iterator[_Subject]:
     """Yield the connectors and tasks that should run."""
-    names = {one.name for one in seen.connectors if one.target == "RUNNING"}
-    tasks = [task for task in seen.tasks if task.connector in names]
+    names = {one.name for one in snapshot.connectors if one.target == "RUNNING"}
+    tasks = [task for task in snapshot.tasks if task.connector in names]
     flowing: dict[str, int] = {}
     for task in tasks:
         flowing[task.connector] = max(flowing.get(task.connector, 0), _recovered_ms(task))
-    for connector in seen.connectors:
+    for connector in snapshot.connectors:
         if connector.name in names:
             yield _of_connector(connector, flowing.get(connector.name, 0))
     yield from map(_of_task, tasks)

@@ -112,7 +112,7 @@ def _find_over_limits(names: Iterable[str], now: int) -> Iterator[OverLimit]:
         for metric in metrics_of([task], now, fresh=False):
             if metric.over:
                 metric_name = ", ".join((metric.name, *metric.labels.values()))
-                excess = f"{metric.description}: {metric.shown}, more than {metric.shown_limit}"
+                excess = f"{metric.description}: {metric.display}, more than {metric.shown_limit}"
                 message = f"{task.connector}: {excess}. {metric.remedy}"
                 subject = f"metric {metric_name} of {task.connector}-{task.number}"
                 yield OverLimit(task.connector, subject, message.strip(), metric.over_since_ms)
@@ -138,11 +138,11 @@ def step(now: int, leaderless_ms: int = 0) -> Changes:
     return due
 
 
-def _follow(seen: ClusterSnapshot) -> dict[str, Episode]:
+def _follow(snapshot: ClusterSnapshot) -> dict[str, Episode]:
     """Update the episodes of failures in the database, and return them."""
     fields = ("subject", "connector", "began_ms", "failed_ms", "failures", "summary")
     episodes = {values[0]: Episode(*values) for values in EpisodeRow.objects.values_list(*fields)}
-    now = follow(episodes, seen)
+    now = follow(episodes, snapshot)
     EpisodeRow.objects.filter(subject__in=episodes.keys() - now.keys()).delete()
     EpisodeRow.objects.bulk_create(
         [EpisodeRow(**asdict(one)) for one in now.values() if one != episodes.get(one.subject)],
@@ -153,10 +153,10 @@ def _follow(seen: ClusterSnapshot) -> dict[str, Episode]:
     return now
 
 
-def _keep(incident: Incident, found: Finding, now: int, quiet: bool) -> None:
+def _keep(incident: Incident, finding: Finding, now: int, quiet: bool) -> None:
     """Update an open incident: its number of failures, and the messages that a silence has withheld."""
-    if found.failures != incident.failures:
-        incident.failures, incident.summary = found.failures, found.summary[:1000]
+    if finding.failures != incident.failures:
+        incident.failures, incident.summary = finding.failures, finding.summary[:1000]
         incident.save(update_fields=["failures", "summary"])
     if incident.withheld and not quiet and incident.rule is not None:
         incident.withheld = False
@@ -169,16 +169,16 @@ def _tell_all(rule: Rule, incident: Incident, now: int) -> None:
         deliveries.begin(destination, deliveries.message_of(incident, What.FIRING), incident, now)
 
 
-def _open(rule: Rule, found: Finding, now: int, quiet: bool) -> None:
+def _open(rule: Rule, finding: Finding, now: int, quiet: bool) -> None:
     incident = Incident.objects.create(
         rule=rule,
         rule_name=rule.name,
         kind=rule.kind,
-        subject=found.subject,
-        connector=found.connector,
-        summary=found.summary[:1000],
-        began_ms=found.began_ms or now,
-        failures=found.failures,
+        subject=finding.subject,
+        connector=finding.connector,
+        summary=finding.summary[:1000],
+        began_ms=finding.began_ms or now,
+        failures=finding.failures,
         opened_ms=now,
         withheld=quiet,
     )

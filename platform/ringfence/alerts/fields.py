@@ -23,8 +23,8 @@ class EncryptedTextField(_TextField):
         return None if value is None else decrypt_text(value, ABOUT)
 
     def get_prep_value(self, value: Any) -> Any:
-        prepared = super().get_prep_value(value)
-        return encrypt_text(prepared, ABOUT) if prepared else prepared
+        text = super().get_prep_value(value)
+        return encrypt_text(text, ABOUT) if text else text
 
     def deconstruct(self) -> Any:
         name, _, args, kwargs = super().deconstruct()

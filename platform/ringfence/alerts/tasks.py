@@ -60,7 +60,7 @@ def _somebody_leads() -> bool | None:
     from ringfence.requests.commands import Ping
 
     vitals = look.vitals()
-    if vitals.known:
+    if vitals.is_known:
         return bool(vitals.leader)
     try:
         transport.results.ping()

@@ -111,8 +111,8 @@ def count_outcomes(results: Sequence[Mapping[str, Any]]) -> str:
 
 def audit_text(done: Mapping[str, Any], reason: str) -> str:
     """Return the message of a replay's audit entry."""
-    said = f"replayed dead letters of {done['topic']}: {count_outcomes(done['results'])}"
-    return f"{reason}. {said}" if reason else said
+    summary = f"replayed dead letters of {done['topic']}: {count_outcomes(done['results'])}"
+    return f"{reason}. {summary}" if reason else summary
 
 
 def _scrub(encoded: str | None, scrub: Callable[[str], str]) -> str | None:

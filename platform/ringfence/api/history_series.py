@@ -70,8 +70,8 @@ def put_together(rows: Iterable[Mapping[str, Any]], present: Mapping[int, int], 
     ]
 
 
-def _point(minute: int, rows: Sequence[Mapping[str, Any]], known: bool) -> dict[str, Any]:
-    if not known:
+def _point(minute: int, rows: Sequence[Mapping[str, Any]], is_known: bool) -> dict[str, Any]:
+    if not is_known:
         blank = dict.fromkeys((*SUMS, "open_transactions", "commit_ms", "commit_max_ms", "lag", "state"))
         return {"time_ms": minute * _MINUTE_MS, **blank}
     commits = sum(row["commit_count"] for row in rows)

@@ -57,9 +57,9 @@ def reset(name: str, user: str) -> OffsetMove:
     return OffsetMove(result.value, snapshot.number if snapshot else None)
 
 
-def restore(name: str, wanted: OffsetSnapshot, user: str) -> tuple[OffsetMove, list[dict[str, Any]]]:
+def restore(name: str, snapshot: OffsetSnapshot, user: str) -> tuple[OffsetMove, list[dict[str, Any]]]:
     """Restore the offsets of a snapshot. Returns the changes, too, in the format of a preview. Raises `Refusal`."""
-    before = offset_snapshots.take(name, user, f"before snapshot {wanted.number} was restored")
-    changes = offset_snapshots.changes_to(wanted.entries, before.entries)
+    before = offset_snapshots.take(name, user, f"before snapshot {snapshot.number} was restored")
+    changes = offset_snapshots.changes_to(snapshot.entries, before.entries)
     value = dispatch.command(AlterOffsets(name, changes), user=user).value if changes else None
     return OffsetMove(value, before.number), offset_snapshots.preview(changes, before.entries)

@@ -56,10 +56,10 @@ def before_a_change(connector: str, user: str, why: str) -> OffsetSnapshot | Non
     return take(connector, user, why) if stopped else None
 
 
-def changes_to(wanted: Iterable[Entry], current: Iterable[Entry]) -> list[OffsetEntry]:
-    """Return the entries that turn `current` into exactly `wanted`, without those that are equal."""
+def changes_to(target: Iterable[Entry], current: Iterable[Entry]) -> list[OffsetEntry]:
+    """Return the entries that turn `current` into exactly `target`, without those that are equal."""
     now = {pack(entry["partition"]): entry for entry in current}
-    then = {pack(entry["partition"]): entry for entry in wanted}
+    then = {pack(entry["partition"]): entry for entry in target}
     changed = [
         {"partition": entry["partition"], "offset": entry["offset"]}
         for key, entry in then.items()

@@ -32,8 +32,8 @@ def parse_moment(text: str) -> int:
         if len(text) >= 20 or int(text) > BIGGEST:
             raise ValueError("too large")
         return int(text)
-    parsed = dt.datetime.fromisoformat(text)
-    zoned = parsed if parsed.tzinfo else parsed.replace(tzinfo=dt.UTC)
+    moment = dt.datetime.fromisoformat(text)
+    zoned = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
     try:
         return int(zoned.timestamp() * 1000)
     except OverflowError as error:

@@ -62,7 +62,7 @@ class _ReadyCache:
 
     def __init__(self) -> None:
         self.until = 0.0
-        self.found: list[dict[str, object]] = []
+        self.checks: list[dict[str, object]] = []
 
 
 _ready_cache = _ReadyCache()
@@ -145,8 +145,8 @@ class Ready(ConnectView):
 
     def get(self, request: Request) -> Response:
         if time.monotonic() >= _ready_cache.until:
-            _ready_cache.found, _ready_cache.until = dependencies(), time.monotonic() + _CACHED_SECONDS
-        checks = list(_ready_cache.found)
+            _ready_cache.checks, _ready_cache.until = dependencies(), time.monotonic() + _CACHED_SECONDS
+        checks = list(_ready_cache.checks)
         ready = all(one["ok"] for one in checks if one["required"])
         if self.flag("verbose"):
             checks.append({"name": "cluster", "ok": health()[0] == 200, "required": False})

@@ -14,9 +14,9 @@ SHOWN = 200
 
 @dataclass(frozen=True, slots=True)
 class AuditContext:
-    """shown: for the trail, with masked secrets, None if there is no such connector. clear: only for comparison."""
+    """display: for the trail, with masked secrets, None if there is no such connector. clear: only for comparison."""
 
-    shown: dict[str, Any] | None
+    display: dict[str, Any] | None
     clear: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def changed_keys(self, after: "AuditContext") -> list[str]:
@@ -41,5 +41,5 @@ def facts(verb: Verb, name: str) -> AuditContext:
 
 def _offsets(name: str) -> AuditContext:
     rows = list(SourceOffset.objects.filter(connector=name).order_by("partition").values_list("partition", "offset"))
-    listed = [{"partition": json.loads(partition), "offset": json.loads(offset)} for partition, offset in rows[:SHOWN]]
-    return AuditContext({"offsets": listed, "count": len(rows)}, dict(rows))
+    entries = [{"partition": json.loads(partition), "offset": json.loads(offset)} for partition, offset in rows[:SHOWN]]
+    return AuditContext({"offsets": entries, "count": len(rows)}, dict(rows))

@@ -19,14 +19,14 @@ def entries(who: Principal, filters: Mapping[str, str] | None = None) -> QuerySe
     The permission `admin` on every connector shows all entries. Other users see those about connectors whose
     configuration they may view, because entries contain configurations.
     """
-    given = dict(filters or {})
+    parameters = dict(filters or {})
     rows: QuerySet[AuditEntry] = AuditEntry.objects.order_by("-time_ms", "-id")
     if not who.may_everywhere(Verb.ADMIN):
         rows = rows.exclude(connector="").filter(who.query(Verb.VIEW_CONFIG, "connector"))
     bounds: dict[str, Any] = {}
     for key, lookup in (("since_ms", "time_ms__gte"), ("until_ms", "time_ms__lt")):
-        if key in given:
-            bounds[lookup] = int(given.pop(key))
-    if unknown := sorted(set(given) - set(FILTERS)):
+        if key in parameters:
+            bounds[lookup] = int(parameters.pop(key))
+    if unknown := sorted(set(parameters) - set(FILTERS)):
         raise ValueError(f"Unknown filter {', '.join(unknown)}: use {', '.join((*FILTERS, 'since_ms', 'until_ms'))}")
-    return rows.filter(**given, **bounds)
+    return rows.filter(**parameters, **bounds)

@@ -21,13 +21,13 @@ _AT_ONCE = 2000
 def sweep(now_ms: int) -> int:
     """Delete everything beyond its retention. Returns the number of rows."""
     _note_deletions(now_ms)
-    gone = _sweep_versions(limit_of("RINGFENCE_KEEP_VERSIONS"))
+    count = _sweep_versions(limit_of("RINGFENCE_KEEP_VERSIONS"))
     if days := limit_of("RINGFENCE_KEEP_DELETED_DAYS"):
-        gone += _sweep_deleted(now_ms - days * _DAY_MS)
+        count += _sweep_deleted(now_ms - days * _DAY_MS)
     if days := limit_of("RINGFENCE_KEEP_AUDIT_DAYS"):
-        gone += prune_audit(now_ms - days * _DAY_MS, _AT_ONCE)
+        count += prune_audit(now_ms - days * _DAY_MS, _AT_ONCE)
     import_module(settings.SESSION_ENGINE).SessionStore.clear_expired()
-    return gone + logins.prune() + provider_sessions.prune()
+    return count + logins.prune() + provider_sessions.prune()
 
 
 def sweep_on_signal(now_ms: int, **_: object) -> None:
@@ -39,10 +39,12 @@ def _note_deletions(now_ms: int) -> None:
     """Note deleted connectors: they count as deleted from the first sweep that does not find them."""
     there = Connector.objects.filter(known=True).values("name")
     DeletedConnector.objects.filter(connector__in=there).delete()
-    noted = DeletedConnector.objects.values("connector")
+    noted_names = DeletedConnector.objects.values("connector")
     for model in (ConfigVersion, OffsetSnapshot):
         names = (
-            model.objects.exclude(connector__in=there).exclude(connector__in=noted).values_list("connector", flat=True)
+            model.objects.exclude(connector__in=there)
+            .exclude(connector__in=noted_names)
+            .values_list("connector", flat=True)
         )
         new = [DeletedConnector(connector=name, time_ms=now_ms) for name in names.distinct()[:_AT_ONCE]]
         DeletedConnector.objects.bulk_create(new, ignore_conflicts=True)
@@ -57,24 +59,24 @@ def _sweep_versions(keep: int) -> int:
     from django.db.models import F, Max
 
     newest = ConfigVersion.objects.values("connector").annotate(newest=Max("number")).filter(newest__gt=keep)
-    gone = 0
+    count = 0
     for row in newest.order_by(F("newest").desc())[:100]:
         old = ConfigVersion.objects.filter(connector=row["connector"], number__lte=row["newest"] - keep)
-        gone += _delete(old)
-    return gone
+        count += _delete(old)
+    return count
 
 
 def _sweep_deleted(before_ms: int) -> int:
-    gone = 0
+    count = 0
     for name in list(DeletedConnector.objects.filter(time_ms__lt=before_ms).values_list("connector", flat=True)[:100]):
-        gone += _delete(ConfigVersion.objects.filter(connector=name))
-        gone += _delete(OffsetSnapshot.objects.filter(connector=name))
+        count += _delete(ConfigVersion.objects.filter(connector=name))
+        count += _delete(OffsetSnapshot.objects.filter(connector=name))
         left = ConfigVersion.objects.filter(connector=name) or OffsetSnapshot.objects.filter(connector=name)
         if not left:
             DeletedConnector.objects.filter(connector=name).delete()
-    return gone
+    return count
 
 
 def _delete(rows: QuerySet[ConfigVersion] | QuerySet[OffsetSnapshot]) -> int:
-    chosen = list(rows.order_by("pk").values_list("pk", flat=True)[:_AT_ONCE])
-    return rows.model.objects.filter(pk__in=chosen).delete()[0] if chosen else 0
+    keys = list(rows.order_by("pk").values_list("pk", flat=True)[:_AT_ONCE])
+    return rows.model.objects.filter(pk__in=keys).delete()[0] if keys else 0

@@ -27,31 +27,31 @@ def account_for(claims: Claims, settings: OidcSettings, mapping: GroupGrants, ad
     tell = _tells(address)
     groups = groups_of(claims, settings.groups_claim)
     grants = grants_for(groups, mapping)
-    known = _find(issuer, subject)
-    if known is not None:
-        put_group_grants(known, grants, tell)
-    if known is None and grants:
-        known = _create(claims, settings, grants, tell)
-    if known is None or not Grant.objects.filter(user=known).exists():
+    user = _find(issuer, subject)
+    if user is not None:
+        put_group_grants(user, grants, tell)
+    if user is None and grants:
+        user = _create(claims, settings, grants, tell)
+    if user is None or not Grant.objects.filter(user=user).exists():
         raise Refusal(_without_groups(settings, groups, mapping))
-    if not known.is_active:
-        raise Refusal(f"The account {known.username} is disabled here. Ask an administrator to enable it")
-    return known
+    if not user.is_active:
+        raise Refusal(f"The account {user.username} is disabled here. Ask an administrator to enable it")
+    return user
 
 
-def put_group_grants(user: User, wanted: Iterable[GroupGrant], tell: AuditCallback) -> None:
+def put_group_grants(user: User, grants: Iterable[GroupGrant], tell: AuditCallback) -> None:
     """Replace the permissions that an account has by its groups. Grants by administrators stay."""
-    wanted = set(wanted)
+    grants = set(grants)
     with transaction.atomic():
         User.objects.select_for_update().get(pk=user.pk)  # one login at a time
         rows = Grant.objects.filter(user=user, by_groups=True)
-        if {GroupGrant(row.what, row.pattern, row.topics) for row in rows} == wanted:
+        if {GroupGrant(row.what, row.pattern, row.topics) for row in rows} == grants:
             return
         before = accounts.grants_of(user)
         rows.delete()
         Grant.objects.bulk_create(
             Grant(user=user, what=each.what, pattern=each.pattern, topics=each.topics, by_groups=True)
-            for each in sorted(wanted)
+            for each in sorted(grants)
         )
         tell("grant by groups", user.username, before=before, after=accounts.grants_of(user))
 
@@ -90,7 +90,7 @@ def _find(issuer: str, subject: str) -> User | None:
     return row.user if row is not None else None
 
 
-def _create(claims: Claims, settings: OidcSettings, wanted: Iterable[GroupGrant], tell: AuditCallback) -> User:
+def _create(claims: Claims, settings: OidcSettings, grants: Iterable[GroupGrant], tell: AuditCallback) -> User:
     name, subject = name_of(claims, settings.name_claim), str(claims["sub"])
     if User.objects.filter(username__iexact=name).exists():
         raise Refusal(
@@ -101,7 +101,7 @@ def _create(claims: Claims, settings: OidcSettings, wanted: Iterable[GroupGrant]
         with transaction.atomic():
             user = accounts.create(name, None, (), tell=tell)
             OidcIdentity.objects.create(issuer=settings.issuer, subject=subject, user=user)
-            put_group_grants(user, wanted, tell)
+            put_group_grants(user, grants, tell)
     except ValidationError:
         raise Refusal(
             f"The provider calls you {name[:150]!r}, and accounts are named with letters, digits and @ . + - _ only. "

@@ -64,7 +64,7 @@ class Draft:
         self._entries: dict[str, tuple[int, AuditContext]] = {}
         self.message = ""
         self.items: dict[str, tuple[int, str]] = {}
-        self.told: dict[str, str] = {}
+        self.details: dict[str, str] = {}
 
     def about(self, connector: str) -> None:
         """Add this connector: the request is about to change it, or asks to."""
@@ -76,7 +76,7 @@ class Draft:
         entry = AuditEntry.objects.create(
             time_ms=_now_ms(),
             connector=connector[:_LONGEST],
-            before=json.dumps(before.shown, ensure_ascii=False),
+            before=json.dumps(before.display, ensure_ascii=False),
             **self._common,
         )
         return int(entry.pk)
@@ -93,15 +93,15 @@ class Draft:
             if not self._entries:
                 self.about("")  # the view reached no connector: the body could not be read
             for connector, (number, before) in self._entries.items():
-                status, said = self.items.get(connector, (response.status_code, message))
+                status, text = self.items.get(connector, (response.status_code, message))
                 outcome = Outcome.of(status)
-                values: dict[str, Any] = {"outcome": outcome, "status": status, "message": said[:_LONGEST]}
+                values: dict[str, Any] = {"outcome": outcome, "status": status, "message": text[:_LONGEST]}
                 if connector and self._verb and outcome in (Outcome.DONE, Outcome.UNKNOWN):
                     after = facts(self._verb, connector)
-                    values["after"] = json.dumps(after.shown, ensure_ascii=False)
+                    values["after"] = json.dumps(after.display, ensure_ascii=False)
                     values["changed"] = json.dumps(before.changed_keys(after), ensure_ascii=False)
                 elif not connector and outcome in (Outcome.DONE, Outcome.UNKNOWN):
-                    values |= self.told
+                    values |= self.details
                 AuditEntry.objects.complete(number, **values)
         except DatabaseError as error:
             # The write is done, and its answer must not deny that: the entry stays incomplete.
@@ -112,8 +112,11 @@ def tell(request: HttpRequest, *, before: object, after: object, action: str = "
     """Record what a write without a connector changes: any JSON, without secrets. action: its name."""
     draft = getattr(request, "ringfence_draft", None)
     if draft is not None:
-        draft.told = {"before": json.dumps(before, ensure_ascii=False), "after": json.dumps(after, ensure_ascii=False)}
-        draft.told |= {"action": action} if action else {}
+        draft.details = {
+            "before": json.dumps(before, ensure_ascii=False),
+            "after": json.dumps(after, ensure_ascii=False),
+        }
+        draft.details |= {"action": action} if action else {}
 
 
 def came_to(request: HttpRequest, connector: str, status: int, message: str) -> None:

@@ -72,10 +72,10 @@ def _events(rest: Rest, args: argparse.Namespace) -> int:
 
 
 def _show(
-    rest: Rest, args: argparse.Namespace, what: str, asked: Mapping[str, object], line: Callable[[Any], str]
+    rest: Rest, args: argparse.Namespace, what: str, parameters: Mapping[str, object], line: Callable[[Any], str]
 ) -> int:
     """Print the lines. Returns their number."""
-    query = {name: str(value) for name, value in asked.items() if value is not None}
+    query = {name: str(value) for name, value in parameters.items() if value is not None}
     path = f"/api/v1/connectors/{segment(args.name)}/{what}"
     count = 0
     for row in follow(rest, path, query, args.limit, forever=args.follow):

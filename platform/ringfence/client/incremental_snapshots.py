@@ -44,24 +44,24 @@ def _act(rest: Rest, args: argparse.Namespace) -> int:
     return 0
 
 
-def _show(found: Any, args: argparse.Namespace) -> None:
+def _show(answer: Any, args: argparse.Namespace) -> None:
     if args.output != "table":
-        output.print_structured(found, args.output)
+        output.print_structured(answer, args.output)
         return
-    tables = found["tables"]
-    state = "paused" if found["paused"] else "reading" if tables else "nothing is being read"
-    parts = [state, f"{found['rows']} rows read"]
-    if found["percent"] is not None:
-        parts.append(f"about {found['percent']} %")
-    if found["rows_per_second"] is not None:
-        parts.append(f"{found['rows_per_second']:.0f} rows/s")
-    if found["seconds_left"] is not None:
-        parts.append(f"about {output.span(int(found['seconds_left'] * 1000))} left")
+    tables = answer["tables"]
+    state = "paused" if answer["paused"] else "reading" if tables else "nothing is being read"
+    parts = [state, f"{answer['rows']} rows read"]
+    if answer["percent"] is not None:
+        parts.append(f"about {answer['percent']} %")
+    if answer["rows_per_second"] is not None:
+        parts.append(f"{answer['rows_per_second']:.0f} rows/s")
+    if answer["seconds_left"] is not None:
+        parts.append(f"about {output.span(int(answer['seconds_left'] * 1000))} left")
     print(f"{args.name}: {', '.join(parts)}")
-    for words in filter(None, (found["note"], found["refusal"])):
+    for words in filter(None, (answer["note"], answer["refusal"])):
         print(f"  {words}")
     rows = [
-        (one["table"], found["table_rows"] if number == 0 else "-", one["rows_estimated"])
+        (one["table"], answer["table_rows"] if number == 0 else "-", one["rows_estimated"])
         for number, one in enumerate(tables)
     ]
     if rows:

@@ -28,12 +28,12 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
-def listing(found: Sequence[Any], form: str, columns: dict[str, Cell]) -> None:
+def listing(rows: Sequence[Any], form: str, columns: dict[str, Cell]) -> None:
     """Print rows as a table of these columns, or unchanged for scripts."""
     if form != "table":
-        print_structured(list(found), form)
+        print_structured(list(rows), form)
         return
-    table(list(columns), [[cell(row) for cell in columns.values()] for row in found])
+    table(list(columns), [[cell(row) for cell in columns.values()] for row in rows])
 
 
 def time_of(ms: int | None) -> str:

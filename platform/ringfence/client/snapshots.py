@@ -63,8 +63,8 @@ def _preview_change(rest: Rest, name: str, number: int) -> Any:
     return rest.call("POST", f"{_path(name)}/offsets/preview", {"snapshot": number})
 
 
-def _changes(found: Any) -> list[Any]:
-    return [row for row in found["offsets"] if row["changes"]]
+def _changes(answer: Any) -> list[Any]:
+    return [row for row in answer["offsets"] if row["changes"]]
 
 
 _COLUMNS: dict[str, output.Cell] = {

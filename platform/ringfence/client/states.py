@@ -29,10 +29,10 @@ def of_all(rest: Rest) -> dict[str, Any]:
         return {}
 
 
-def table(found: dict[str, Any], own: dict[str, Any]) -> None:
-    """Print a line for each connector. found: Kafka Connect's status and info, by name; own: see `of_all`."""
+def table(statuses: dict[str, Any], own: dict[str, Any]) -> None:
+    """Print a line for each connector. statuses: Kafka Connect's status and info, by name; own: see `of_all`."""
     rows = []
-    for name, parts in sorted(found.items()):
+    for name, parts in sorted(statuses.items()):
         tasks = parts["status"]["tasks"]
         running = sum(task["state"] == "RUNNING" for task in tasks)
         state = parts["status"]["connector"]["state"]

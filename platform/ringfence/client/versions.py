@@ -63,11 +63,11 @@ def _list(rest: Rest, args: argparse.Namespace) -> int:
     return 0
 
 
-def _lines(found: Any) -> list[str]:
+def _lines(answer: Any) -> list[str]:
     """Return the differences in the format of `apply`: + added, - removed, ~ changed; secrets are masked."""
-    lines = {key: f"+ {key} = {value}" for key, value in found["added"].items()}
-    lines |= {key: f"- {key} = {value}" for key, value in found["removed"].items()}
-    for key, change in found["changed"].items():
+    lines = {key: f"+ {key} = {value}" for key, value in answer["added"].items()}
+    lines |= {key: f"- {key} = {value}" for key, value in answer["removed"].items()}
+    for key, change in answer["changed"].items():
         hidden = change["before"] == change["after"]
         lines[key] = f"~ {key} = {change['before']}" + (" -> (another one)" if hidden else f" -> {change['after']}")
     return [line for _, line in sorted(lines.items())]

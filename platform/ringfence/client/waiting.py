@@ -66,7 +66,7 @@ def target(rest: Rest, name: str) -> str:
     return state if state in ("PAUSED", "STOPPED") else "RUNNING"
 
 
-def until(rest: Rest, name: str, wanted: str, seconds: float, newer: Attempts | None = None, since: int = 0) -> None:
+def until(rest: Rest, name: str, state: str, seconds: float, newer: Attempts | None = None, since: int = 0) -> None:
     """Wait until connector and tasks are in a state: RUNNING, PAUSED, STOPPED or DELETED.
 
     newer: each of these tasks must have another attempt; since: the generation to reach. Raises WAITED after `seconds`.
@@ -81,35 +81,35 @@ def until(rest: Rest, name: str, wanted: str, seconds: float, newer: Attempts | 
             last_line = line
         is_old = any(snapshot.attempts.get(task) == attempt for task, attempt in before.items())
         is_before = snapshot.own is not None and snapshot.own["generation"] < since
-        if not is_old and not is_before and has_reached(snapshot, wanted):
+        if not is_old and not is_before and has_reached(snapshot, state):
             return
         if monotonic() > deadline:
             why = "".join(f"\n  {cause}" for cause in causes(snapshot.status))
             message = (
-                f"{name} is not {wanted} after {seconds:g} s: {line}. It continues in the background: look again with "
+                f"{name} is not {state} after {seconds:g} s: {line}. It continues in the background: look again with "
                 f"`ringfence connectors get`, or wait longer with --wait-seconds{why}"
             )
             raise ClientError(Exit.WAITED, message)
         sleep(PAUSE_SECONDS)
 
 
-def has_reached(seen: ConnectorSnapshot, wanted: str) -> bool:
+def has_reached(snapshot: ConnectorSnapshot, target: str) -> bool:
     """Return whether connector and tasks are in this state. RUNNING needs every task of the newest generation."""
-    if seen.status is None or wanted == "DELETED":
-        return seen.status is None and wanted == "DELETED"
-    states = [str(task["state"]) for task in seen.status["tasks"]]
-    if seen.status["connector"]["state"] != wanted or seen.moving:
+    if snapshot.status is None or target == "DELETED":
+        return snapshot.status is None and target == "DELETED"
+    states = [str(task["state"]) for task in snapshot.status["tasks"]]
+    if snapshot.status["connector"]["state"] != target or snapshot.moving:
         return False
-    if wanted == "STOPPED":
+    if target == "STOPPED":
         return not states
-    if wanted == "RUNNING" and (seen.info is None or len(seen.info["tasks"]) != len(states)):
+    if target == "RUNNING" and (snapshot.info is None or len(snapshot.info["tasks"]) != len(states)):
         return False
-    if wanted == "RUNNING" and not states and seen.own is None:
+    if target == "RUNNING" and not states and snapshot.own is None:
         return False  # Kafka Connect does not say whether it has no tasks, or none yet
-    generations = {generation for generation, _ in seen.attempts.values()}
-    if seen.own is not None and generations - {seen.own["generation"]}:
+    generations = {generation for generation, _ in snapshot.attempts.values()}
+    if snapshot.own is not None and generations - {snapshot.own["generation"]}:
         return False
-    return all(state == wanted for state in states)
+    return all(state == target for state in states)
 
 
 def describe(status: Any) -> str:

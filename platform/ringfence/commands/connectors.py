@@ -70,9 +70,9 @@ def _path(name: str) -> str:
     return f"/connectors/{segment(name)}"
 
 
-def _wait(rest: Rest, args: argparse.Namespace, name: str, wanted: str) -> None:
+def _wait(rest: Rest, args: argparse.Namespace, name: str, state: str) -> None:
     if args.wait:
-        waiting.until(rest, name, wanted, args.wait_seconds)
+        waiting.until(rest, name, state, args.wait_seconds)
 
 
 def _list(rest: Rest, args: argparse.Namespace) -> int:

@@ -156,10 +156,10 @@ def _place(args: argparse.Namespace) -> object:
     if args.to_offset is not None:
         return {"offset": args.to_offset}
     try:
-        parsed = dt.datetime.fromisoformat(args.to_time)
+        moment = dt.datetime.fromisoformat(args.to_time)
     except ValueError as error:
         raise ClientError(Exit.USAGE, f"{args.to_time} is not a time like 2025-03-01T12:00:00Z") from error
-    zoned = parsed if parsed.tzinfo else parsed.replace(tzinfo=dt.UTC)
+    zoned = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
     return {"time_ms": int(zoned.timestamp() * 1000)}
 
 
@@ -193,16 +193,16 @@ def _process(rest: Rest, args: argparse.Namespace) -> int:
     return 0
 
 
-def _print_waiting(found: Any, form: str) -> None:
+def _print_waiting(answer: Any, form: str) -> None:
     if form != "table":
-        output.print_structured(found, form)
+        output.print_structured(answer, form)
         return
     rows = [
         (each["topic"], each["partition"], each["archived"], sum(last - first + 1 for first, last in each["waiting"]))
-        for each in found["partitions"]
+        for each in answer["partitions"]
     ]
     output.table(("TOPIC", "PARTITION", "ARCHIVED", "NOT DONE"), rows)
-    print(f"{found['waiting']} offsets {'would be' if found['dry_run'] else 'are'} processed now")
+    print(f"{answer['waiting']} offsets {'would be' if answer['dry_run'] else 'are'} processed now")
 
 
 def _act(args: argparse.Namespace, purpose: str, call: Any) -> int:
@@ -221,9 +221,9 @@ def _act(args: argparse.Namespace, purpose: str, call: Any) -> int:
     return 0
 
 
-def _print_moves(found: Any, form: str) -> None:
+def _print_moves(answer: Any, form: str) -> None:
     if form != "table":
-        output.print_structured(found, form)
+        output.print_structured(answer, form)
         return
     rows = [
         (
@@ -235,8 +235,8 @@ def _print_moves(found: Any, form: str) -> None:
             each["skipped"],
             "" if each["sure"] else "its leader may deliver some records from before first",
         )
-        for each in found["partitions"]
+        for each in answer["partitions"]
     ]
     output.table(("TOPIC", "PARTITION", "BEFORE", "AFTER", "AGAIN", "SKIPPED", ""), rows)
-    would = "would be" if found["dry_run"] else "are"
-    print(f"{found['again']} offsets {would} processed again, {found['skipped']} {would} skipped")
+    would = "would be" if answer["dry_run"] else "are"
+    print(f"{answer['again']} offsets {would} processed again, {answer['skipped']} {would} skipped")

@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     return 1 if lost else 0
 
 
-def _count(given: str) -> int:
-    if not given.isdigit():
-        raise argparse.ArgumentTypeError(f"{given!r} is not a number from 0 on")
-    return int(given)
+def _count(text: str) -> int:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 on")
+    return int(text)

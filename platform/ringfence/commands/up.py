@@ -227,27 +227,27 @@ def _launch_processes(
             raise LocalError(f"Not ready within {READY_SECONDS:.0f} s ({health.answer}): see {instance.root / 'logs'}")
 
 
-def _http(wanted: Address | str | None, instance: Instance) -> Address:
-    """Return the address to listen on: `wanted`, or the last one. If the latter's port is taken, a free one, this time
+def _http(address: Address | str | None, instance: Instance) -> Address:
+    """Return the address to listen on: `address`, or the last one. If the latter's port is taken, a free one, this time
     only.
 
-    Raises `LocalError` if the port of `wanted` is taken.
+    Raises `LocalError` if the port of `address` is taken.
     """
     usual = instance.recall(_USUAL_HTTP) or instance.recall("http") or _DEFAULT_HTTP
-    http = wanted if isinstance(wanted, tuple) else http_address(wanted or usual)
+    http = address if isinstance(address, tuple) else http_address(address or usual)
     if port_is_free(*http):
         instance.remember(_USUAL_HTTP, text(http))
         return http
-    if wanted:
+    if address:
         raise LocalError(f"Port {http[1]} is in use on {http[0]}: choose another with --http {http[0]}:PORT")
     other = http[0], free_port()
     say(f"Port {http[1]} is in use, perhaps by another `ringfence up` or `make demo`: this one takes port {other[1]}")
     return other
 
 
-def _kafka(wanted: Address | None, instance: Instance) -> EmbeddedKafka:
+def _kafka(address: Address | None, instance: Instance) -> EmbeddedKafka:
     remembered = instance.recall("kafka")
-    port = wanted[1] if wanted else int(remembered) if remembered else free_port()
+    port = address[1] if address else int(remembered) if remembered else free_port()
     if not port_is_free("127.0.0.1", port):
         raise LocalError(
             f"Port {port} is in use, Kafka cannot listen there: choose another with --kafka 127.0.0.1:PORT"
@@ -288,7 +288,7 @@ def _url(http: Address) -> str:
     return f"http://{text((host, port))}"
 
 
-def _count(given: str) -> int:
-    if not given.isdigit() or int(given) < 1:
-        raise argparse.ArgumentTypeError(f"{given!r} is not a number from 1 on")
-    return int(given)
+def _count(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
+    return int(text)

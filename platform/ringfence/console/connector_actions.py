@@ -53,7 +53,9 @@ def _line(fenced: Mapping[str, Any]) -> str:
 
 def _open_effects(transactions: OpenNow) -> list[Impact]:
     how = (
-        "queried from Kafka now" if transactions.asked else "as last reported by its tasks: Kafka could not be queried"
+        "queried from Kafka now"
+        if transactions.is_requested
+        else "as last reported by its tasks: Kafka could not be queried"
     )
     return [
         Impact(

@@ -147,10 +147,10 @@ def audit(request: HttpRequest) -> HttpResponse:
         _filter(request, "since", "Time", [(word, f"the last {word}") for word in _SINCE_MS]),
     )
     for each in filters:
-        if each.chosen and each.name == "since":
-            rows = rows.filter(time_ms__gte=int(time.time() * 1000) - _SINCE_MS[each.chosen])
-        elif each.chosen:
-            rows = rows.filter(**{each.name: each.chosen})
+        if each.current_value and each.name == "since":
+            rows = rows.filter(time_ms__gte=int(time.time() * 1000) - _SINCE_MS[each.current_value])
+        elif each.current_value:
+            rows = rows.filter(**{each.name: each.current_value})
     page_rows = page_of(request, _search(request, rows, "user", "connector", "action", "request", "message", "address"))
     table = Table(
         ("Time", "Who", "Action", "Connector", "Request", "Outcome", "Message"),

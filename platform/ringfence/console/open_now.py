@@ -20,7 +20,7 @@ class OpenNow:
 
     ids: Sequence[str]
     partitions: Sequence[str]
-    asked: bool
+    is_requested: bool
     warnings: Sequence[str] = ()
 
 

@@ -106,8 +106,8 @@ def alter(request: HttpRequest, name: str) -> HttpResponse:
 def parse_wish(to: str, at: str) -> Wish:
     """Parse the form. Raises ValueError with the reason."""
     if to == "time":
-        parsed = dt.datetime.fromisoformat(at)
-        zoned = parsed if parsed.tzinfo else parsed.replace(tzinfo=dt.UTC)
+        moment = dt.datetime.fromisoformat(at)
+        zoned = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
         return Wish.parse({"time_ms": int(zoned.timestamp() * 1000)})
     if to == "offset":
         return Wish.parse({"offset": int(at)})

@@ -41,7 +41,7 @@ class Filter:
     name: str
     word: str
     options: Sequence[tuple[str, str]]
-    chosen: str
+    current_value: str
 
 
 def moment(ms: int) -> Cell:
@@ -68,9 +68,11 @@ def page_of(request: HttpRequest, rows: Any) -> Page[Any]:
     return Paginator(rows, PAGE_SIZE).get_page(request.GET.get("page"))
 
 
-def list_context(request: HttpRequest, shown: Page[Any], filters: Iterable[Filter] = ()) -> dict[str, Any]:
+def list_context(request: HttpRequest, page: Page[Any], filters: Iterable[Filter] = ()) -> dict[str, Any]:
     """Return the template's context for a page of rows: the search, the filters, and links that keep both."""
     filters = list(filters)
     search = request.GET.get("q", "").strip()
-    parameters = {each.name: each.chosen for each in filters if each.chosen} | ({"q": search} if search else {})
-    return {"pages": shown, "search": search, "searches": True, "filters": filters, "query": urlencode(parameters)}
+    parameters = {each.name: each.current_value for each in filters if each.current_value} | (
+        {"q": search} if search else {}
+    )
+    return {"pages": page, "search": search, "searches": True, "filters": filters, "query": urlencode(parameters)}

@@ -48,10 +48,10 @@ def take_back(number: str, by: str) -> bool:
         for entry in entries:
             command = _read(entry, 0)
             if command is not None and command.id == number:
-                taken = transport.results.lrem(_QUEUE, 1, entry) == 1  # type: ignore[arg-type]
-                if taken:
+                removed = transport.results.lrem(_QUEUE, 1, entry) == 1  # type: ignore[arg-type]
+                if removed:
                     _answer(number, by)
-                return taken
+                return removed
     except redis.RedisError as error:
         raise Refusal(503, _AWAY.format(error=type(error).__name__)) from error
     return False

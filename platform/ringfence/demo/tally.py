@@ -28,12 +28,12 @@ class Tally:
     def __init__(self, lines: Iterable[bytes]) -> None:
         self._left = set(lines)
         self._expected = len(self._left)
-        self._seen: Counter[bytes] = Counter()
+        self._counts: Counter[bytes] = Counter()
         self.arrived = 0
 
     def add(self, record: bytes) -> None:
         self.arrived += 1
-        self._seen[record] += 1
+        self._counts[record] += 1
         self._left.discard(record)
 
     @property
@@ -42,11 +42,11 @@ class Tally:
         return not self._left
 
     def verdict(self) -> TallyResult:
-        known = self._expected - len(self._left)
+        lines = self._expected - len(self._left)
         return TallyResult(
             expected=self._expected,
             arrived=self.arrived,
             missing=len(self._left),
-            twice=self.arrived - len(self._seen),
-            unknown=len(self._seen) - known,
+            twice=self.arrived - len(self._counts),
+            unknown=len(self._counts) - lines,
         )

@@ -68,7 +68,7 @@ class Beating:
         self._leads = leads
         self._kafka = kafka
         self._redis = redis
-        self._told = False
+        self._has_reported = False
 
     def run(self, stop: threading.Event) -> None:
         """Run until `stop`; then write that the worker has ended."""
@@ -114,10 +114,10 @@ class Beating:
         try:
             write()
         except DatabaseError as error:
-            if not self._told:
+            if not self._has_reported:
                 log.warning("No heartbeat is written, the database does not answer: %s", error)
-            self._told = True
+            self._has_reported = True
         else:
-            self._told = False
+            self._has_reported = False
         finally:
             close_old_connections()

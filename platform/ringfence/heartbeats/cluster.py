@@ -40,7 +40,7 @@ class Vitals:
     """(worker, incarnation) of those that may or may not be running."""
     leader: str = ""
     """"" if there is no live leader, or it is unknown."""
-    known: bool = False
+    is_known: bool = False
     """Whether there are heartbeats: workers of older versions write none."""
     refusal: str = ""
     """Why no worker would accept a request, "" if one would."""

@@ -35,36 +35,36 @@ class FreshnessWatch:
         self._ask = ask
         self._clock = clock
         self._asked_at = 0.0
-        self._asked: Ends | None = None
+        self._request: Ends | None = None
         self._ends: Positions | None = None
-        self._seen: Positions = {}
+        self._last_positions: Positions = {}
         self._next = 0.0
 
     def look(self, positions: Positions) -> None:
         """Check the progress. positions: how far each partition is applied. Raises DatabaseError."""
         now = self._clock()
-        if self._asked is None:
+        if self._request is None:
             if now >= self._next:
                 self._asked_at, self._next = now, now + EVERY_SECONDS
                 try:
-                    asked = self._ask()
+                    request = self._ask()
                 except FencingError:
                     return  # no broker answers, so the topics' ends are unknown
-                self._asked, self._ends, self._seen = asked, None, dict(positions)
+                self._request, self._ends, self._last_positions = request, None, dict(positions)
             return
         if self._ends is None:
-            if not self._asked.is_answered():
+            if not self._request.is_answered():
                 return
             try:
-                self._ends = self._asked.result()
+                self._ends = self._request.result()
             except FencingError:
-                self._asked = None  # the topics' ends are unknown
+                self._request = None  # the topics' ends are unknown
                 return
         passed = all(positions.get(partition, 0) >= end for partition, end in self._ends.items())
         # A position may never reach an end, if compaction removed the last records of a segment.
-        rests = now - self._asked_at > EVERY_SECONDS and dict(positions) == self._seen
+        rests = now - self._asked_at > EVERY_SECONDS and dict(positions) == self._last_positions
         if passed or rests:
-            self._asked = None
+            self._request = None
             write(now - self._asked_at)
 
 

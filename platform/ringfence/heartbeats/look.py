@@ -39,7 +39,7 @@ class Look:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._until = 0.0
-        self._seen = Vitals()
+        self._last = Vitals()
         self._redis: Probing | None = None
 
     def vitals(self) -> Vitals:
@@ -48,14 +48,14 @@ class Look:
         """
         with self._lock:
             if time.monotonic() < self._until:
-                return self._seen
+                return self._last
             self._until = time.monotonic() + KEPT_SECONDS  # so that others need not wait for the same answer
         try:
             beats, projected = read()
-            self._seen = assess(beats, projected, self._watched_redis().error if beats else "")
+            self._last = assess(beats, projected, self._watched_redis().error if beats else "")
         except DatabaseError:
             pass
-        return self._seen
+        return self._last
 
     def forget(self) -> None:
         """Make the next call read again."""

@@ -11,5 +11,5 @@ from ringfence.projection.models import Connector
 def list_deleted(who: Principal) -> QuerySet[ConfigVersion]:
     """Return the newest version of each whose configuration `who` may see."""
     there = Connector.objects.filter(known=True).values("name")
-    gone = ConfigVersion.objects.filter(who.query(Verb.VIEW_CONFIG, "connector")).exclude(connector__in=there)
-    return ConfigVersion.objects.filter(pk__in=gone.values("connector").annotate(newest=Max("pk")).values("newest"))
+    deleted = ConfigVersion.objects.filter(who.query(Verb.VIEW_CONFIG, "connector")).exclude(connector__in=there)
+    return ConfigVersion.objects.filter(pk__in=deleted.values("connector").annotate(newest=Max("pk")).values("newest"))

@@ -41,25 +41,25 @@ class IdempotentRequest:
     """One request with its key. 1 `begin` returns a stored answer, a refusal, or None: carry it out, 2 `end`."""
 
     def __init__(self, request: HttpRequest, who: Principal) -> None:
-        self._given = request.headers[HEADER]
-        self._key = _digest(who.name.encode(), who.via.encode(), self._given.encode())
-        self._asked = _digest(str(request.method).encode(), request.get_full_path().encode(), request.body)
+        self._header = request.headers[HEADER]
+        self._key = _digest(who.name.encode(), who.via.encode(), self._header.encode())
+        self._request_digest = _digest(str(request.method).encode(), request.get_full_path().encode(), request.body)
 
     def begin(self) -> HttpResponse | KeyRefusal | None:
-        if not (0 < len(self._given) <= _LONGEST and self._given.isascii() and self._given.isprintable()):
+        if not (0 < len(self._header) <= _LONGEST and self._header.isascii() and self._header.isprintable()):
             return KeyRefusal(400, f"{HEADER} must be 1 to {_LONGEST} printable ASCII characters, a UUID for example.")
         now_ms = int(time.time() * 1000)
         RepeatedRequest.objects.filter(time_ms__lt=now_ms - _KEPT_MS).delete()
         try:
             with transaction.atomic():
-                RepeatedRequest.objects.create(key=self._key, asked=self._asked, time_ms=now_ms)
+                RepeatedRequest.objects.create(key=self._key, asked=self._request_digest, time_ms=now_ms)
         except IntegrityError:
             return self._find_known()
         return None
 
     def _find_known(self) -> HttpResponse | KeyRefusal:
         row = RepeatedRequest.objects.filter(key=self._key).first()
-        if row is not None and row.asked != self._asked:
+        if row is not None and row.asked != self._request_digest:
             return KeyRefusal(422, f"This {HEADER} was used for another request: use a new one.")
         if row is None or not row.status:
             return KeyRefusal(
@@ -77,7 +77,7 @@ class IdempotentRequest:
     def end(self, status: int, body: bytes, location: str) -> None:
         rows = RepeatedRequest.objects.filter(key=self._key)
         if status < 400 or status in _KEPT_STATUSES:
-            kept = encrypt_text(body.decode(), f"answer {self._key}")
-            rows.update(status=status, body=kept, location=location)
+            body_text = encrypt_text(body.decode(), f"answer {self._key}")
+            rows.update(status=status, body=body_text, location=location)
         else:
             rows.delete()

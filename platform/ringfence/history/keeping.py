@@ -10,10 +10,10 @@ DEFAULTS = {"RINGFENCE_KEEP_VERSIONS": 100, "RINGFENCE_KEEP_DELETED_DAYS": 30, "
 
 def limit_of(name: str) -> int:
     """Return a setting's value. Raises `Invalid`."""
-    given = os.environ.get(name, "").strip() or str(DEFAULTS[name])
-    if not (given.isascii() and given.isdigit() and len(given) < 7):
-        raise Invalid(f"{name}={given}: a non-negative integer is expected, 0 for no limit")
-    return int(given)
+    text = os.environ.get(name, "").strip() or str(DEFAULTS[name])
+    if not (text.isascii() and text.isdigit() and len(text) < 7):
+        raise Invalid(f"{name}={text}: a non-negative integer is expected, 0 for no limit")
+    return int(text)
 
 
 def check() -> None:

@@ -28,11 +28,11 @@ def _clear(row: ConfigVersion) -> str:
         return ""
 
 
-def keep(written: Iterable[WrittenConfig]) -> None:
+def keep(configs: Iterable[WrittenConfig]) -> None:
     """Add the configurations that differ from the previous version, inside the projector's transaction, which has no
     concurrent writer.
     """
-    changes = list(written)
+    changes = list(configs)
     names = {change.connector for change in changes}
     newest = {
         row.connector: (row.number, _clear(row))
@@ -62,9 +62,9 @@ def keep(written: Iterable[WrittenConfig]) -> None:
     ConfigVersion.objects.bulk_create(rows, batch_size=100)
 
 
-def keep_from_signal(written: Iterable[WrittenConfig], **_: object) -> None:
+def keep_from_signal(configs: Iterable[WrittenConfig], **_: object) -> None:
     """Add versions. The receiver of `configurations_read`."""
-    keep(written)
+    keep(configs)
 
 
 def newest_offset(connector: str) -> int:

@@ -32,7 +32,7 @@ class Masker:
 
     def __init__(self, classes: Iterable[str] = ()) -> None:
         rows = PluginSecrets.objects.filter(class_name__in=set(classes))
-        self._known: dict[str, frozenset[str] | None] = {
+        self._secret_names: dict[str, frozenset[str] | None] = {
             row.class_name: frozenset(json.loads(row.names)) for row in rows
         }
 
@@ -43,9 +43,9 @@ class Masker:
         return key in names if names is not None else not _HARMLESS.match(key)
 
     def _names(self, class_name: str) -> frozenset[str] | None:
-        if class_name not in self._known:
-            self._known[class_name] = _look_up(class_name)
-        return self._known[class_name]
+        if class_name not in self._secret_names:
+            self._secret_names[class_name] = _look_up(class_name)
+        return self._secret_names[class_name]
 
     def mask(self, config: Mapping[str, str], class_name: str | None = None) -> dict[str, str]:
         """Return the configuration with every secret value replaced by the mask. References to secrets are shown."""

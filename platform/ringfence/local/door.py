@@ -23,16 +23,18 @@ class Door:
     instance: Instance
 
     @classmethod
-    def of(cls, given: Mapping[str, str], address: str, instance: Instance, *, no_login: bool, login: bool) -> "Door":
-        """given: the environment. address: where web listens. Raises LocalError if --no-login would admit others."""
-        reason = proxy_setting(given)
+    def of(
+        cls, variables: Mapping[str, str], address: str, instance: Instance, *, no_login: bool, login: bool
+    ) -> "Door":
+        """variables: the environment. address: of web. Raises LocalError if --no-login would admit others."""
+        reason = proxy_setting(variables)
         reason = f"{reason} is set" if reason else ""
         if not is_loopback(address):
             reason = f"other machines can reach {address}"
         if reason and no_login:
             raise LocalError(f"--no-login is only for this machine, and {reason}: remove one of them")
         who = NoLogin.MACHINE if no_login else "" if reason or login else NoLogin.SAME_USER
-        token = "" if given.get("RINGFENCE_TOKEN") else instance.server_token()
+        token = "" if variables.get("RINGFENCE_TOKEN") else instance.server_token()
         return cls(who, token, login_link.create(instance.root / _LINK_FILE), instance)
 
     def arguments(self) -> list[str]:

@@ -102,10 +102,10 @@ def check(folder: Path, checksums: str) -> None:
 
     Ivy compares with checksums from the same server as the files, which detects damage, but not a malicious server.
     """
-    wanted = {name: digest for line in checksums.splitlines() for digest, name in [line.split()]}
+    expected = {name: digest for line in checksums.splitlines() for digest, name in [line.split()]}
     actual = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.iterdir()}
-    if actual != wanted:
-        wrong = sorted(name for name in actual.keys() | wanted.keys() if actual.get(name) != wanted.get(name))
+    if actual != expected:
+        wrong = sorted(name for name in actual.keys() | expected.keys() if actual.get(name) != expected.get(name))
         raise LocalError(
             f"The downloaded files are not those of this release ({', '.join(wrong[:3])}): none of them is used. "
             "Check RINGFENCE_MAVEN_URL and any proxy between this machine and Maven Central"
@@ -134,11 +134,11 @@ def once(name: str, make: Callable[[Path], Path]) -> Path:
 
 
 def retrieve(
-    scratch: Path, dependencies: str, wanted: str, *, ivy_cache: Path, poms: bool = True, mirror: str = ""
+    scratch: Path, dependencies: str, names: str, *, ivy_cache: Path, poms: bool = True, mirror: str = ""
 ) -> Path:
     """Return a directory in `scratch` with the files of these `<dependency>` elements. Ivy verifies their checksums.
 
-    wanted: their names for errors. poms: if False, dependencies of the named artifacts are not included.
+    names: their names for errors. poms: if False, dependencies of the named artifacts are not included.
     """
     settings, module = scratch / "ivysettings.xml", scratch / "ivy.xml"
     settings.write_text(_settings(mirror or os.environ.get("RINGFENCE_MAVEN_URL") or MAVEN_CENTRAL, poms))
@@ -160,7 +160,7 @@ def retrieve(
     answer = subprocess.run(command, capture_output=True, text=True, timeout=_RESOLVE_SECONDS, check=False)
     if answer.returncode != 0 or not (scratch / "jars").is_dir():
         raise LocalError(
-            f"Could not fetch {wanted} ({_complaint(answer.stdout + answer.stderr)}): "
+            f"Could not fetch {names} ({_complaint(answer.stdout + answer.stderr)}): "
             "check the network, or set RINGFENCE_MAVEN_URL to a mirror of Maven Central"
         )
     return scratch / "jars"

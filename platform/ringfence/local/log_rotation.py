@@ -12,18 +12,18 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 KEPT: Final = 3
 
 
-def rotate(log: Path, max_bytes: int = MAX_BYTES, kept: int = KEPT) -> bool:
+def rotate(log: Path, max_bytes: int = MAX_BYTES, count: int = KEPT) -> bool:
     """Move the content of a log of at least `max_bytes` to LOG.1, and LOG.1 to LOG.2. Returns whether it was that
     large.
 
-    The oldest of the `kept` files is deleted.
+    The oldest of the `count` files is deleted.
     """
     try:
         if log.stat().st_size < max_bytes:
             return False
     except FileNotFoundError:
         return False
-    for number in range(kept - 1, 0, -1):
+    for number in range(count - 1, 0, -1):
         older = _backup_path(log, number)
         if older.exists():
             older.replace(_backup_path(log, number + 1))

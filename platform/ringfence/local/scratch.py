@@ -42,10 +42,10 @@ def _lock(folder: Path) -> Iterator[None]:
         os.close(opened)
 
 
-def put_in_place(made: Path, target: Path) -> None:
+def put_in_place(source: Path, target: Path) -> None:
     """Rename the folder to `target`, unless another process has just created that. Raises OSError."""
     try:
-        made.rename(target)
+        source.rename(target)
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise

@@ -21,7 +21,7 @@ _CONNECTOR: Final = "kafka_connect_connector_metrics_"
 _SHOWN_STATES = ("RUNNING", "PAUSED", "FAILED", "UNASSIGNED", "RESTARTING")
 
 
-def connectors(rows: Sequence[Connector], tasks: Iterable[Task], known: KnownHealth) -> Families:
+def connectors(rows: Sequence[Connector], tasks: Iterable[Task], health: KnownHealth) -> Families:
     """Return the families of the connectors, and of the states of their tasks."""
     labelled = {row.name: labels({"connector": row.name}) for row in rows}
     count: Counter[tuple[str, str]] = Counter((task.connector, task.state or "UNASSIGNED") for task in tasks)
@@ -41,14 +41,14 @@ def connectors(rows: Sequence[Connector], tasks: Iterable[Task], known: KnownHea
         return family, [(labelled[row.name], count[row.name, state]) for row in rows]
 
     return [
-        *_descriptions(rows, known),
+        *_descriptions(rows, health),
         column(*_TASK_COUNT),
         *(in_state(state) for state in _SHOWN_STATES),
         *(column(*each) for each in _COLUMNS),
     ]
 
 
-def _descriptions(rows: Sequence[Connector], known: KnownHealth) -> Families:
+def _descriptions(rows: Sequence[Connector], known_health: KnownHealth) -> Families:
     """Return the families of each connector's state, class and health, which are labels."""
     states = {row.name: "failed" if row.unreadable else row.state.lower() for row in rows}
     health = Family(
@@ -66,7 +66,10 @@ def _descriptions(rows: Sequence[Connector], known: KnownHealth) -> Families:
             Family(_CONNECTOR + "info", _G, "1; the labels are the connector's class, type and running version.", ""),
             [(_info(row), 1.0) for row in rows],
         ),
-        (health, [(labels({"connector": row.name, "health": known.health_of(row).lower()}), 1.0) for row in rows]),
+        (
+            health,
+            [(labels({"connector": row.name, "health": known_health.health_of(row).lower()}), 1.0) for row in rows],
+        ),
     ]
 
 

@@ -67,7 +67,7 @@ def exposition(now_ms: int, who: Principal = EVERYBODY_HERE) -> str:
         *connector_metrics.connectors(connectors, visible, known_health()),
         (_STATUS, status),
         *(
-            (family, [(label, found) for label, view in views if (found := value(view)) is not None])
+            (family, [(label, number) for label, view in views if (number := value(view)) is not None])
             for family, value in (*connect_tasks.TASKS, *own_tasks.TASKS)
         ),
         *source.families(visible, now_ms),

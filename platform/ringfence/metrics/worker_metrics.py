@@ -12,17 +12,17 @@ _C, _G = Kind.COUNTER, Kind.GAUGE
 
 
 def workers(
-    rows: Sequence[Worker], startups: Iterable[Startups], shown: Iterable[Connector], tasks: Iterable[Task]
+    rows: Sequence[Worker], startups: Iterable[Startups], connectors: Iterable[Connector], tasks: Iterable[Task]
 ) -> Families:
     """Return the families of the workers that are members, and the startups of those that have left, too."""
-    held = Counter(row.worker for row in shown if row.state in ("RUNNING", "PAUSED", "FAILED"))
+    counts = Counter(row.worker for row in connectors if row.state in ("RUNNING", "PAUSED", "FAILED"))
     placed = Counter(task.worker for task in tasks if task.state in ("RUNNING", "PAUSED", "RESTARTING"))
-    known = {row.worker: row for row in startups} | {
+    by_worker = {row.worker: row for row in startups} | {
         row.worker: Startups(worker=row.worker) for row in rows if row.worker not in {one.worker for one in startups}
     }
 
     def each(value: Callable[[Startups], float | None]) -> list[Sample]:
-        values = [(name, value(row)) for name, row in sorted(known.items())]
+        values = [(name, value(row)) for name, row in sorted(by_worker.items())]
         return [(labels({"worker": name}), number) for name, number in values if number is not None]
 
     def members(value: Callable[[Worker], float]) -> list[Sample]:
@@ -36,7 +36,7 @@ def workers(
                 "Connector instances that the worker runs: the leader runs all.",
                 "",
             ),
-            members(lambda row: held[row.worker]),
+            members(lambda row: counts[row.worker]),
         ),
         (
             Family(WORKER_PREFIX + "task_count", _G, "Tasks that the worker runs.", "it equals ringfence_worker_slots"),

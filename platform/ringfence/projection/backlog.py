@@ -26,7 +26,7 @@ class Backlog:
 
     def __init__(self) -> None:
         self._newest: dict[bytes | None, tuple[int, Record]] = {}
-        self._told: dict[tuple[bytes, bytes, int], tuple[int, Record]] = {}
+        self._counts: dict[tuple[bytes, bytes, int], tuple[int, Record]] = {}
         self._count = 0
         self._since = 0.0
         self._taken_at = float("-inf")
@@ -38,7 +38,7 @@ class Backlog:
         """Add the next records. now: monotonic, in seconds."""
         if not self._newest:
             self._since = now
-        newest, counts, number = self._newest, self._told, self._count - 1
+        newest, counts, number = self._newest, self._counts, self._count - 1
         for number, record in enumerate(records, self._count):
             key = record.key
             newest[key] = number, record
@@ -59,10 +59,10 @@ class Backlog:
             return False
         if not more:
             return now - self._taken_at >= _PACE_SECONDS
-        return len(self._newest) + len(self._told) >= _MOST or now - self._since >= _SECONDS
+        return len(self._newest) + len(self._counts) >= _MOST or now - self._since >= _SECONDS
 
     def take(self, now: float) -> list[Record]:
         """Remove and return the records that count, in order."""
-        kept = dict([*self._told.values(), *self._newest.values()])
-        self._newest, self._told, self._taken_at = {}, {}, now
-        return [kept[number] for number in sorted(kept)]
+        rest = dict([*self._counts.values(), *self._newest.values()])
+        self._newest, self._counts, self._taken_at = {}, {}, now
+        return [rest[number] for number in sorted(rest)]

@@ -198,20 +198,20 @@ def _count_generation(row: GenerationRow) -> None:
 
 def _connector_row(state: ConnectorState) -> Connector:
     config = dict(state.config or {})
-    known = state.config is not None or state.unreadable is not None
+    is_known = state.config is not None or state.unreadable is not None
     target = "RUNNING" if state.target is TargetState.RUNNING else str(state.target)
     return Connector(
         name=state.name,
-        known=known,
+        known=is_known,
         config=encrypt_text(pack(config), f"connector {state.name}"),
         config_offset=state.config_offset,
         class_name=clean(config.get("connector.class", "")),
         type="source",
         target=target,
         generation=-1 if state.generation is None else state.generation,
-        task_count=state.commit.tasks if state.commit and known else 0,
+        task_count=state.commit.tasks if state.commit and is_known else 0,
         stale=state.tasks_stale,
-        fencing=known and state.round_pending,
+        fencing=is_known and state.round_pending,
         unreadable=clean(state.unreadable or ""),
         log_level=clean(state.log_level.level or "")[:8] if state.log_level else "",
         log_level_until_ms=min(state.log_level.until_ms, 2**62) if state.log_level else 0,
@@ -234,12 +234,12 @@ def remove_others(state: ClusterState) -> set[str]:
     transaction.
     """
     there = {one.name for one in state.connectors.values() if one.config is not None or one.unreadable is not None}
-    gone = set(Connector.objects.filter(known=True).values_list("name", flat=True)) - there
-    if gone:
-        write(ConfigChange(state, frozenset(gone)))
+    names = set(Connector.objects.filter(known=True).values_list("name", flat=True)) - there
+    if names:
+        write(ConfigChange(state, frozenset(names)))
     LogLevel.objects.exclude(logger__in=[clean(logger) for logger in state.loggers]).delete()
     DrainedWorker.objects.exclude(worker__in=list(state.drained)).delete()
-    return gone
+    return names
 
 
 def begin() -> None:

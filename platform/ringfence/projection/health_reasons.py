@@ -17,9 +17,9 @@ def bad_records(dead_letters: int, skipped: int) -> str:
     return ", ".join(filter(None, (letters, skips)))
 
 
-def reason(connector: Connector, known: KnownHealth, waits: str = "") -> str:
+def reason(connector: Connector, health: KnownHealth, waits: str = "") -> str:
     """Return the reason, "" if the health's name is clear enough. waits: the message about slots."""
-    return known.doubt(connector) or waits or reason_of_health(connector)
+    return health.doubt(connector) or waits or reason_of_health(connector)
 
 
 def reason_of_health(connector: Connector) -> str:

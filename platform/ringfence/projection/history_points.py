@@ -90,37 +90,37 @@ class HistoryRecorder:
 
     _samples: dict[int, dict[str, Sample]] = field(default_factory=dict)
     _states: dict[int, dict[str, str]] = field(default_factory=dict)
-    _seen: set[int] = field(default_factory=set)
-    _written: int = -1
+    _minutes: set[int] = field(default_factory=set)
+    _last_minute: int = -1
 
     def look(self, now_ms: int) -> None:
         """Sample, and write what is due. Call it a few times a minute."""
         minute = minute_of(now_ms)
-        self._seen.add(minute)
+        self._minutes.add(minute)
         for name, sample in _look_at_tasks(now_ms).items():
             samples = self._samples.setdefault(minute, {})
             samples[name] = sample.most(samples[name]) if name in samples else sample
         rows = Connector.objects.filter(known=True).values_list("name", "state")
         self._states[minute] = dict(rows)
         due = minute - _LATE_MINUTES
-        if due <= self._written:
+        if due <= self._last_minute:
             return
-        first = self._written + 1 - _AGAIN_MINUTES if self._written >= 0 else due - _BACK_MINUTES
+        first = self._last_minute + 1 - _AGAIN_MINUTES if self._last_minute >= 0 else due - _BACK_MINUTES
         with transaction.atomic():
             self._write(first, due)
             if due % _PRUNE_MINUTES == 0:
                 prune(now_ms)
-        self._written = due
+        self._last_minute = due
         for old in (each for each in list(self._samples) if each < first):
             del self._samples[old]
         for old in (each for each in list(self._states) if each < first):
             del self._states[old]
-        self._seen = {each for each in self._seen if each >= first}
+        self._minutes = {each for each in self._minutes if each >= first}
 
     def _write(self, first: int, last: int) -> None:
         points = add_up(Minute.objects.filter(minute__gte=first, minute__lte=last).exclude(connector=NOBODY).values())
         sampled: set[tuple[str, int]] = set()
-        for minute in range(max(first, min(self._seen, default=last)), last + 1):
+        for minute in range(max(first, min(self._minutes, default=last)), last + 1):
             for name, state in self._states.get(minute, {}).items():
                 if (name, minute) not in points and state not in ("", "STOPPED"):
                     points[name, minute] = HistoryPoint(step=MINUTE, connector=name, minute=minute, state=state)
@@ -130,7 +130,7 @@ class HistoryRecorder:
                     sampled.add((name, minute))
                     for each in Sample.__dataclass_fields__:
                         setattr(point, each, getattr(sample, each))
-            if minute in self._seen:
+            if minute in self._minutes:
                 points[NOBODY, minute] = HistoryPoint(step=MINUTE, connector=NOBODY, minute=minute)
         # Keep the samples of another worker for those minutes.
         _put([point for key, point in points.items() if key not in sampled], _COUNTED)

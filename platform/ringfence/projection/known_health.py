@@ -62,6 +62,6 @@ def known_health() -> KnownHealth:
     return KnownHealth(vitals, frozenset(placed.values_list("connector", flat=True)))
 
 
-def leader_of(vitals: Vitals, told: str) -> str:
-    """Return the leader. told: the status topic's, for the case without heartbeats."""
-    return vitals.leader if vitals.known else told
+def leader_of(vitals: Vitals, fallback: str) -> str:
+    """Return the leader. fallback: the status topic's, for the case without heartbeats."""
+    return vitals.leader if vitals.is_known else fallback

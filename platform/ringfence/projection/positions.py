@@ -69,12 +69,12 @@ def hold(role: str, partition: int, offset: int) -> None:
         raise Superseded(f"{role}-{partition} is no longer at offset {offset}")
 
 
-def show(role: str, applied: Mapping[int, int], shown: Mapping[int, int]) -> None:
-    """Store that the rows show more than is applied, up to `shown`. Inside the transaction that writes them.
+def show(role: str, applied: Mapping[int, int], positions: Mapping[int, int]) -> None:
+    """Store that the rows show more than is applied, up to `positions`. Inside the transaction that writes them.
 
     Raises `Superseded` if a partition's position is not that in `applied`.
     """
-    for partition, offset in shown.items():
+    for partition, offset in positions.items():
         here = TopicPosition.objects.filter(role=role, partition=partition, applied_offset=applied.get(partition, 0))
         if not here.update(shown_offset=offset):
             raise Superseded(f"{role}-{partition} is no longer at offset {applied.get(partition, 0)}")

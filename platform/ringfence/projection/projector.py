@@ -67,10 +67,10 @@ class _Changes:
 
     def add(self, role: str, names: Iterable[str], records: Sequence[Record]) -> None:
         """Add a topic's records, and the connectors that they concern."""
-        named = set(names)
-        self._names[role] |= named
+        unique_names = set(names)
+        self._names[role] |= unique_names
         self.any |= bool(records)
-        self._other |= bool(records) and not named
+        self._other |= bool(records) and not unique_names
 
     def show(self, role: str, names: Iterable[str]) -> None:
         """Add the connectors of records behind an open transaction. They may also have disappeared."""
@@ -148,7 +148,7 @@ class Projector:
         self._config = config
         self._notify = notify
         self._ids = ids
-        self._told = False
+        self._has_reported = False
 
     def run(self, stop: threading.Event) -> None:
         """Project until `stop`. Without Kafka or the database, retry with growing pauses, and log it once."""
@@ -165,9 +165,9 @@ class Projector:
                 if isinstance(error, TopicLost):
                     topic_memory.tell_loss(str(error))
                 failures = 1 if time.monotonic() - began > 60 else failures + 1
-                if not self._told:
+                if not self._has_reported:
                     log.warning("The projection waits: %s: %s", type(error).__name__, error)
-                    self._told = True
+                    self._has_reported = True
                 stop.wait(_BACKOFF.pause(failures))
             except Exception:
                 log.exception("The projection failed unexpectedly; it starts again in five seconds")
@@ -211,9 +211,13 @@ class Projector:
         return reader, projection
 
     def _store_cluster_id(self) -> None:
-        known = cluster_id(self._config.connection("ringfence-projection"), Deadline.after(10))
+        id_of_cluster = cluster_id(self._config.connection("ringfence-projection"), Deadline.after(10))
         protocol = self._config.settings.get("security.protocol", "PLAINTEXT").strip().upper()
-        fields = {"kafka_cluster_id": known, "kafka_bootstrap": self._config.bootstrap, "kafka_protocol": protocol}
+        fields = {
+            "kafka_cluster_id": id_of_cluster,
+            "kafka_bootstrap": self._config.bootstrap,
+            "kafka_protocol": protocol,
+        }
         ClusterInfo.objects.update_or_create(id=1, defaults=fields)
 
     def _follow(self, logs: Mapping[str, tuple[TopicLog, Projection]], stop: threading.Event) -> None:
@@ -231,8 +235,8 @@ class Projector:
                 self._refuse(odd, roles, logs)
             if not compared and logs["config"][0].positions[0] >= end:
                 compared = True
-                if gone := logs["config"][1].remove_others():
-                    self._notify(Notice(tuple(gone)))
+                if deleted := logs["config"][1].remove_others():
+                    self._notify(Notice(tuple(deleted)))
             now = time.monotonic()
             move_idle = now >= idle_at
             if move_idle:
@@ -264,6 +268,6 @@ class Projector:
         raise Retriable(f"Of the cluster's topics, {lost[0]}")
 
     def _recover(self) -> None:
-        if self._told:
+        if self._has_reported:
             log.info("The projection continues")
-            self._told = False
+            self._has_reported = False

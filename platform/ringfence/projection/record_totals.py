@@ -48,7 +48,7 @@ _SUMS = {
 class ReportedCounts:
     """The counts that an attempt has reported so far, and when.
 
-    commit_ms: its newest commit; 0 for none. sent: in transactions, committed or not. in_offsets: they come from a
+    commit_ms: its newest commit; 0 for none. sent_records: in transactions, committed or not. in_offsets: they come from a
     source offset, which exists if and only if the records do.
     """
 
@@ -59,7 +59,7 @@ class ReportedCounts:
     counts: Mapping[str, int]
     time_ms: int
     commit_ms: int
-    sent: int = 0
+    sent_records: int = 0
     in_offsets: bool = False
 
 
@@ -71,12 +71,12 @@ def read_report(report: Report) -> ReportedCounts | None:
         return None
     if task is None or generation is None or attempt is None:
         return None
-    named = zip(COUNTS, [*committed[:3], *([None] * (3 - len(committed))), report.get("aborted_records")], strict=True)
-    counts = {each: count for each, value in named if (count := _count(value)) is not None}
+    pairs = zip(COUNTS, [*committed[:3], *([None] * (3 - len(committed))), report.get("aborted_records")], strict=True)
+    counts = {each: count for each, value in pairs if (count := _count(value)) is not None}
     time_ms, commit_ms = (_count(report.get(each)) or 0 for each in ("time_ms", "last_commit_ms"))
     transactional = _count(report.get("producer_id")) is not None
-    sent = (_count(report.get("records")) or 0) if transactional else 0
-    return ReportedCounts(name, task, generation, attempt, counts, time_ms, commit_ms, sent)
+    sent_records = (_count(report.get("records")) or 0) if transactional else 0
+    return ReportedCounts(name, task, generation, attempt, counts, time_ms, commit_ms, sent_records)
 
 
 def _count(value: object) -> int | None:
@@ -122,29 +122,32 @@ def add(all_told: Iterable[ReportedCounts], history: Minutes) -> set[str]:
     return touched
 
 
-def _gain(row: RecordTotals, told: ReportedCounts) -> dict[str, int] | None:
+def _gain(row: RecordTotals, report: ReportedCounts) -> dict[str, int] | None:
     """Add to the row what exceeds the known counts; None if nothing does."""
     attempts: dict[str, dict[str, int]] = json.loads(row.attempts)
-    key = f"{told.generation}.{told.attempt}"
+    key = f"{report.generation}.{report.attempt}"
     if key not in attempts and len(attempts) >= _REMEMBERED and _order(key) < min(map(_order, attempts)):
         return None  # an old attempt: its counts are included already
-    known = attempts.get(key, {})
-    gained = {name: max(0, count - known.get(name, 0)) for name, count in told.counts.items()}
-    later = told.commit_ms > row.last_commit_ms or told.sent > known.get(_SENT, 0)
-    first = told.in_offsets and _IN_OFFSETS not in known
+    counts_before = attempts.get(key, {})
+    gained = {name: max(0, count - counts_before.get(name, 0)) for name, count in report.counts.items()}
+    later = report.commit_ms > row.last_commit_ms or report.sent_records > counts_before.get(_SENT, 0)
+    first = report.in_offsets and _IN_OFFSETS not in counts_before
     if not (any(gained.values()) or later or first):
         return None
     for name, count in gained.items():
         setattr(row, name, getattr(row, name) + count)
-    row.last_commit_ms = max(row.last_commit_ms, told.commit_ms)
-    attempts[key] = {**known, **{name: max(count, known.get(name, 0)) for name, count in told.counts.items()}}
-    if told.sent > known.get(_SENT, 0):
-        attempts[key][_SENT] = told.sent
-    if told.in_offsets:
+    row.last_commit_ms = max(row.last_commit_ms, report.commit_ms)
+    attempts[key] = {
+        **counts_before,
+        **{name: max(count, counts_before.get(name, 0)) for name, count in report.counts.items()},
+    }
+    if report.sent_records > counts_before.get(_SENT, 0):
+        attempts[key][_SENT] = report.sent_records
+    if report.in_offsets:
         attempts[key][_IN_OFFSETS] = 1
     row.aborted_records += _count_lost(attempts)
-    kept = sorted(attempts, key=_order)[-_REMEMBERED:]
-    row.attempts = pack({each: attempts[each] for each in kept})
+    newest = sorted(attempts, key=_order)[-_REMEMBERED:]
+    row.attempts = pack({each: attempts[each] for each in newest})
     return gained
 
 
@@ -158,8 +161,8 @@ def _count_lost(attempts: dict[str, dict[str, int]]) -> int:
     for key, each in attempts.items():
         if _order(key) >= last or _SENT not in each:
             continue
-        known = sum(each.get(name, 0) for name in ("records", "dead_letters", "aborted_records"))
-        lost = max(0, each[_SENT] - known)
+        counts_before = sum(each.get(name, 0) for name in ("records", "dead_letters", "aborted_records"))
+        lost = max(0, each[_SENT] - counts_before)
         difference += lost - each.get(_LOST, 0)
         each[_LOST] = lost
     return difference

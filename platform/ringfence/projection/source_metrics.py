@@ -43,7 +43,7 @@ class SourceMetric:
         return self.limit is not None and self.value > self.limit
 
     @property
-    def shown(self) -> str:
+    def display(self) -> str:
         return format_value(self.value, self.unit)
 
     @property
@@ -95,16 +95,16 @@ def _key(gauge: Mapping[str, Any]) -> tuple[str, str]:
     return gauge["name"], json.dumps(gauge.get("labels", {}), sort_keys=True)
 
 
-def _read(given: object) -> dict[str, Any] | None:
+def _read(entry: object) -> dict[str, Any] | None:
     """Parse a gauge of a report; None if it is invalid: any client may have written it."""
-    if not isinstance(given, dict):
+    if not isinstance(entry, dict):
         return None
-    name, unit, value = given.get("name"), given.get("unit", ""), _number(given.get("value"))
+    name, unit, value = entry.get("name"), entry.get("unit", ""), _number(entry.get("value"))
     if not isinstance(name, str) or not NAME.fullmatch(name) or value is None:
         return None
     if not isinstance(unit, str) or (unit and not NAME.fullmatch(unit)):
         return None
-    labels = given.get("labels", {})
+    labels = entry.get("labels", {})
     if not isinstance(labels, dict) or len(labels) > MOST_LABELS:
         return None
     if any(not NAME.fullmatch(key) or key in TAKEN_LABELS for key in labels):
@@ -113,10 +113,10 @@ def _read(given: object) -> dict[str, Any] | None:
         "name": name,
         "unit": unit,
         "value": value,
-        "description": clean(str(given.get("description", "")))[:LONGEST_TEXT],
+        "description": clean(str(entry.get("description", "")))[:LONGEST_TEXT],
         "labels": {key: clean(str(text))[:LONGEST_TEXT] for key, text in labels.items()},
-        "limit": _number(given.get("limit")),
-        "remedy": clean(str(given.get("remedy", "")))[: 2 * LONGEST_TEXT],
+        "limit": _number(entry.get("limit")),
+        "remedy": clean(str(entry.get("remedy", "")))[: 2 * LONGEST_TEXT],
     }
 
 

@@ -7,9 +7,11 @@ from ringfence.projection.clean_text import clean
 from ringfence.projection.models import ActiveTopic
 
 
-def write(found: Iterable[TopicStatus]) -> None:
+def write(records: Iterable[TopicStatus]) -> None:
     """Add topics; the first record of each counts. Inside the transaction."""
-    rows = [ActiveTopic(connector=clean(one.connector), topic=clean(one.topic), since_ms=one.since_ms) for one in found]
+    rows = [
+        ActiveTopic(connector=clean(one.connector), topic=clean(one.topic), since_ms=one.since_ms) for one in records
+    ]
     ActiveTopic.objects.bulk_create(rows, ignore_conflicts=True, batch_size=200)
 
 

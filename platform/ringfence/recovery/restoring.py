@@ -115,19 +115,17 @@ class Restore:
                 if plan.connectors and any(state.existing()):
                     raise Conflict("Connectors were created in the meantime: nothing was written. Run it again")
                 there = [] if plan.connectors else list(state.existing())
-                written: list[ConfigRecord | TopicRecord] = [ids, self._copy_of(ids)]
+                out: list[ConfigRecord | TopicRecord] = [ids, self._copy_of(ids)]
                 for name, one in plan.connectors.items():
-                    written += connector_records(
-                        ConnectorName(name), one, max(counts.get(name, 0), one.tasks), stop=stop
-                    )
+                    out += connector_records(ConnectorName(name), one, max(counts.get(name, 0), one.tasks), stop=stop)
                 for existing in there:  # the config topic exists, and offsets are restored: a new generation for all
-                    written.append(ConnectorRecord(existing.name, existing.config))
+                    out.append(ConnectorRecord(existing.name, existing.config))
                     if stop:
-                        written += [
+                        out += [
                             TargetStateRecord(existing.name, TargetState.STOPPED),
                             CommitRecord(existing.name, 0),
                         ]
-                return [*written, *plan.offsets]
+                return [*out, *plan.offsets]
 
             term.write(records, deadline)
         self._tell_status(ids)
@@ -147,13 +145,13 @@ class Restore:
             ids = self._ids_of_now(deadline)
 
             def records(state: ClusterState) -> list[ConfigRecord | TopicRecord]:
-                written: list[ConfigRecord | TopicRecord] = [ids, self._copy_of(ids)]
+                out: list[ConfigRecord | TopicRecord] = [ids, self._copy_of(ids)]
                 for one in state.existing():  # a new generation of each: its round fences the known ids of the old one
-                    held = one.count.tasks if one.count else 0
-                    tasks = max(counts.get(one.name, 0), held, one.commit.tasks if one.commit else 0)
-                    written += [*count_records(one.name, tasks, target_of(one.config or {}))]
-                    written.append(ConnectorRecord(one.name, one.config))
-                return written
+                    count = one.count.tasks if one.count else 0
+                    tasks = max(counts.get(one.name, 0), count, one.commit.tasks if one.commit else 0)
+                    out += [*count_records(one.name, tasks, target_of(one.config or {}))]
+                    out.append(ConnectorRecord(one.name, one.config))
+                return out
 
             term.write(records, deadline)
         self._tell_status(ids)
@@ -183,8 +181,12 @@ class Restore:
     def plan(self, copy: Copy, deadline: Deadline) -> Plan:
         """Return what is lost: a topic with another id than the stored one, or an empty one."""
         topics = present(self._connection, self._config, deadline)
-        known = recall(self._connection, self._config, deadline, self._remembered)
-        lost = {one.role for one in losses(known, topics) if one.role in PRECIOUS} if known is not None else set()
+        ids_before = recall(self._connection, self._config, deadline, self._remembered)
+        lost = (
+            {one.role for one in losses(ids_before, topics) if one.role in PRECIOUS}
+            if ids_before is not None
+            else set()
+        )
         place = (self._connection, self._config)
         empty = {CONFIG: partial(has_no_connector, *place), OFFSETS: partial(has_no_offset, *place)}
         lost |= {role for role in PRECIOUS if topics[role] is None}
@@ -195,7 +197,7 @@ class Restore:
                     "Delete it, then run this again; or keep it with `ringfence topics accept`"
                 )
         # An offsets topic that is certainly the old one may be empty because a user deleted the offsets.
-        unknown = {CONFIG} if known is not None else set(PRECIOUS)
+        unknown = {CONFIG} if ids_before is not None else set(PRECIOUS)
         lost |= {role for role in unknown if role not in lost and empty[role](deadline)}
         connectors = copy.connectors if CONFIG in lost else {}
         topic = self._config.offsets_topic

@@ -113,6 +113,6 @@ def from_database(group_id: str) -> Copy:
         and isinstance(offset := json.loads(one.offset), dict)
     ]
     info = ClusterInfo.objects.first()
-    known = {"ids": info.topic_ids} if info is not None and info.topic_ids else {}
+    ids = {"ids": info.topic_ids} if info is not None and info.topic_ids else {}
     cluster = info.kafka_cluster_id if info is not None else ""
-    return Copy(group_id, int(time.time() * 1000), "the database", connectors, offsets, cluster, known)
+    return Copy(group_id, int(time.time() * 1000), "the database", connectors, offsets, cluster, ids)

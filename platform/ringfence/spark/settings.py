@@ -64,24 +64,24 @@ def read_settings(
         raise SinkError(f"sink_id {sink_id!r}: use up to 150 letters, digits, dots, hyphens and underscores.")
     if transaction_timeout_ms < _SHORTEST_MS:
         raise SinkError(f"transaction_timeout_ms {transaction_timeout_ms}: set at least {_SHORTEST_MS}.")
-    for name, value, known in (
+    for name, value, choices in (
         ("repeated_batch", repeated_batch, ("compare", "keep")),
         ("other_checkpoint", other_checkpoint, ("refuse", "accept")),
     ):
-        if value not in known:
-            raise SinkError(f"{name} {value!r}: set {known[0]!r} or {known[1]!r}.")
-    given = {name.removeprefix(_PREFIX): str(value) for name, value in options.items()}
+        if value not in choices:
+            raise SinkError(f"{name} {value!r}: set {choices[0]!r} or {choices[1]!r}.")
+    own = {name.removeprefix(_PREFIX): str(value) for name, value in options.items()}
     for name, better in _ELSEWHERE.items():
-        if name in given:
+        if name in own:
             raise SinkError(f"options: set {name} as {better}.")
-    wrong = translate(Role.PRODUCER, given).errors
+    wrong = translate(Role.PRODUCER, own).errors
     if wrong:
         raise SinkError(f"options: {' '.join(wrong.values())}")
-    named = {f"{Role.PRODUCER}.{name}": value for name, value in given.items()}
+    by_role = {f"{Role.PRODUCER}.{name}": value for name, value in own.items()}
     base = Connection(bootstrap_servers.strip(), client_id=f"ringfence-{sink_id}")
     try:
-        connection = connection_of(Role.PRODUCER, base, named, {})
-        overrides = producer_overrides(base, named, {}, transaction_timeout_ms)
+        connection = connection_of(Role.PRODUCER, base, by_role, {})
+        overrides = producer_overrides(base, by_role, {}, transaction_timeout_ms)
     except Invalid as error:
         raise SinkError(f"options: {error}") from error
     return SinkSettings(

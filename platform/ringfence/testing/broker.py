@@ -17,9 +17,9 @@ BOOTSTRAP: Final = "RINGFENCE_TEST_BOOTSTRAP"
 @contextmanager
 def running_broker() -> Iterator[str]:
     """Yield `bootstrap.servers`. Raises LocalError if the broker does not start."""
-    given = os.environ.get(BOOTSTRAP)
-    if given:
-        yield given
+    bootstrap = os.environ.get(BOOTSTRAP)
+    if bootstrap:
+        yield bootstrap
         return
     with tempfile.TemporaryDirectory(prefix="ringfence-testing-") as root:
         kafka = EmbeddedKafka(Path(root) / "kafka", free_port(), Path(root) / "kafka.log", short_lived=True)

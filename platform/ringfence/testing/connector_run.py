@@ -49,7 +49,7 @@ class ConnectorRun:
         """folder: where the tasks may read and write files."""
         self.name = name
         self.cls = cls
-        self._given = {**config, "name": name, CONNECTOR_CLASS: class_path(cls)}
+        self._config = {**config, "name": name, CONNECTOR_CLASS: class_path(cls)}
         self._worker = worker_settings(folder)
         self._control = ConfigTopic(Connection(bootstrap), f"ringfence-testing-{name}", name)
         self._attempts = 0
@@ -59,7 +59,7 @@ class ConnectorRun:
 
     def start(self, tasks: int) -> None:
         """Start a new generation with at most this number of tasks, after fencing the previous one."""
-        config = {**self._given, TASKS_MAX: str(tasks)}
+        config = {**self._config, TASKS_MAX: str(tasks)}
         task_configs = self.task_configs(tasks)
         before = self._control.tasks
         self._control.write_generation(config, task_configs)
@@ -73,7 +73,7 @@ class ConnectorRun:
 
     def task_configs(self, tasks: int) -> list[dict[str, str]]:
         """Return the connector's current task configurations, as the worker completes them."""
-        configs = ask_task_configs(self.cls, {**self._given, TASKS_MAX: str(tasks)}, tasks, self.offsets())
+        configs = ask_task_configs(self.cls, {**self._config, TASKS_MAX: str(tasks)}, tasks, self.offsets())
         return [{**each, TASK_CLASS: class_path(self.cls.task_class())} for each in configs]
 
     def _start_task(self, number: int, config: Mapping[str, str], task_config: Mapping[str, str]) -> AttemptProcess:
@@ -137,7 +137,7 @@ class ConnectorRun:
         Raises what the connector's `alter_offsets` raises.
         """
         control, offsets = self._control, self.offsets()
-        self.cls().alter_offsets(self._given, [(partition, None) for partition, _ in offsets])
+        self.cls().alter_offsets(self._config, [(partition, None) for partition, _ in offsets])
         ledger_id = guard_id(control.group, control.connector)
         write(
             lambda: TransactionalProducer(control.connection, ledger_id),

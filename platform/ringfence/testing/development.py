@@ -25,15 +25,15 @@ def watch(folder: Path, example: Path, *, once: bool = False, wait: Callable[[fl
     """
     folder = folder.resolve()
     Project(folder)
-    seen: dict[Path, int] = {}
+    last_times: dict[Path, int] = {}
     while True:
         times = _changes(folder)
-        if times == seen:
+        if times == last_times:
             wait(_LOOK_SECONDS)
             continue
-        changed = sorted(path.name for path in times if seen and times[path] != seen.get(path))
+        changed = sorted(path.name for path in times if last_times and times[path] != last_times.get(path))
         print(f"\n{', '.join(changed) or folder.name}:", flush=True)
-        seen = times
+        last_times = times
         code = _try_out(folder, example)
         if once:
             return code

@@ -29,17 +29,17 @@ def require(condition: object, failure: str) -> None:
         raise CheckFailed(failure)
 
 
-def compare(expected: Sequence[str], seen: Iterable[str], hint: str) -> None:
+def compare(expected: Sequence[str], visible: Iterable[str], hint: str) -> None:
     """Raise `CheckFailed` if a record is missing, repeated, or was never added. hint: the likely cause."""
-    wanted, actual = Counter(expected), Counter(seen)
-    missing, more = wanted - actual, actual - wanted
+    target, actual = Counter(expected), Counter(visible)
+    missing, more = target - actual, actual - target
     if not missing and not more:
         return
-    unknown = [name for name in more if name not in wanted]
-    twice = [name for name in more if name in wanted]
-    said = [
+    unknown = [name for name in more if name not in target]
+    twice = [name for name in more if name in target]
+    differences = [
         f"{len(names)} {what}, such as {', '.join(sorted(names)[:_SHOWN])}"
         for names, what in ((list(missing), "missing"), (twice, "too often"), (unknown, "that were never added"))
         if names
     ]
-    raise CheckFailed(f"Of {len(expected)} records: {'; '.join(said)}. {hint}")
+    raise CheckFailed(f"Of {len(expected)} records: {'; '.join(differences)}. {hint}")

@@ -47,9 +47,9 @@ def try_out(folder: Path, example: Path) -> int:
 
 def _load(example: Path) -> dict[str, str]:
     try:
-        given = json.loads(example.read_text(encoding="utf-8"))
-        config = given.get("config", given)
-        return {"name": str(given.get("name", "example"))} | {key: str(value) for key, value in config.items()}
+        content = json.loads(example.read_text(encoding="utf-8"))
+        config = content.get("config", content)
+        return {"name": str(content.get("name", "example"))} | {key: str(value) for key, value in config.items()}
     except (OSError, ValueError, AttributeError) as error:
         raise LocalError(f"{example} is not a configuration ({error}): it must be a JSON object") from error
 
@@ -58,17 +58,17 @@ def _validate(operations: Operations, config: Mapping[str, str]) -> list[str]:
     return list_errors(operations.validate(config.get(CONNECTOR_CLASS, ""), config, exactly_once=True))
 
 
-def _show(found: Mapping[str, object]) -> None:
-    records = cast("list[dict[str, object]]", found["records"])
+def _show(answer: Mapping[str, object]) -> None:
+    records = cast("list[dict[str, object]]", answer["records"])
     for record in records:
         place = f"{json.dumps(record['source_partition'])} {json.dumps(record['source_offset'])}"
         if record["outcome"] != "written":
             print(f"  {place}: {record['outcome']} {record['error']}")
             continue
-        written = cast("dict[str, object]", record["written"])
-        print(f"  {place} -> {json.dumps(written, ensure_ascii=False)}")
+        output = cast("dict[str, object]", record["written"])
+        print(f"  {place} -> {json.dumps(output, ensure_ascii=False)}")
     read = write_count(len(records), "record")
-    print(f"{read} from the first of {found['tasks']} tasks, in {found['took_ms']} ms. {found['note']}")
+    print(f"{read} from the first of {answer['tasks']} tasks, in {answer['took_ms']} ms. {answer['note']}")
 
 
 if __name__ == "__main__":

@@ -25,14 +25,14 @@ from ringfence.web.views import is_fragment, render_gone
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """An action. name: its path segment; command: makes the leader's command; verb: the permission it needs; told: the
-    message after it is written.
+    """An action. name: its path segment; command: makes the leader's command; verb: the permission it needs; effect_text:
+    the message after it is written.
     """
 
     name: str
     command: Callable[[str], Command[None]]
     verb: Verb
-    told: str
+    effect_text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def view_of(button: Button) -> Callable[[HttpRequest, str], HttpResponse]:
         if request.method != "POST":
             row = find_connector(name)
             return render_gone(request, name) if row is None else ask(request, row, "act", {"action": button})
-        return _carry_out(request, name, button.command(name), button.told)
+        return _carry_out(request, name, button.command(name), button.effect_text)
 
     return act
 

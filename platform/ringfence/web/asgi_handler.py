@@ -64,9 +64,9 @@ class PooledHandler(ASGIHandler):
         else:
             await self.send_response(response, send)
 
-    async def in_thread(self, what: Callable[..., T], *given: Any) -> T:
+    async def in_thread(self, what: Callable[..., T], *arguments: Any) -> T:
         """Call it in one of the pool's threads, and return its result."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, what, *given)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, what, *arguments)
 
     def _answer(self, scope: Scope, body: Any) -> HttpResponseBase:
         """Answer in a thread of the pool, whose database connections are kept for its next request."""

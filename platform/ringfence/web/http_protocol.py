@@ -20,8 +20,8 @@ CONNECTIONS = 1000
 class BoundedProtocol(HttpToolsProtocol):
     """Refuses a request whose headers are late (408) or too large (431), and closes the connection."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
         self._until: asyncio.TimerHandle | None = None
         self._waiting_bytes = 0
         self._refused = False

@@ -96,10 +96,10 @@ GROUPS: dict[str, tuple[str, Severity, frozenset[Health]]] = {
 """The filters of the list: a title, a class, and the healths that they include."""
 
 
-def look_of(connector: Connector, known: KnownHealth) -> Badge:
+def look_of(connector: Connector, health: KnownHealth) -> Badge:
     """Return the badge of a connector's health, as far as it is known."""
-    doubt = known.doubt(connector)
-    badge = HEALTH[known.health_of(connector)]
+    doubt = health.doubt(connector)
+    badge = HEALTH[health.health_of(connector)]
     return replace(badge, help=f"{doubt}.") if doubt else badge
 
 

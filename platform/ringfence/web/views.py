@@ -42,8 +42,8 @@ def with_token(view: View) -> View:
     page = ensure_csrf_cookie(view)
 
     @wraps(view)
-    def either(request: HttpRequest, *given: Any, **named: Any) -> HttpResponse:
-        return (view if is_fragment(request) else page)(request, *given, **named)
+    def either(request: HttpRequest, *arguments: Any, **options: Any) -> HttpResponse:
+        return (view if is_fragment(request) else page)(request, *arguments, **options)
 
     return either
 

@@ -138,14 +138,14 @@ class Provider:
         self._metadata, self._metadata_until = metadata, now + _KEPT_SECONDS
         return metadata
 
-    def _check_metadata(self, found: Mapping[str, Any]) -> None:
-        if found.get("issuer") != self.settings.issuer:
+    def _check_metadata(self, metadata: Mapping[str, Any]) -> None:
+        if metadata.get("issuer") != self.settings.issuer:
             raise Unavailable(
-                f"its configuration names the issuer {str(found.get('issuer'))[:200]!r}, which must be exactly "
+                f"its configuration names the issuer {str(metadata.get('issuer'))[:200]!r}, which must be exactly "
                 f"RINGFENCE_OIDC_ISSUER ({self.settings.issuer!r})"
             )
         for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
-            if not may_be_called(found.get(name)):
+            if not may_be_called(metadata.get(name)):
                 raise Unavailable(f"its configuration has no https address as {name}")
 
     def _fetch_token(
@@ -188,7 +188,7 @@ class Provider:
         if not isinstance(text, str):
             raise NotProven("The provider sent no ID token. An administrator should add `openid` to the scopes")
         try:
-            parsed = self._decode(connection, metadata, text)
+            jws = self._decode(connection, metadata, text)
             options: dict[str, Any] = {
                 "iss": {"essential": True, "value": self.settings.issuer},
                 "aud": {"essential": True, "value": self.settings.client_id},
@@ -198,7 +198,7 @@ class Provider:
                 "client_id": self.settings.client_id,
                 "access_token": token.get("access_token"),
             }
-            claims = CodeIDToken(parsed.claims, parsed.header, options, params)
+            claims = CodeIDToken(jws.claims, jws.header, options, params)
             claims.validate(leeway=_LEEWAY_SECONDS)
             subject = claims["sub"]
             if not isinstance(subject, str) or not 0 < len(subject) <= 255:
@@ -217,9 +217,9 @@ class Provider:
         metadata = self._discover()
         try:
             with self._connect() as connection:
-                parsed = self._decode(connection, metadata, text, patient=True)
+                token = self._decode(connection, metadata, text, patient=True)
             mine = {"issuer": self.settings.issuer, "client_id": self.settings.client_id}
-            return check_logout_token(parsed.header, parsed.claims, now=time.time(), **mine)
+            return check_logout_token(token.header, token.claims, now=time.time(), **mine)
         except (JoseError, ValueError, KeyError, TypeError) as error:
             raise NotProven(str(error) if isinstance(error, WrongToken) else type(error).__name__) from None
 

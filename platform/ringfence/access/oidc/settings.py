@@ -119,13 +119,13 @@ def oidc_settings(environment: Mapping[str, str]) -> OidcSettings | None:
     return settings
 
 
-def password_login(given: str, oidc: OidcSettings | None) -> bool:
+def password_login(value: str, oidc: OidcSettings | None) -> bool:
     """Return whether accounts log in with passwords: RINGFENCE_PASSWORD_LOGIN. Raises ImproperlyConfigured."""
-    if given not in ("", "0", "1"):
-        raise ImproperlyConfigured(f"RINGFENCE_PASSWORD_LOGIN={given}: 1 or 0 is expected")
-    if given == "0" and oidc is None:
+    if value not in ("", "0", "1"):
+        raise ImproperlyConfigured(f"RINGFENCE_PASSWORD_LOGIN={value}: 1 or 0 is expected")
+    if value == "0" and oidc is None:
         raise ImproperlyConfigured(
             "RINGFENCE_PASSWORD_LOGIN=0 without RINGFENCE_OIDC_ISSUER: nobody could log in with an account. Set up "
             "single sign-on first"
         )
-    return given != "0"
+    return value != "0"

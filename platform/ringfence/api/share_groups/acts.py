@@ -55,9 +55,9 @@ def ledger_of(connectors: Sequence[str]) -> dict[InputPartition, State]:
     ledger: dict[InputPartition, State] = {}
     for name in connectors:
         for one in reading.offsets(name)["offsets"]:
-            parsed = parse_partition(one["partition"])
-            if parsed is not None and one["offset"] is not None:
-                ledger[parsed[0]] = decode_state(one["offset"])
+            key = parse_partition(one["partition"])
+            if key is not None and one["offset"] is not None:
+                ledger[key[0]] = decode_state(one["offset"])
     return ledger
 
 

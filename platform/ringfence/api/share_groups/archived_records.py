@@ -56,15 +56,15 @@ class ArchivedRecords:
         return replace(self, partitions=[one for one in self.partitions if not topic or one.topic == topic])
 
 
-def find_waiting(place: Mapping[str, Any], known: State | None) -> Ranges:
+def find_waiting(place: Mapping[str, Any], state: State | None) -> Ranges:
     """Return the waiting offsets of one partition, from the broker's `start`, `stable` and `archived`, and the ledger's
     state.
     """
-    if known is None:
+    if state is None:
         return Ranges()
     left = Ranges()
-    for first, last in ([known.low, place["start"] - 1], *place["archived"]):
-        left.update(Ranges(known.done.missing(max(first, known.low), min(last, place["stable"] - 1))))
+    for first, last in ([state.low, place["start"] - 1], *place["archived"]):
+        left.update(Ranges(state.done.missing(max(first, state.low), min(last, place["stable"] - 1))))
     return left
 
 

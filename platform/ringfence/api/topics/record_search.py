@@ -111,17 +111,17 @@ class RecordSearch:
     registry: str = field(default="", repr=False)
 
     @staticmethod
-    def of(asked: Mapping[str, Any]) -> "RecordSearch":
+    def of(query: Mapping[str, Any]) -> "RecordSearch":
         """Make it from the data that `RecordSearchShape` has validated."""
-        place = asked["from"]
-        filters = {name: asked[name] for name in ("partition", "contains", "where", "isolation", "limit", "cursor")}
-        value = asked[place] if place in _VALUES else 0
-        return RecordSearch(place, value, key=asked["key"] or None, registry=asked["registry"], **filters)
+        place = query["from"]
+        filters = {name: query[name] for name in ("partition", "contains", "where", "isolation", "limit", "cursor")}
+        value = query[place] if place in _VALUES else 0
+        return RecordSearch(place, value, key=query["key"] or None, registry=query["registry"], **filters)
 
     @staticmethod
-    def parse(given: Mapping[str, str]) -> "RecordSearch":
+    def parse(parameters: Mapping[str, str]) -> "RecordSearch":
         """Parse a form. Raises `ConnectError` (400) that names the field."""
-        return RecordSearch.of(check(RecordSearchShape, given))
+        return RecordSearch.of(check(RecordSearchShape, parameters))
 
     @property
     def words(self) -> str:

@@ -27,10 +27,10 @@ class ProblemMiddleware(MiddlewareMixin):
             return response
         assert isinstance(response, HttpResponse)
         try:
-            said = json.loads(response.content)
+            content = json.loads(response.content)
         except ValueError:
-            said = {}
-        detail = str(said.get("message") or said.get("detail") or "") if isinstance(said, dict) else ""
+            content = {}
+        detail = str(content.get("message") or content.get("detail") or "") if isinstance(content, dict) else ""
         response.content = json.dumps(problem(response.status_code, detail, request.path_info)).encode()
         response["Content-Type"] = CONTENT_TYPE
         return response

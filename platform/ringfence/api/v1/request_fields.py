@@ -225,10 +225,10 @@ def first_error(detail: Any, path: str = "") -> str:
     return first_error(below, path or "The request body" if isinstance(below, ErrorDetail) else f"{path}[{number}]")
 
 
-def check(shape: type[RequestShape], given: object) -> dict[str, Any]:
+def check(shape: type[RequestShape], value: object) -> dict[str, Any]:
     """Return the fields, validated and completed by the shape. Raises `ConnectError` (400) with the first error."""
     try:
-        checked: dict[str, Any] = shape().run_validation(given)
+        checked: dict[str, Any] = shape().run_validation(value)
     except ValidationError as error:
         raise bad_request(first_error(error.detail)) from None
     return checked

@@ -195,7 +195,7 @@ def _record(record: TailRecord, decoders: _Decoders) -> dict[str, object]:
         "partition": record.partition,
         "offset": record.offset,
         "timestamp_ms": record.timestamp_ms,
-        "seen": record.seen.value,
+        "seen": record.visibility.value,
         "key": _show(decoders.key, record.key, record.key_size),
         "value": _show(decoders.value, record.value, record.value_size),
         "headers": [{"name": name, **_show(decoders.header, value, size)} for name, value, size in record.headers],

@@ -205,7 +205,7 @@ def _letter(record: TailRecord, replay: Replay) -> dict[str, object]:
         "partition": record.partition,
         "offset": record.offset,
         "timestamp_ms": record.timestamp_ms,
-        "seen": record.seen.value,
+        "seen": record.visibility.value,
         "replayed": replay.value,
         **{key: (ours.get(PREFIX + name) or b"").decode("utf-8", "replace") for key, name in _TOLD.items()},
         "key": encode(record.key),

@@ -47,7 +47,7 @@ def _as_json(tail: Tail) -> dict[str, object]:
                 "partition": each.partition,
                 "offset": each.offset,
                 "timestamp_ms": each.timestamp_ms,
-                "seen": each.seen.value,
+                "seen": each.visibility.value,
                 "key": encode(each.key),
                 "key_size": each.key_size,
                 "value": encode(each.value),

@@ -20,27 +20,27 @@ def survives_a_kill(trial: Trial) -> None:
         running.run.start(trial.scenario_class.tasks)
         running.wait_for(len(running.expected))
         running.add(part)
-        met = running.wait_for_open_transaction()
+        open_transactions = running.wait_for_open_transaction()
         running.run.kill()
         running.add(part)
         _require_all_once(running)
-    _require_met(met, trial)
+    _require_met(open_transactions, trial)
 
 
 def survives_kills(trial: Trial) -> None:
     """Kill four times, with more records added before each; at least one kill must meet an open transaction."""
-    count, met = trial.scenario_class.records, 0
+    count, open_transactions = trial.scenario_class.records, 0
     with trial.connector(open_longer=True) as running:
         for number in range(_KILLS):
             running.add(part_of(count, 1 / (_KILLS + 1)))
             running.run.start(trial.scenario_class.tasks)
             if number % 2:
                 running.wait_for(part_of(count, number / (_KILLS + 1)))
-            met += running.wait_for_open_transaction()
+            open_transactions += running.wait_for_open_transaction()
             running.run.kill()
         running.add(part_of(count, 1 / (_KILLS + 1)))
         _require_all_once(running)
-    _require_met(met, trial)
+    _require_met(open_transactions, trial)
 
 
 def _require_all_once(running: RunningScenario) -> None:
@@ -50,9 +50,9 @@ def _require_all_once(running: RunningScenario) -> None:
     running.require_each_once(_HINT)
 
 
-def _require_met(met: int, trial: Trial) -> None:
+def _require_met(open_transactions: int, trial: Trial) -> None:
     require(
-        met,
+        open_transactions,
         "No kill met an open transaction, so this result proves little: let the scenario add more than "
         f"{trial.scenario_class.records} records (`records`), or let `poll` return fewer at once.",
     )

@@ -89,16 +89,16 @@ class RunningScenario:
         """
         ends_at = time.monotonic() + self._seconds
         while True:
-            seen = self.identify_visible()
-            if len(seen) >= count:
+            visible = self.identify_visible()
+            if len(visible) >= count:
                 return
             for number, attempt in enumerate(self.run.running):
                 if not attempt.running:
                     trace = attempt.outcome()["trace"] or "it ended without an error"
-                    raise CheckFailed(f"Task {number} ended after {len(seen)} of {count} records: {trace}")
+                    raise CheckFailed(f"Task {number} ended after {len(visible)} of {count} records: {trace}")
             if time.monotonic() >= ends_at:
-                text = f"Only {len(seen)} of {count} records are visible after {self._seconds:.0f} s."
-                compare(self.expected * times, seen, f"{text} {self._logs()}")
+                text = f"Only {len(visible)} of {count} records are visible after {self._seconds:.0f} s."
+                compare(self.expected * times, visible, f"{text} {self._logs()}")
                 raise CheckFailed(text)
             time.sleep(0.05)
 

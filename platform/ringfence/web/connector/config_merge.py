@@ -36,11 +36,11 @@ def three_way(base: Config, now: Config, mine: Config, masker: Masker) -> list[T
     masked_configs = [masker.mask(config) for config in (base, now, mine)]
     rows = []
     for key in sorted(base.keys() | now.keys() | mine.keys()):
-        was, there, wanted = base.get(key), now.get(key), mine.get(key)
-        if was == there == wanted:
+        was, there, after = base.get(key), now.get(key), mine.get(key)
+        if was == there == after:
             continue
         old, current, new = (config.get(key) for config in masked_configs)
-        conflict = there != was and wanted != was and there != wanted
+        conflict = there != was and after != was and there != after
         rows.append(ThreeWay(key, old, current, new, there != was, conflict))
     return rows
 
@@ -55,10 +55,12 @@ def merge(base: Config, now: Config, mine: Config) -> dict[str, str]:
     return result
 
 
-def mask_again(merged_config: Config, now: Config, sent: Config, masker: Masker) -> dict[str, str]:
+def mask_again(merged_config: Config, now: Config, form_config: Config, masker: Masker) -> dict[str, str]:
     """Mask a merged configuration for the form: stored secrets become masks, newly typed ones stay."""
     masked_config = masker.mask(merged_config)
     return {
-        key: sent[key] if value == HIDDEN and now.get(key) != merged_config[key] and key in sent else value
+        key: form_config[key]
+        if value == HIDDEN and now.get(key) != merged_config[key] and key in form_config
+        else value
         for key, value in masked_config.items()
     }

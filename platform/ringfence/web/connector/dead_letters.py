@@ -50,11 +50,11 @@ _BECAME: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A dead letter for display. told: the content of its headers."""
+    """A dead letter for display. details: the content of its headers."""
 
-    told: Mapping[str, Any]
+    details: Mapping[str, Any]
     replayed: Badge
-    seen: Badge | None
+    badge: Badge | None
     key: RecordText
     value: RecordText
     headers: list[tuple[str, RecordText]]
@@ -62,11 +62,11 @@ class Letter:
     @property
     def place(self) -> str:
         """Identifies it in the forms, together with the topic of the original record."""
-        return f"{self.told['partition']}:{self.told['offset']}:{self.told['topic']}"
+        return f"{self.details['partition']}:{self.details['offset']}:{self.details['topic']}"
 
     @property
     def waits(self) -> bool:
-        return self.told["replayed"] != "yes" and self.seen is None
+        return self.details["replayed"] != "yes" and self.badge is None
 
 
 @tab("dead-letters", still=True)
@@ -171,9 +171,9 @@ def _ask(request: HttpRequest, row: Connector, status: int = 200, **more: Any) -
 
 def _letter(letter: Mapping[str, Any]) -> Letter:
     return Letter(
-        told=letter,
+        details=letter,
         replayed=_REPLAYED[letter["replayed"]],
-        seen=_UNSEEN.get(letter["seen"]),
+        badge=_UNSEEN.get(letter["seen"]),
         key=decode(letter["key"], letter["key_size"]),
         value=decode(letter["value"], letter["value_size"]),
         headers=[(name, decode(encoded, size)) for name, encoded, size in letter["headers"]],

@@ -117,8 +117,8 @@ class Attempts:
         which = f"attempts {self.first} to {self.last}" if self.count > 1 else f"attempt {self.last}"
         where = f" on {self.newest.worker}" if self.newest.worker and self.count == 1 else ""
         times = f"{self.count} times " if self.count > 1 else ""
-        said = f": {self.newest.message}" if self.newest.message else ""
-        return f"Task {self.task}, {which}{where}: {times}{self.newest.stage}{said}"
+        detail = f": {self.newest.message}" if self.newest.message else ""
+        return f"Task {self.task}, {which}{where}: {times}{self.newest.stage}{detail}"
 
     @property
     def newest(self) -> Step:

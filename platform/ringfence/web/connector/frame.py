@@ -75,7 +75,7 @@ def show(
     request: HttpRequest,
     row: Connector,
     key: str,
-    shown: dict[str, Any],
+    values: dict[str, Any],
     *,
     still: bool = False,
     follows: bool = False,
@@ -84,7 +84,7 @@ def show(
     """Render a tab as a page or, for htmx, the part of it. `inner` in the context: the templates of smaller parts, by
     the id of their target element.
     """
-    content = shown if "look" in shown else {**facts(row), **shown}
+    content = values if "look" in values else {**facts(row), **values}
     context = {**content, **_frame(request, row, key, content), "still": still, "follows": follows}
     context["body"] = f"ringfence/parts/{key or 'connector_overview'}.html"
     if not is_fragment(request):
@@ -118,9 +118,9 @@ def head(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "ringfence/parts/connector_head.html", context)
 
 
-def ask(request: HttpRequest, row: Connector, part: str, shown: dict[str, Any], status: int = 200) -> HttpResponse:
+def ask(request: HttpRequest, row: Connector, part: str, content: dict[str, Any], status: int = 200) -> HttpResponse:
     """Render a confirmation: a dialog's content for htmx, otherwise a page."""
-    context = {**shown, "connector": row, "section": "connectors", "part": f"ringfence/parts/{part}.html"}
+    context = {**content, "connector": row, "section": "connectors", "part": f"ringfence/parts/{part}.html"}
     context["may"] = principal_of(request).verbs_on(row.name)
     return render(request, context["part"] if is_fragment(request) else "ringfence/ask.html", context, status=status)
 

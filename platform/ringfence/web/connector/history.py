@@ -27,12 +27,12 @@ _PRESETS: Final = (("1 h", 1), ("6 h", 6), ("24 h", 24), ("3 days", 72), ("30 da
 
 
 class Preset(NamedTuple):
-    """A range to choose, in milliseconds. chosen: it is the current one."""
+    """A range to choose, in milliseconds. is_current: whether it is the current one."""
 
     words: str
     from_ms: int
     to_ms: int
-    chosen: bool
+    is_current: bool
 
 
 @tab("history", still=True)

@@ -74,10 +74,10 @@ def _summary(cells: Sequence[Cell]) -> str:
     return "; ".join(parts)
 
 
-def strips(found: Mapping[Key, Sequence[Cell]], connector: str, wanted: Iterable[int]) -> list[Strip]:
+def strips(cells_by_task: Mapping[Key, Sequence[Cell]], connector: str, numbers: Iterable[int]) -> list[Strip]:
     """Return the rows of these tasks, and above them the connector's own if it had fencing rounds."""
-    rows = [strip(task, found[connector, task]) for task in wanted if (connector, task) in found]
-    itself = found.get((connector, ITSELF))
+    rows = [strip(task, cells_by_task[connector, task]) for task in numbers if (connector, task) in cells_by_task]
+    itself = cells_by_task.get((connector, ITSELF))
     return [strip(None, itself), *rows] if itself and any(cell.fences for cell in itself) else rows
 
 
@@ -89,13 +89,13 @@ _ROW = (
 )
 
 
-def table(found: Mapping[Key, Sequence[Cell]], connector: str) -> SafeString:
+def table(cells_by_task: Mapping[Key, Sequence[Cell]], connector: str) -> SafeString:
     """Return table rows for the minutes with activity, the newest first, of all tasks together.
 
     Not a template: rendering sixty rows took half of the page's time, and open pages fetch it again and again. It
     contains only numbers and our own words.
     """
-    every = join_strips([cells for (name, _), cells in found.items() if name == connector])
+    every = join_strips([cells for (name, _), cells in cells_by_task.items() if name == connector])
     last = every[-1].minute if every else 0
     minutes = [cell for cell in every if cell.records or cell.commits or cell.aborted or cell.fences or cell.restarts]
     rows = []
@@ -108,7 +108,7 @@ def table(found: Mapping[Key, Sequence[Cell]], connector: str) -> SafeString:
     return mark_safe("".join(rows))  # noqa: S308
 
 
-def rates(found: Mapping[Key, Sequence[Cell]], connector: str) -> list[float]:
+def rates(cells_by_task: Mapping[Key, Sequence[Cell]], connector: str) -> list[float]:
     """Return the records of each minute, the oldest first; the last minute is still running."""
-    tasks = [cells for (name, task), cells in found.items() if name == connector and task != ITSELF]
+    tasks = [cells for (name, task), cells in cells_by_task.items() if name == connector and task != ITSELF]
     return [float(cell.records) for cell in join_strips(tasks)]

@@ -61,7 +61,7 @@ class Kind:
     word: str
     icon: str
     count: int
-    chosen: bool
+    is_current: bool
 
 
 @tab("timeline")

@@ -61,7 +61,7 @@ class Lane:
     aborted: str
     between: str
     open: str
-    listed: Sequence[EndedTransaction]
+    rows: Sequence[EndedTransaction]
     committed_count: int
     aborted_count: int
     records: int
@@ -137,7 +137,7 @@ def _lane(task: Task, transactions: Sequence[EndedTransaction], peak: int, now_m
         aborted=draw(each for each in ended if each.aborted),
         between="".join(_bar(each.began_ms, each.ended_ms, HEIGHT, start_ms) for each in between),
         open=_bar(task.open_since_ms, now_ms, high(task.open_records), start_ms) if is_open else "",
-        listed=ended[: -LISTED - 1 : -1],
+        rows=ended[: -LISTED - 1 : -1],
         committed_count=sum(each.committed for each in ended),
         aborted_count=sum(each.aborted for each in ended),
         records=sum(each.records for each in ended),

@@ -43,7 +43,7 @@ class Links:
 
     def __init__(self, ask: Callable[[str], Awaitable[tuple[bool, Endpoint | None]]]) -> None:
         self._ask = ask
-        self._known: dict[str, HookState] = {}
+        self._states: dict[str, HookState] = {}
         self._asking: dict[str, asyncio.Task[HookState]] = {}
         self._links: dict[str, Link] = {}
 
@@ -52,7 +52,7 @@ class Links:
 
         Raises database errors. The link is not open yet.
         """
-        entry = self._known.get(name)
+        entry = self._states.get(name)
         if entry is None or time.monotonic() - entry.at > _FRESH_SECONDS:
             entry = await self._refresh(name)
         link = self._links.get(name)
@@ -76,7 +76,7 @@ class Links:
             is_hook, endpoint = await self._ask(name)
         finally:
             self._asking.pop(name, None)
-        if len(self._known) >= _MOST_NAMES:
-            self._known.clear()  # names without a webhook: anyone may request any name
-        entry = self._known[name] = HookState(is_hook, endpoint, time.monotonic())
+        if len(self._states) >= _MOST_NAMES:
+            self._states.clear()  # names without a webhook: anyone may request any name
+        entry = self._states[name] = HookState(is_hook, endpoint, time.monotonic())
         return entry

@@ -41,7 +41,7 @@ def _act(request: HttpRequest, action: Action) -> HttpResponse:
     problem, names = "", list(dict.fromkeys(request.POST.getlist("connector")))
     if request.POST.get("all"):
         selection = choose(request.POST.dict(), principal_of(request), int(time.time() * 1000))
-        names = list(selection.shown.values_list("name", flat=True)[: MOST + 1])
+        names = list(selection.sorted_rows.values_list("name", flat=True)[: MOST + 1])
         if str(len(names)) != request.POST.get("expected") and len(names) <= MOST:
             match = "matches" if len(names) == 1 else "match"
             count = write_count(len(names), "connector")

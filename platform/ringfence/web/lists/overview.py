@@ -112,7 +112,7 @@ def overview(who: Principal = EVERYBODY_HERE) -> dict[str, Any]:
         "workers": workers,
         "slots": sum(worker.slots for worker in workers),
         "leader": leader,
-        "vitals_known": healths.vitals.known,
+        "vitals_known": healths.vitals.is_known,
         "topics_lost": cluster.topics_lost if cluster else "",
         "leader_since_ms": cluster.since_ms if cluster and leader else 0,
         "mixed": lagging((worker.worker, worker.mode) for worker in workers),

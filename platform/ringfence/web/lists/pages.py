@@ -103,7 +103,7 @@ def table(request: HttpRequest) -> HttpResponse:
     writer = csv.writer(text)
     writer.writerow(_CSV_COLUMNS)
     health = known_health()
-    for row in rows_of(selection.shown.defer("config", "trace"), now_ms):
+    for row in rows_of(selection.sorted_rows.defer("config", "trace"), now_ms):
         one = row.connector
         values = [one.name, one.class_name, health.health_of(one), row.reason, one.state, one.target]
         rate = "" if row.rate is None else round(row.rate, 1)

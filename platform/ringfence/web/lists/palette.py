@@ -74,7 +74,9 @@ def _find_acts(who: Principal, text: str) -> Iterator[PaletteLine]:
 
 
 def _find_connectors(who: Principal, text: str) -> Iterator[PaletteLine]:
-    for row in choose({"q": text}, who, int(time.time() * 1000)).shown.only("name", "class_name", "health")[:FOUND]:
+    for row in choose({"q": text}, who, int(time.time() * 1000)).sorted_rows.only("name", "class_name", "health")[
+        :FOUND
+    ]:
         yield PaletteLine(f"/ui/connectors/{row.path}", "plug", row.name, row.class_name.rpartition(".")[2])
 
 

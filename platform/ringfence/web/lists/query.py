@@ -67,20 +67,22 @@ class Filter:
     word: str
     tone: str
     count: int
-    chosen: bool
+    is_current: bool
 
 
 @dataclass(frozen=True, slots=True)
 class ListQuery:
-    """The result of an address. found: filtered by search and class; shown: by state, too, in the requested order."""
+    """The result of an address. matches: filtered by search and class; sorted_rows: by state, too, in
+    the requested order.
+    """
 
     search: str
     state: str
     plugin: str
     sort: str
-    known: QuerySet[Connector]
-    found: QuerySet[Connector]
-    shown: QuerySet[Connector]
+    all_connectors: QuerySet[Connector]
+    matches: QuerySet[Connector]
+    sorted_rows: QuerySet[Connector]
     word: str
     """The title of the state filter, "" if it is one of the chips or there is none."""
 
@@ -139,15 +141,15 @@ def listing(query: Mapping[str, str], who: Principal = EVERYBODY_HERE) -> dict[s
     """Return the list's context, limited to visible connectors. query: as for `choose`, and page."""
     now_ms = int(time.time() * 1000)
     selection = choose(query, who, now_ms)
-    by_health = selection.found.values(now=known_health().column).order_by().annotate(n=Count("name"))
+    by_health = selection.matches.values(now=known_health().column).order_by().annotate(n=Count("name"))
     counts = {row["now"]: row["n"] for row in by_health}
     filters = [
         Filter(key, word, tone, sum(counts.get(health, 0) for health in healths), key == selection.state)
         for key, (word, tone, healths) in GROUPS.items()
     ]
-    paginator = Paginator(selection.shown.defer("config", "trace"), PAGE_SIZE)
+    paginator = Paginator(selection.sorted_rows.defer("config", "trace"), PAGE_SIZE)
     page: Page[Connector] = paginator.get_page(query.get("page"))
-    plugins = selection.known.order_by("class_name").values_list("class_name", flat=True).distinct()
+    plugins = selection.all_connectors.order_by("class_name").values_list("class_name", flat=True).distinct()
     return {
         "search": selection.search,
         "state": selection.state,

@@ -52,7 +52,7 @@ class FragmentCache:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._kept: dict[Hashable, tuple[int, Fragment]] = {}
+        self._entries: dict[Hashable, tuple[int, Fragment]] = {}
         self._making: dict[Hashable, _Making] = {}
 
     def now_ms(self) -> int:
@@ -60,17 +60,17 @@ class FragmentCache:
 
     def find(self, key: Hashable, since_ms: int) -> Fragment | None:
         """Return the fragment if it was made at or after that time. 0: always None."""
-        entry = self._kept.get(key)
+        entry = self._entries.get(key)
         if entry is None or not 0 < since_ms <= entry[0] or self.now_ms() - entry[0] > LONGEST_MS:
             return None
         return entry[1]
 
     def keep(self, key: Hashable, began_ms: int, text: str) -> Fragment:
         """Store a fragment. began_ms: a time before its data was read."""
-        if len(self._kept) >= _MOST:
-            self._kept.clear()  # cheaper than finding the old ones: all expire within two seconds
+        if len(self._entries) >= _MOST:
+            self._entries.clear()  # cheaper than finding the old ones: all expire within two seconds
         part = Fragment(text)
-        self._kept[key] = began_ms, part
+        self._entries[key] = began_ms, part
         return part
 
     def get(self, key: Hashable, since_ms: int, make: Callable[[], str]) -> Fragment:

@@ -28,8 +28,8 @@ class Listener:
         """Whether its connector's numbers must be read again."""
         self.only_numbers = True
         """Whether only numbers have changed since the last event."""
-        self._given: Numbers = {}
-        self._known: Numbers = {}
+        self._changes: Numbers = {}
+        self._numbers: Numbers = {}
         self._looked_ms = 0
         self.changed = asyncio.Event()
         self.urgent = asyncio.Event()
@@ -67,13 +67,13 @@ class Listener:
     def give(self, numbers: Numbers, at_ms: int) -> None:
         """Set its numbers, as read at or after that time."""
         self._looked_ms = at_ms
-        self._given = {id: text for id, text in numbers.items() if self._known.get(id) != text}
-        self._known = numbers
+        self._changes = {id: text for id, text in numbers.items() if self._numbers.get(id) != text}
+        self._numbers = numbers
         self.woken.set()
 
     def take_numbers(self) -> str:
         """Return an event with the numbers that changed; "" if none did."""
-        numbers, self._given = self._given, {}
+        numbers, self._changes = self._changes, {}
         data = {"at": self._looked_ms, "html": numbers}
         return f"event: numbers\ndata: {json.dumps(data)}\n\n" if numbers else ""
 

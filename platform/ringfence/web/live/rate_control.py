@@ -29,21 +29,21 @@ class RateControl:
         self, clock: Callable[[], float] = time.monotonic, used: Callable[[], float] = time.process_time
     ) -> None:
         self._clock, self._used = clock, used
-        self._looked, self._then = clock(), used()
-        self._told = 0
+        self._since, self._then = clock(), used()
+        self._events = 0
         self._cost = 0.0
 
     def count_event(self) -> None:
         """Count an event that was sent to a page."""
-        self._told += 1
+        self._events += 1
         now = self._clock()
-        if now - self._looked < _LOOK_SECONDS:
+        if now - self._since < _LOOK_SECONDS:
             return
         cpu_seconds = self._used()
-        if self._told >= _ENOUGH:
-            cost = (cpu_seconds - self._then) / self._told
+        if self._events >= _ENOUGH:
+            cost = (cpu_seconds - self._then) / self._events
             self._cost += (cost - self._cost) * (_MORE if cost > self._cost else _LESS)
-        self._looked, self._then, self._told = now, cpu_seconds, 0
+        self._since, self._then, self._events = now, cpu_seconds, 0
 
     def numbers_s(self, pages: int) -> float:
         """Return the seconds between two events, if only numbers have changed."""

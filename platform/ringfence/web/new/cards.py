@@ -58,13 +58,13 @@ class Step:
 
 @dataclass(slots=True)
 class Card:
-    """One part of a record's path. steps, listed (the setting `transforms`): only on the card of transforms."""
+    """One part of a record's path. steps, list_field (the setting `transforms`): only on the card of transforms."""
 
     key: str
     open: list[Section] = field(default_factory=list)
     advanced: list[Section] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
-    listed: Field | None = None
+    list_field: Field | None = None
     shared: list[str] = field(default_factory=list)
     """The predicates that transforms may share."""
 
@@ -77,7 +77,7 @@ class Card:
         return ICONS[self.key]
 
     def fields(self) -> Iterable[Field]:
-        yield from (self.listed,) if self.listed else ()
+        yield from (self.list_field,) if self.list_field else ()
         for step in self.steps:
             yield from step.all_fields()
         for section in (*self.open, *self.advanced):

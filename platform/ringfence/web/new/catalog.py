@@ -92,8 +92,8 @@ def group(
 def matches(plugin: Mapping[str, Any], query: str) -> bool:
     """Return whether the plugin's description contains each word of a search."""
     entry = cast("Mapping[str, Any]", plugin.get("catalog") or {})
-    said = [str(entry.get(part, "")) for part in ("title", "summary", "category", "guarantee")]
-    texts = [str(plugin.get("class")), str(plugin.get("documentation", "")), *plugin.get("names", ()), *said]
+    texts_of_plugin = [str(entry.get(part, "")) for part in ("title", "summary", "category", "guarantee")]
+    texts = [str(plugin.get("class")), str(plugin.get("documentation", "")), *plugin.get("names", ()), *texts_of_plugin]
     text = " ".join(texts).lower()
     return all(word in text for word in query.lower().split())
 

@@ -38,7 +38,7 @@ class Field:
     visible: bool = True
     blank: bool = False
     """The setting is present, with an empty value."""
-    kept: bool = False
+    is_saved: bool = False
     """A stored secret, which is not displayed."""
     typed: bool = False
     """The secret came with the text, regardless of its field."""
@@ -49,10 +49,10 @@ class Field:
 
     @property
     def is_set(self) -> bool:
-        return bool(self.value) or self.blank or self.kept
+        return bool(self.value) or self.blank or self.is_saved
 
     @property
-    def chosen(self) -> list[str]:
+    def choices_of_value(self) -> list[str]:
         """The selected values of a list."""
         return [each.strip() for each in self.value.split(",")]
 
@@ -125,7 +125,7 @@ def _fill(form_field: Field, text: str, hides: bool) -> Field:
     secret is stored.
     """
     if hides and not _REFERENCE.match(text):
-        form_field.kind, form_field.kept, form_field.typed = "password", bool(text), bool(text) and text != HIDDEN
+        form_field.kind, form_field.is_saved, form_field.typed = "password", bool(text), bool(text) and text != HIDDEN
         return form_field
     form_field.value = text
     if "\n" in text or text.lstrip().startswith("{"):  # JSON is long

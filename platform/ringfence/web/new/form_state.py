@@ -54,8 +54,8 @@ class FormState:
         return {**self.config, "name": self.name}
 
 
-def draft_of(posted: QueryDict, known: Mapping[str, str] | None = None) -> FormState:
-    """Parse a form. known: the values that its fields were filled with; an untouched field keeps its value exactly.
+def draft_of(posted: QueryDict, values: Mapping[str, str] | None = None) -> FormState:
+    """Parse a form. values: those that its fields were filled with; an untouched field keeps its value exactly.
 
     Raises a 400 for text that cannot be read, and for a setting that is set twice.
     """
@@ -69,7 +69,7 @@ def draft_of(posted: QueryDict, known: Mapping[str, str] | None = None) -> FormS
         mode="json" if posted.get("mode") == "json" or ("json" in posted and "class" not in posted) else "form",
     )
     if draft.mode == "form":
-        draft.config = _of_fields(posted, known or {})
+        draft.config = _of_fields(posted, values or {})
         return draft
     pasted = read_pasted(str(posted.get("json", "")))
     if draft.editing and pasted.name:

@@ -124,7 +124,7 @@ def _converters(placed: Sequence[_FieldPlace]) -> Card:
 
 def _transforms(placed: Sequence[_FieldPlace], config: Mapping[str, str]) -> Card:
     fields = {each.field.name: each.field for each in placed}
-    card = Card(TRANSFORMS, listed=fields.pop("transforms", None), shared=aliases(config, LIST))
+    card = Card(TRANSFORMS, list_field=fields.pop("transforms", None), shared=aliases(config, LIST))
     names = list(dict.fromkeys(aliases(config, "transforms")))
     for number, alias in enumerate(names):
         prefix = f"transforms.{alias}."

@@ -28,12 +28,12 @@ _LARGEST = 2**31 - 1
 @with_token
 def share_groups(request: HttpRequest) -> HttpResponse:
     """All visible share groups of the cluster, connectors' first."""
-    seen, who = last_seen.look_at_list(_SECONDS), principal_of(request)
+    last, who = last_seen.look_at_list(_SECONDS), principal_of(request)
     rows = []
-    if seen.answer is not None:
-        rows = list_rows(find_readers(seen.answer["worker_group"]), who, seen.answer)
+    if last.answer is not None:
+        rows = list_rows(find_readers(last.answer["worker_group"]), who, last.answer)
     template = "ringfence/share/list.html" if is_fragment(request) else "ringfence/share/list_page.html"
-    return render(request, template, {"rows": rows, "seen": seen, "section": "share-groups"})
+    return render(request, template, {"rows": rows, "seen": last, "section": "share-groups"})
 
 
 @requires(GET=somewhere(Verb.VIEW))
@@ -43,10 +43,10 @@ def share_group(request: HttpRequest, name: str) -> HttpResponse:
     """One group. `?page=`: of its partitions."""
     readers = _readers(request, name)
     number = _page_of(request.GET.get("page", ""))
-    seen = last_seen.look_at_one(name, _SECONDS, (number - 1) * PAGE)
-    if seen.status == 404 and not readers.of(name):
-        raise Http404(seen.problem)
-    context = {**one(readers, principal_of(request), name, seen, number), "section": "share-groups"}
+    last = last_seen.look_at_one(name, _SECONDS, (number - 1) * PAGE)
+    if last.status == 404 and not readers.of(name):
+        raise Http404(last.problem)
+    context = {**one(readers, principal_of(request), name, last, number), "section": "share-groups"}
     template = "ringfence/share/group.html" if is_fragment(request) else "ringfence/share/group_page.html"
     return render(request, template, context)
 

@@ -100,7 +100,7 @@ def draw(pieces: Sequence[Piece]) -> Strip | None:
     return Strip(cells, f"Offsets {pieces[0].first:,} to {pieces[-1].last:,}: {text}")
 
 
-def lay_over(pieces: Sequence[Piece], held: Ranges) -> list[Piece]:
+def lay_over(pieces: Sequence[Piece], locked: Ranges) -> list[Piece]:
     """Add the ranges that members hold. The broker persists those as available or, beyond its end, not at all."""
     overlay: list[Piece] = []
     for piece in pieces:
@@ -108,7 +108,7 @@ def lay_over(pieces: Sequence[Piece], held: Ranges) -> list[Piece]:
             overlay.append(piece)
             continue
         at = piece.first
-        for first, last in held:
+        for first, last in locked:
             if last < at or first > piece.last:
                 continue
             if first > at:
@@ -118,7 +118,7 @@ def lay_over(pieces: Sequence[Piece], held: Ranges) -> list[Piece]:
         if at <= piece.last:
             overlay.append(replace(piece, first=at))
     end = pieces[-1].last if pieces else -1
-    for first, last in held:
+    for first, last in locked:
         if last <= end:
             continue
         if pieces and first > end + 1:

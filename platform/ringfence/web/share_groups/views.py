@@ -83,7 +83,7 @@ class LedgerLine:
 @dataclass(frozen=True, slots=True)
 class BrokerLine:
     """A partition by the broker. archived: ranges that were delivered too often. For a connector's group, waiting:
-    offsets that are no longer delivered, and that the ledger has not done yet; held: records that its tasks have now.
+    offsets that are no longer delivered, and that the ledger has not done yet; acquired: records that its tasks have now.
     """
 
     topic: str
@@ -98,7 +98,7 @@ class BrokerLine:
     whole: bool
     archived: Sequence[Piece]
     waiting: int
-    held: int
+    acquired: int
     slug: str
 
     @property
@@ -122,7 +122,7 @@ def ledger_lines(ledger: Mapping[InputPartition, State], partitions: Sequence[Ma
 
 
 def broker_lines(
-    answer: Mapping[str, Any], ledger: Mapping[InputPartition, State], held: HeldByTasks, *, ours: bool
+    answer: Mapping[str, Any], ledger: Mapping[InputPartition, State], holders: HeldByTasks, *, ours: bool
 ) -> list[BrokerLine]:
     """answer: of one group. It contains record states for the partitions of one page only."""
     states = {(each["topic"], each["partition"]): each for each in answer.get("states", [])}
@@ -136,7 +136,7 @@ def broker_lines(
         if ours:
             ranges = [[piece.first, piece.last] for piece in archived]
             waiting = find_waiting({**each, "archived": ranges}, ledger_state).size
-        held_ranges = held.of(each["topic"], each["partition"])
+        held_ranges = holders.of(each["topic"], each["partition"])
         lines.append(
             BrokerLine(
                 each["topic"],
@@ -170,11 +170,11 @@ def sum_left(lines: Sequence[LedgerLine]) -> int | None:
     return sum(counts) if counts else None
 
 
-def one(readers: Readers, who: Principal, group: str, seen: LastAnswer, number: int) -> dict[str, Any]:
+def one(readers: Readers, who: Principal, group: str, last: LastAnswer, number: int) -> dict[str, Any]:
     """Return the context of one group's page. The ledger comes from the database, even while Kafka is away."""
     connectors = who.filter_names(readers.of(group))
     ledger = acts.ledger_of(connectors)
-    answer = seen.answer or {}
+    answer = last.answer or {}
     partitions = answer.get("partitions", [])
     lines = ledger_lines(ledger, partitions) if connectors else []
     held_records = find_held(connectors)
@@ -188,7 +188,7 @@ def one(readers: Readers, who: Principal, group: str, seen: LastAnswer, number: 
         "count": len(partitions),
         "group": group,
         "path": path_of(group),
-        "seen": seen,
+        "seen": last,
         "connectors": connectors,
         "ours": bool(readers.of(group)),
         "look": look_of(answer.get("state", "")),
