@@ -27,7 +27,7 @@ class AbandonedAttempts:
     """One connector's attempts, and `trouble` if fencing their ids failed; then it is tried again."""
 
     attempts: Sequence[TaskStatus]
-    fenced: FenceResult
+    result: FenceResult
     trouble: str = ""
 
 
@@ -69,28 +69,28 @@ class AbandonedTransactions:
     def _fence(self, name: ConnectorName, attempts: Sequence[TaskStatus]) -> FenceResult:
         with about(name):
             ids = [task_transactional_id(self._group_id, last.task) for last in attempts]
-            fenced = fence(ids, self._ways(name), self._seconds)
-            log.info("Fenced %s: the last attempt ended with a transaction open%s", ", ".join(ids), fenced.message)
-            return fenced
+            result = fence(ids, self._ways(name), self._seconds)
+            log.info("Fenced %s: the last attempt ended with a transaction open%s", ", ".join(ids), result.message)
+            return result
 
     def take_finished(self) -> list[AbandonedAttempts]:
         """Return what has finished since the last call."""
-        ended = []
+        results = []
         for name, (attempts, future) in list(self._running.items()):
             if not future.done():
                 continue
             del self._running[name]
             try:
-                fenced = future.result()
+                result = future.result()
             except FencingError as error:
                 log.warning("What the last attempts of %s left open could not be ended: %s", name, error)
                 self._not_before[name] = time.monotonic() + _AGAIN_SECONDS
-                ended.append(AbandonedAttempts(attempts, FenceResult(), str(error)))
+                results.append(AbandonedAttempts(attempts, FenceResult(), str(error)))
                 continue
             self._not_before.pop(name, None)
             self._done.update(last.key for last in attempts)
-            ended.append(AbandonedAttempts(attempts, fenced))
-        return ended
+            results.append(AbandonedAttempts(attempts, result))
+        return results
 
     def close(self) -> None:
         """Start no more fences. Those that run end by themselves and do no harm."""

@@ -20,10 +20,10 @@ Stamp = tuple[tuple[int, int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class _WatchedFiles:
-    """used: the files' stamps when the connector last started; last: those of the last check."""
+    """start: the files' stamps when the connector last started; last: those of the last check."""
 
     config_offset: int
-    used: Stamp
+    start: Stamp
     last: Stamp
 
 
@@ -35,7 +35,7 @@ class ConfigReloads:
         self._providers = ConfigProviders(settings)
         self._every_s = every_s
         self._next = 0.0
-        self._watched: dict[ConnectorName, _WatchedFiles] = {}
+        self._files: dict[ConnectorName, _WatchedFiles] = {}
 
     def due(self, connectors: Iterable[ConnectorState], now: float) -> list[ConnectorName]:
         """Return the connectors to restart. now: monotonic.
@@ -45,7 +45,7 @@ class ConfigReloads:
         if now < self._next:
             return []
         self._next = now + self._every_s
-        before, self._watched = self._watched, {}
+        before, self._files = self._files, {}
         return [connector.name for connector in connectors if self._has_changed(connector, before.get(connector.name))]
 
     def _has_changed(self, connector: ConnectorState, before: _WatchedFiles | None) -> bool:
@@ -58,12 +58,12 @@ class ConfigReloads:
             return False
         offset = connector.config_offset
         if before is None or before.config_offset != offset:
-            self._watched[connector.name] = _WatchedFiles(offset, stamp or (), stamp or ())
+            self._files[connector.name] = _WatchedFiles(offset, stamp or (), stamp or ())
             return False
         settled = stamp is not None and stamp == before.last
-        changed = settled and stamp != before.used
-        used_stamp = stamp if changed and stamp is not None else before.used
-        self._watched[connector.name] = _WatchedFiles(offset, used_stamp, before.last if stamp is None else stamp)
+        changed = settled and stamp != before.start
+        start_stamp = stamp if changed and stamp is not None else before.start
+        self._files[connector.name] = _WatchedFiles(offset, start_stamp, before.last if stamp is None else stamp)
         return changed
 
 

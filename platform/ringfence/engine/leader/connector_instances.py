@@ -61,8 +61,8 @@ class Instances:
         self._running: dict[ConnectorName, int] = {}  # the config offset that the instance was started with
         self._restarting: set[ConnectorName] = set()
         self._requests: dict[ConnectorName, Future[TaskSet]] = {}
-        self._failed: dict[ConnectorName, tuple[int, str, float, int]] = {}
-        self._raised: dict[ConnectorName, tuple[int, str]] = {}
+        self._failures: dict[ConnectorName, tuple[int, str, float, int]] = {}
+        self._errors: dict[ConnectorName, tuple[int, str]] = {}
 
     def make(
         self, name: ConnectorName, config: Mapping[str, str], grant: TopicGrantRecord | None
@@ -96,9 +96,9 @@ class Instances:
         """Note that `make` succeeded, and that its configuration was written at this offset."""
         with self._lock:
             self._running[name] = config_offset
-            self._raised.pop(name, None)
+            self._errors.pop(name, None)
             self._restarting.discard(name)
-            self._failed.pop(name, None)
+            self._failures.pop(name, None)
 
     def ask(self, connector: ConnectorState) -> bool:
         """Request the task configurations on another thread. Return False if that runs already, or has just failed."""
@@ -106,8 +106,8 @@ class Instances:
         with self._lock:
             if name in self._requests:
                 return False
-            failed = self._failed.get(name)
-            if failed is not None and failed[0] == config_offset and time.monotonic() < failed[2]:
+            failure = self._failures.get(name)
+            if failure is not None and failure[0] == config_offset and time.monotonic() < failure[2]:
                 return False
             config = dict(connector.config or {})
             future = self._pool.submit(self._make, name, config, config_offset, connector.topic_grant)
@@ -126,8 +126,8 @@ class Instances:
         except PluginError as error:
             trace = error.trace or error.message
             with self._lock:
-                times = self._failed.get(name, (0, "", 0.0, 0))[3]
-                self._failed[name] = (config_offset, trace, time.monotonic() + _BACKOFF.pause(times + 1), times + 1)
+                times = self._failures.get(name, (0, "", 0.0, 0))[3]
+                self._failures[name] = (config_offset, trace, time.monotonic() + _BACKOFF.pause(times + 1), times + 1)
                 self._running.pop(name, None)
                 self._restarting.discard(name)
             return TaskSet(name, config_offset, None, trace)
@@ -151,25 +151,25 @@ class Instances:
 
     def trace_of(self, name: ConnectorName, config_offset: int) -> str | None:
         """Return the trace of the instance with this configuration if it failed to start or raised an error."""
-        failed = self._failed.get(name) or self._raised.get(name)
-        return failed[1] if failed is not None and failed[0] == config_offset else None
+        failure = self._failures.get(name) or self._errors.get(name)
+        return failure[1] if failure is not None and failure[0] == config_offset else None
 
     def note_error(self, name: ConnectorName, trace: str) -> None:
         """Note that a running instance raised an error. The connector is FAILED until it has a new instance."""
         with self._lock:
             if name in self._running:
-                self._raised[name] = (self._running[name], trace)
+                self._errors[name] = (self._running[name], trace)
 
     def fail(self, name: ConnectorName, config_offset: int, trace: str) -> None:
         """Note that the instance failed outside of `ask`."""
         with self._lock:
-            self._failed[name] = (config_offset, trace, time.monotonic() + 60.0, 1)
+            self._failures[name] = (config_offset, trace, time.monotonic() + 60.0, 1)
             self._running.pop(name, None)
 
     def restart(self, name: ConnectorName) -> None:
         """Replace the instance, whether it runs or has failed, because a user requested it."""
         with self._lock:
-            if name in self._running or name in self._failed:
+            if name in self._running or name in self._failures:
                 self._restarting.add(name)
         self.forget(name)
 
@@ -202,8 +202,8 @@ class Instances:
         """Forget the instance; return whether one was running."""
         self._upgrades.forget(name)
         with self._lock:
-            self._failed.pop(name, None)
-            self._raised.pop(name, None)
+            self._failures.pop(name, None)
+            self._errors.pop(name, None)
             return self._running.pop(name, None) is not None
 
     def _stop(self, name: ConnectorName) -> None:

@@ -43,7 +43,7 @@ class RunningRound:
 
     round: Round
     result: Future[FenceResult]
-    started: float = field(default_factory=time.monotonic)
+    start_time: float = field(default_factory=time.monotonic)
 
 
 class RoundRunner:
@@ -95,7 +95,7 @@ class RoundRunner:
 
     def _steps(self, due: Round, busy: Callable[[Round], bool], urgent: bool) -> FenceResult:
         ids = due.ids or self._migration.guards(due)
-        fenced = FenceResult()
+        result = FenceResult()
         if ids:
             graceful = Deadline.after(self._graceful_s)  # 1
             while busy(due) and not graceful.expired and not self._is_cancelled(due):
@@ -106,10 +106,10 @@ class RoundRunner:
                 if self._is_cancelled(due):  # a late fence would hit tasks that may run by now
                     raise Conflict(f"Connector {due.connector} has a newer generation than {due.generation}")
                 ways = self._ways(due)
-                fenced = fence(ids, ways)  # 2
-                fenced = replace(fenced, hanging=end_leftovers(self._topics(due), fenced.epochs, ways).hanging)
+                result = fence(ids, ways)  # 2
+                result = replace(result, hanging=end_leftovers(self._topics(due), result.epochs, ways).hanging)
         self._migration.migrate(due)  # 4
-        return fenced
+        return result
 
     def _is_cancelled(self, due: Round) -> bool:
         """Return whether the round of a newer generation has replaced this one."""

@@ -40,8 +40,8 @@ def changes(grants: Iterable[TopicGrantRecord], rights: Rights) -> list[tuple[To
     for grant in grants:
         if grant.user not in rights:
             continue
-        allowed = [right for right in rights[grant.user] if right.allows(Verb.EDIT, grant.connector)]
-        now = grant.follow(topic for right in allowed for topic in right.topics)
+        edit_rights = [right for right in rights[grant.user] if right.allows(Verb.EDIT, grant.connector)]
+        now = grant.follow(topic for right in edit_rights for topic in right.topics)
         if now != grant:
             pairs.append((grant, now))
     return pairs

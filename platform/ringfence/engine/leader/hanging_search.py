@@ -73,11 +73,11 @@ def places_of(state: ClusterState, active: Topics, worker: WorkerConfig) -> list
     for connector in state.existing():
         config = connector.config or {}
         try:
-            reached = clusters(connector.name, [config], worker)
+            cluster_ways = clusters(connector.name, [config], worker)
         except Refusal as refusal:
             log.info("Hanging transactions of %s are not looked for: %s", connector.name, refusal)
             continue
-        for ways in reached:
+        for ways in cluster_ways:
             place = places.setdefault(servers(ways[0].connection.bootstrap), Place([]))
             place.ways = place.ways or ways
             for topic in topics_of(active.get(connector.name, ()), config, worker):

@@ -39,16 +39,16 @@ def carry_out(job: Job, term: Term, announce: Callable[[ClusterState, ClusterSta
     try:
         state, offset = term.write(job.due, limit, doubt)
     except NotLeader as error:
-        moved = Refusal(409, f"{NOT_LEADING} ({error})", passing=True)
-        job.result.set_exception(Refusal(500, _IN_DOUBT.format(error=error)) if term.in_doubt else moved)
+        answer = Refusal(409, f"{NOT_LEADING} ({error})", passing=True)
+        job.result.set_exception(Refusal(500, _IN_DOUBT.format(error=error)) if term.in_doubt else answer)
         raise
     except Refusal as refusal:
         job.result.set_exception(refusal)
         return
     except FencingError as error:
         late = "Request timed out: nothing was changed. " if isinstance(error, Retriable) else ""
-        failed = f"{late}The config topic could not be read or written: {error}"
-        job.result.set_exception(Refusal(500, _IN_DOUBT.format(error=error) if term.in_doubt else failed))
+        message = f"{late}The config topic could not be read or written: {error}"
+        job.result.set_exception(Refusal(500, _IN_DOUBT.format(error=error) if term.in_doubt else message))
         raise
     if offset >= 0:
         announce(before, state)

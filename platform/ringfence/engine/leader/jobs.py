@@ -34,23 +34,23 @@ class Jobs:
     def __init__(self) -> None:
         self._jobs: deque[Job] = deque()
         self._woken = False
-        self._changed = threading.Condition()
+        self._condition = threading.Condition()
 
     def put(self, job: Job) -> None:
-        with self._changed:
+        with self._condition:
             self._jobs.append(job)
-            self._changed.notify()
+            self._condition.notify()
 
     def wake(self) -> None:
         """End the waiting `next`, or the next one that would wait. Several calls in between end only one."""
-        with self._changed:
+        with self._condition:
             self._woken = True
-            self._changed.notify()
+            self._condition.notify()
 
     def next(self, seconds: float) -> Job | None:
         """Return the next job; None if there is none within `seconds`, or after `wake`."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._jobs or self._woken, seconds)
+        with self._condition:
+            self._condition.wait_for(lambda: self._jobs or self._woken, seconds)
             if self._jobs:
                 return self._jobs.popleft()
             self._woken = False
@@ -62,7 +62,7 @@ class Jobs:
 
     def refuse(self, refusal: Callable[[], Refusal]) -> None:
         """Answer all waiting jobs with this refusal."""
-        with self._changed:
+        with self._condition:
             waiting = [*self._jobs]
             self._jobs.clear()
         for job in waiting:

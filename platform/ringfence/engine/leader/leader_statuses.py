@@ -77,9 +77,9 @@ class LeaderStatuses:
                 if again and placement.restarts:
                     self._report_restart(task, placement)
 
-    def _report_restart(self, task: TaskId, placed: Placement) -> None:
-        attempt = {"generation": placed.generation, "attempt": placed.attempt, "worker": placed.worker}
-        fields = {"stage": "restarted automatically", "message": f"Restart {placed.restarts} in a row"}
+    def _report_restart(self, task: TaskId, placement: Placement) -> None:
+        attempt = {"generation": placement.generation, "attempt": placement.attempt, "worker": placement.worker}
+        fields = {"stage": "restarted automatically", "message": f"Restart {placement.restarts} in a row"}
         self._reporter.event("task", task.connector, task=task.task, **attempt, **fields)
 
     def give_up_silent(self, state: ClusterState, status: StatusState) -> None:
@@ -93,14 +93,14 @@ class LeaderStatuses:
                 continue
             for number, placement in connector.placements.items():
                 task = TaskId(connector.name, number)
-                reported = status_of(status, task, placement)
-                silent = reported is not None and reported.why in _NOT_BEGUN and not reported.ended
+                task_status = status_of(status, task, placement)
+                silent = task_status is not None and task_status.why in _NOT_BEGUN and not task_status.ended
                 if not silent:
                     continue
-                key = (task, placement.generation, placement.attempt, reported.since_ms if reported else 0)
+                key = (task, placement.generation, placement.attempt, task_status.since_ms if task_status else 0)
                 began = self._silent[key] = before.get(key, time.monotonic())
-                if reported is not None and time.monotonic() - began > _SILENT_SECONDS:
-                    self._give_up(replace(reported, ended=True, why=LOST, since_ms=self._reporter.now_ms()))
+                if task_status is not None and time.monotonic() - began > _SILENT_SECONDS:
+                    self._give_up(replace(task_status, ended=True, why=LOST, since_ms=self._reporter.now_ms()))
 
     def _give_up(self, lost: TaskStatus) -> None:
         key = f"status-task-{lost.task}"

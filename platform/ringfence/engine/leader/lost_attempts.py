@@ -47,11 +47,11 @@ class LostAttempts:
         for connector in state.existing():
             for number, placement in connector.placements.items():
                 task = TaskId(connector.name, number)
-                reported = status_of(status, task, placement)
+                task_status = status_of(status, task, placement)
                 attempt = (placement.generation, placement.attempt)
                 loss = self._losses.get(task)
                 # The newest attempt cannot be superseded: if it says so, it ended for another reason and is lost, too.
-                if reported is None or not reported.ended or reported.why in (FAILED, MISCONFIGURED):
+                if task_status is None or not task_status.ended or task_status.why in (FAILED, MISCONFIGURED):
                     continue
                 if loss is not None and loss.attempt == attempt:
                     continue

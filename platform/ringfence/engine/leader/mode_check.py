@@ -17,14 +17,14 @@ class ModeWatch:
     def __init__(self, worker: WorkerId, reporter: Reporter) -> None:
         self._worker = worker
         self._reporter = reporter
-        self._reported = ""
+        self._last_difference = ""
 
     def look(self, members: Sequence[Member]) -> None:
         """Log and report a difference, once for each change."""
-        mixed = lagging((member.worker, member.mode) for member in members)
-        if mixed == self._reported:
+        difference = lagging((member.worker, member.mode) for member in members)
+        if difference == self._last_difference:
             return
-        self._reported = mixed
-        text = mixed or "all workers are in one mode"
-        log.log(logging.WARNING if mixed else logging.INFO, "exactly.once.source.support: %s", text)
+        self._last_difference = difference
+        text = difference or "all workers are in one mode"
+        log.log(logging.WARNING if difference else logging.INFO, "exactly.once.source.support: %s", text)
         self._reporter.event("leader", worker=self._worker, stage="worker modes", message=text)

@@ -112,12 +112,12 @@ def configure(
         connector = require_existing(state, name, f"Connector {name} not found")
         if expected is not None and connector.config_offset != expected:
             raise Refusal(409, CHANGED, retry=True)
-        granted = _grant_records(connector, grant)
+        grant_records = _grant_records(connector, grant)
         if connector.config == config and connector.unreadable is None:
-            return granted
+            return grant_records
         task_configs = () if connector.target is TargetState.STOPPED else tasks
         task_records = [] if task_configs is None else _task_set(name, task_configs)
-        return [*granted, ConnectorRecord(name, dict(config)), *task_records]
+        return [*grant_records, ConnectorRecord(name, dict(config)), *task_records]
 
     return plan
 
@@ -284,8 +284,8 @@ def alter_offsets(
 
     def plan(state: ClusterState) -> Records:
         require_movable(require_existing(state, name, f"Connector {name} not found"))
-        moved = [TopicRecord(topic, offsets.key_of(partition), encode_value(offset)) for partition, offset in changes]
+        records = [TopicRecord(topic, offsets.key_of(partition), encode_value(offset)) for partition, offset in changes]
         # Written again: the record in the config topic shows whether the transaction was committed.
-        return [*moved, TargetStateRecord(name, TargetState.STOPPED)] if moved else []
+        return [*records, TargetStateRecord(name, TargetState.STOPPED)] if records else []
 
     return plan

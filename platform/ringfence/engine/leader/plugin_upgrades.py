@@ -48,8 +48,8 @@ class PluginUpgrades:
 
     def version_of(self, name: ConnectorName, config: Mapping[str, str]) -> str | None:
         """Return the version that its instance runs; None if none runs for this plugin and version."""
-        started, version = self._running.get(name, (None, None))
-        return version if started is not None and version_key(started) == version_key(config) else None
+        instance_config, version = self._running.get(name, (None, None))
+        return version if instance_config is not None and version_key(instance_config) == version_key(config) else None
 
     def is_due(self, now: float) -> bool:
         """Return whether to call `look`, on another thread. True at most every ten seconds."""
@@ -60,8 +60,8 @@ class PluginUpgrades:
 
     def look(self) -> None:
         """Report, once, what was installed since the last call. After an error, the next call tries again."""
-        installed = self._host.installed.read()
-        if installed == self._last_state:
+        state = self._host.installed.read()
+        if state == self._last_state:
             return
         with self._lock:
             running = dict(self._running)
@@ -71,7 +71,7 @@ class PluginUpgrades:
         except PluginError as error:
             log.warning("Which versions of plugins are installed is not known: %s", error)
         else:
-            self._last_state = installed
+            self._last_state = state
 
     def _look_at(self, name: ConnectorName, config: Mapping[str, str], version: str) -> None:
         upgrade = self._host.upgrade_of(config, version)

@@ -55,7 +55,7 @@ class Reconciler:
         worker: WorkerId,
         reporter: Reporter,
         rounds: RoundRunner,
-        abandoned_: AbandonedTransactions,
+        abandoned_transactions: AbandonedTransactions,
         instances: Instances,
         status: Callable[[], StatusState],
         settings: Mapping[str, str],
@@ -67,7 +67,7 @@ class Reconciler:
         self._worker = worker
         self._reporter = reporter
         self._rounds = rounds
-        self._abandoned = abandoned_
+        self._abandoned_transactions = abandoned_transactions
         self._instances = instances
         self._status = status
         self._settings = settings
@@ -167,27 +167,27 @@ class Reconciler:
             return records
 
         self._write(counts)
-        for running, fenced in done:
+        for running, result in done:
             round_ = running.round
             if round_.connector in void:
                 self._report_round(round_, "cancelled", str(void[round_.connector]))
                 continue
-            for one in fenced.hanging:
+            for one in result.hanging:
                 report_ended(self._reporter, round_.connector, one, "round")
-            elapsed = time.monotonic() - running.started
-            self._report_round(round_, "done", fenced.message, fenced, elapsed)
+            seconds = time.monotonic() - running.start_time
+            self._report_round(round_, "done", result.message, result, seconds)
 
     def _report_round(
         self,
         round_: Round,
         stage: str,
         message: str,
-        fenced: FenceResult | None = None,
-        elapsed: float = 0.0,
+        result: FenceResult | None = None,
+        seconds: float = 0.0,
     ) -> None:
         producers = [
             {"id": one.transactional_id, "producer_id": one.producer_id, "epoch": one.epoch}
-            for one in (fenced.producers if fenced else ())
+            for one in (result.producers if result else ())
         ]
         self._reporter.event(
             "round",
@@ -196,8 +196,8 @@ class Reconciler:
             stage=stage,
             tasks=round_.tasks,
             fenced=producers,
-            credentials=fenced.whose if fenced else "",
-            ms=int(elapsed * 1000),
+            credentials=result.whose if result else "",
+            ms=int(seconds * 1000),
             message=message,
         )
 
@@ -210,12 +210,12 @@ class Reconciler:
 
     def _end_abandoned(self) -> None:
         """Fence the ids of attempts that ended with an open transaction, unless a next attempt was just placed."""
-        for ended in self._abandoned.take_finished():
-            for last in ended.attempts:
-                self._report_abandoned(last, ended.trouble)
-                if not ended.trouble and last.ended:
+        for result in self._abandoned_transactions.take_finished():
+            for last in result.attempts:
+                self._report_abandoned(last, result.trouble)
+                if not result.trouble and last.ended:
                     self.statuses.say(f"status-task-{last.task}", replace(last, left_open=False))
-        self._abandoned.start(find_abandoned(self._term.state, self._status(), self._live))
+        self._abandoned_transactions.start(find_abandoned(self._term.state, self._status(), self._live))
 
     def _report_abandoned(self, last: TaskStatus, trouble: str) -> None:
         stage = "its open transaction could not be ended" if trouble else "its open transaction was ended"

@@ -110,10 +110,10 @@ class ShareGroupAct:
         if unknown := sorted(set(short) - names):
             raise Refusal(400, f"Unknown setting {', '.join(unknown)}: use some of {', '.join(sorted(names))}")
         for owner in self._owners:
-            if fixed := sorted(set(short) & set(ShareSettings().of_group)):
+            if conflicts := sorted(set(short) & set(ShareSettings().of_group)):
                 raise Refusal(
                     409,
-                    f"Connector {owner.name} sets {', '.join(fixed)} itself whenever a task starts: nothing was "
+                    f"Connector {owner.name} sets {', '.join(conflicts)} itself whenever a task starts: nothing was "
                     "changed. Change its share.* settings",
                 )
         alter_share_group(self._connection, self._group, short, self._limit)
@@ -178,13 +178,13 @@ class ShareGroupAct:
                 for move in moves
             ]
         topics = {move.topic for move in moves}
-        forgotten: dict[InputPartition, None] = {}
+        partitions: dict[InputPartition, None] = {}
         for each in offsets:
             key = parse_partition(each.partition)
             topic = (each.offset or {}).get(TOPIC)
             if key is not None and (act["kind"] == "delete" or topic in topics):
-                forgotten[key[0]] = None
-        return [(partition_key(place), None) for place in forgotten]
+                partitions[key[0]] = None
+        return [(partition_key(place), None) for place in partitions]
 
     def _alter(self, admin: ShareGroupAdmin, act: Move, moves: Sequence[PartitionMove]) -> None:
         try:
@@ -237,5 +237,5 @@ class ShareGroupAct:
         return Refusal(409 if members else 500, f"{done}: {why}. Repeat the request", retry=True)
 
     def _flush(self, moves: Sequence[PartitionMove]) -> list[tuple[str, int]]:
-        altered = {(move.topic, move.partition): PartitionBounds(move.to, move.end) for move in moves}
-        return flush(self._connection, self._group, altered, Deadline.after(self._limit.slice(_FLUSH_S)))
+        bounds = {(move.topic, move.partition): PartitionBounds(move.to, move.end) for move in moves}
+        return flush(self._connection, self._group, bounds, Deadline.after(self._limit.slice(_FLUSH_S)))

@@ -84,9 +84,9 @@ class Leader:
         self.instances = Instances(plugins, self.offsets, self.wake, self._tell_upgrade)
         graceful = config.number("task.shutdown.graceful.timeout.ms") / 1000
         self._rounds = RoundRunner(self._ways, self._topics, graceful, self.wake, OffsetMigration(self.offsets))
-        self._abandoned = AbandonedTransactions(config.group_id, self._ways_now, self.wake)
+        self._abandoned_transactions = AbandonedTransactions(config.group_id, self._ways_now, self.wake)
         self._hanging = HangingWatch(config, partial(report_found, reporter))
-        self._gained: GroupMetadata | None = None
+        self._metadata: GroupMetadata | None = None
         self._term: Term | None = None
         self._reconciler: Reconciler | None = None
         self.members: list[Member] = []
@@ -178,7 +178,7 @@ class Leader:
         finally:
             self.instances.close()
             self._rounds.close()
-            self._abandoned.close()
+            self._abandoned_transactions.close()
             self._hanging.close()
             self._status.close()
             self._member_watch.close()
@@ -195,15 +195,15 @@ class Leader:
             while not stop.is_set() and not self.hand_over.due():
                 self._turn()
         finally:
-            self._gained = None
+            self._metadata = None
             self._stand_down("it leaves the group")
             self._membership.close()
 
     def _gain(self, metadata: GroupMetadata) -> None:
-        self._gained = metadata
+        self._metadata = metadata
 
     def _lose(self) -> None:
-        self._gained = None
+        self._metadata = None
         self._stand_down("the partition moved to another worker")
 
     def _turn(self) -> None:
@@ -221,7 +221,7 @@ class Leader:
 
     def _lead(self) -> None:
         """If the group gave this worker the partition, begin a term, or continue it with a new group generation."""
-        metadata = self._gained
+        metadata = self._metadata
         if metadata is None:
             return
         if self._term is not None:
@@ -247,8 +247,8 @@ class Leader:
         self._term = term
         self._member_watch.begin()
         self._reconciler = Reconciler(
-            term, self.worker_config.group_id, self._worker.worker, self._reporter, self._rounds, self._abandoned,
-            self.instances, self.statuses, self.worker_config.settings,
+            term, self.worker_config.group_id, self._worker.worker, self._reporter, self._rounds,
+            self._abandoned_transactions, self.instances, self.statuses, self.worker_config.settings,
         )  # fmt: skip
         me, now, tracking = self._worker, self._reporter.now_ms(), self.worker_config.flag("topic.tracking.enable")
         self._reporter.status(LeaderRecord(me.worker, me.incarnation, metadata.generation, now, tracking))
