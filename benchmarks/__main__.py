@@ -60,10 +60,10 @@ LINES, QUICK_LINES = 5_000_000, 2_500_000
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit codes: 0 it ran (whatever it measured), 1 it could not run; the reason is printed."""
-    given = list(sys.argv[1:] if argv is None else argv)
-    if given and given[0] in _OTHERS:
-        return _OTHERS[given[0]](given[1:])
-    args = _parser().parse_args(given)
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments and arguments[0] in _OTHERS:
+        return _OTHERS[arguments[0]](arguments[1:])
+    args = _parser().parse_args(arguments)
     lines = args.lines or (QUICK_LINES if args.quick else LINES)
     rounds = args.runs or (1 if args.quick else 3)
     root = args.scratch or Path(tempfile.mkdtemp(prefix="ringfence-bench-"))

@@ -121,13 +121,13 @@ class OpenPage:
             parts.close()
 
     async def _fetch(self, parts: Connection, more: list[tuple[str, str]]) -> None:
-        asked = time.time()
+        request_s = time.time()
         path = f"/ui/connectors/{self.connector}/" if self.connector else f"/ui/connectors?{urlencode(more)}"
         answer = await parts.get(path)
         self.failed += answer.status != 200
         self.fetched += len(answer.body)
-        self.arrived.append((asked, time.time()))
+        self.arrived.append((request_s, time.time()))
 
     def delay(self, changed: float) -> float | None:
         """Return the time from a change to the first complete response to a later request; None if there is none."""
-        return next((arrived - changed for asked, arrived in self.arrived if asked >= changed), None)
+        return next((arrived - changed for request_s, arrived in self.arrived if request_s >= changed), None)

@@ -64,10 +64,10 @@ def measure(connection: Connection, count: int, opened: int, rounds: int) -> dic
     return times
 
 
-def table(found: Mapping[str, Sequence[float]], count: int) -> str:
+def table(seconds_by_change: Mapping[str, Sequence[float]], count: int) -> str:
     """Return medians and maxima, with the target."""
     rows = [f"| {count:,} ids | median | longest | below {TARGET_S:g} s |", "|---|--:|--:|---|"]
-    for what, each in found.items():
+    for what, each in seconds_by_change.items():
         reached = yes_or_no(median(each) < TARGET_S)
         rows.append(f"| {what} | {median(each):.2f} s | {max(each):.2f} s | {reached} |")
     return "\n".join(rows)

@@ -45,7 +45,7 @@ class Job:
     count: int
     more: Mapping[str, str] = field(default_factory=dict, hash=False)
 
-    def config(self, given: Path, topic: str) -> dict[str, str]:
+    def config(self, input_path: Path, topic: str) -> dict[str, str]:
         common = {
             "tasks.max": "1",
             "topic": topic,
@@ -55,10 +55,10 @@ class Job:
             **self.more,
         }
         if self.format is None:
-            return {"connector.class": "FileStreamSource", "file": str(given), **common}
+            return {"connector.class": "FileStreamSource", "file": str(input_path), **common}
         return {
             "connector.class": "FilesSource",
-            "url": f"file://{given}",
+            "url": f"file://{input_path}",
             "format": self.format,
             "settle.ms": "0",
             **common,
@@ -79,16 +79,16 @@ JOBS: Final = (
 
 def prepare(root: Path, job: Job) -> Path:
     """Return the input, written on first use: a file, or a folder of PARTS files."""
-    given = root / f"{job.name}-{job.count}"
-    if given.exists():
-        return given
+    input_path = root / f"{job.name}-{job.count}"
+    if input_path.exists():
+        return input_path
     if job.format is None:
-        lines.write(given, job.count)
-        return given
-    given.mkdir()
+        lines.write(input_path, job.count)
+        return input_path
+    input_path.mkdir()
     each = job.count // PARTS
     for part in range(PARTS):
-        path = given / f"{part}.{job.format}"
+        path = input_path / f"{part}.{job.format}"
         if job.format == "text":
             lines.write(path, each)
             continue
@@ -101,7 +101,7 @@ def prepare(root: Path, job: Job) -> Path:
             names = ",".join(_row(0))
             body = "".join(",".join(map(str, _row(number).values())) + "\n" for number in rows)
             path.write_text(f"{names}\n{body}")
-    return given
+    return input_path
 
 
 def _row(number: int) -> dict[str, object]:
@@ -121,39 +121,39 @@ def _table(rows: range) -> pa.Table:
 def measure(stand: Stand, root: Path, job: Job, count: int, number: int) -> Numbers:
     """Run a job with this number of rows."""
     job = Job(job.name, job.title, job.format, count, job.more)
-    given = prepare(root, job)
+    input_path = prepare(root, job)
     topic = f"files-{job.name}-{number}"
     create_topics(stand.connection, [TopicSpec(topic)], Deadline.after(30))
     side = stand.sides[OURS]
     try:
         with Rest(side.url) as rest:
-            rest.create(topic, job.config(given, topic))
+            rest.create(topic, job.config(input_path, topic))
             try:
-                seen = observe(stand.bootstrap, topic, count, side.pid, lambda: rest.trouble(topic), 300.0, 1)
+                observation = observe(stand.bootstrap, topic, count, side.pid, lambda: rest.trouble(topic), 300.0, 1)
             finally:
                 rest.delete(topic)
     finally:
         delete_topics(stand.connection, [topic], Deadline.after(30))
-    return numbers(seen, count, interval=True)
+    return numbers(observation, count, interval=True)
 
 
-def table(found: Mapping[Job, Numbers]) -> str:
+def table(results: Mapping[Job, Numbers]) -> str:
     rows = [
         "| job | rows/s | x one file as raw bytes | CPU s a million | task RSS |",
         "|---|--:|--:|--:|--:|",
     ]
-    anchor = found[ANCHOR].records_s
+    anchor = results[ANCHOR].records_s
     rows += [
         f"| {job.title} | {one.records_s:,.0f} | {one.records_s / anchor:.2f} | {one.cpu_s_per_million:.2f} "
         f"| {one.task_rss_mib:.0f} MiB |"
-        for job, one in found.items()
+        for job, one in results.items()
     ]
     return "\n".join(rows)
 
 
-def targets(found: Mapping[Job, Numbers]) -> str:
-    share = found[LINES].records_s / found[ANCHOR].records_s
-    parquet = found[PARQUET].records_s
+def targets(results: Mapping[Job, Numbers]) -> str:
+    share = results[LINES].records_s / results[ANCHOR].records_s
+    parquet = results[PARQUET].records_s
     return "\n".join(
         [
             "| target | measured | reached |",
@@ -166,7 +166,7 @@ def targets(found: Mapping[Job, Numbers]) -> str:
     )
 
 
-def page(found: Mapping[Job, Numbers], machine: Mapping[str, str], rounds: int) -> str:
+def page(results: Mapping[Job, Numbers], machine: Mapping[str, str], rounds: int) -> str:
     """Return the text of docs/benchmarks-files.md."""
     return f"""\
 # Files
@@ -175,9 +175,9 @@ def page(found: Mapping[Job, Numbers], machine: Mapping[str, str], rounds: int) 
 1000 ms; everything runs on one machine: broker, worker, task. Each row is the median of {rounds} rounds after one that
 is not measured. Lines are {lines.LINE_BYTES} bytes long.
 
-{table(found)}
+{table(results)}
 
-{targets(found)}
+{targets(results)}
 
 {foot(machine)}
 """

@@ -120,14 +120,14 @@ def _await_running(rest: Rest, name: str, tasks: int) -> None:
         raise BenchmarkError(f"connector {name} did not have {tasks} RUNNING tasks within {_RUNNING_SECONDS:.0f} s")
 
 
-def table(found: Mapping[str, Mapping[Change, Sequence[float]]]) -> str:
+def table(results: Mapping[str, Mapping[Change, Sequence[float]]]) -> str:
     """Return medians, maxima, and the ratio."""
     rows = [
         "| change | Kafka Connect: median | longest | Ringfence: median | longest | ratio of the medians |",
         "|---|--:|--:|--:|--:|--:|",
     ]
     for change in CHANGES:
-        theirs, ours = found[CONNECT][change], found[OURS][change]
+        theirs, ours = results[CONNECT][change], results[OURS][change]
         rows.append(
             f"| {change.title} | {median(theirs):.2f} s | {max(theirs):.2f} s | {median(ours):.2f} s "
             f"| {max(ours):.2f} s | {median(ours) / median(theirs):.2f} |"

@@ -39,7 +39,7 @@ class Sender(asyncio.Protocol):
     def __init__(self, load: "Load") -> None:
         self._load = load
         self._due: float | None = None
-        self._seen = b""
+        self._received = b""
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -51,8 +51,8 @@ class Sender(asyncio.Protocol):
         self._transport.write(request)
 
     def data_received(self, data: bytes) -> None:
-        self._seen += data
-        head, separator, body = self._seen.partition(b"\r\n\r\n")
+        self._received += data
+        head, separator, body = self._received.partition(b"\r\n\r\n")
         if not separator or self._due is None:
             return
         headers = head.lower()
@@ -60,7 +60,7 @@ class Sender(asyncio.Protocol):
         if len(body) < size:
             return
         self._load.take(self._due, head[9:12].decode())
-        self._due, self._seen = None, b""
+        self._due, self._received = None, b""
         if b"connection: close" not in headers:
             self._load.idle.append(self)
 

@@ -36,15 +36,15 @@ def measure(stand: Stand, rest: Rest, rate: int, seconds: float) -> tuple[Sender
     port = str(urlsplit(stand.sides[OURS].url).port)
     _send(port, name, 50, 3)  # warms up the connection and the window
     before = _count(stand, name)
-    sent = _send(port, name, rate, seconds)
+    result = _send(port, name, rate, seconds)
     received = _count(stand, name) - before
     rest.delete(name)
-    return sent, received
+    return result, received
 
 
 def _send(port: str, name: str, rate: int, seconds: float) -> SenderResult:
-    asked = [sys.executable, "-m", "benchmarks.hook_senders", port, name, str(rate), str(seconds)]
-    done = subprocess.run(asked, capture_output=True, text=True, timeout=seconds + 90, check=False)
+    command = [sys.executable, "-m", "benchmarks.hook_senders", port, name, str(rate), str(seconds)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 90, check=False)
     if done.returncode:
         raise BenchmarkError(done.stderr[-2000:])
     return SenderResult(**json.loads(done.stdout))
@@ -73,23 +73,23 @@ def _config(topic: str) -> dict[str, str]:
     }
 
 
-def table(found: Mapping[int, tuple[SenderResult, int]]) -> str:
+def table(results: Mapping[int, tuple[SenderResult, int]]) -> str:
     rows = [
         "| requests/s | p50 | p99 | answered 200 | other answers | cut or not sent | records |",
         "|--:|--:|--:|--:|--:|--:|--:|",
     ]
-    for rate, (sent, records) in found.items():
-        ok = sent.statuses.get("200", 0)
+    for rate, (result, records) in results.items():
+        ok = result.statuses.get("200", 0)
         rows.append(
-            f"| {rate:,} | {sent.p50:.0f} ms | {sent.p99:.0f} ms | {ok:,} | {sum(sent.statuses.values()) - ok:,} "
-            f"| {sent.cut + sent.late:,} | {records:,} |"
+            f"| {rate:,} | {result.p50:.0f} ms | {result.p99:.0f} ms | {ok:,} | {sum(result.statuses.values()) - ok:,} "
+            f"| {result.cut + result.late:,} | {records:,} |"
         )
     return "\n".join(rows)
 
 
-def page(found: Mapping[int, tuple[SenderResult, int]], machine: Mapping[str, str], seconds: float) -> str:
+def page(results: Mapping[int, tuple[SenderResult, int]], machine: Mapping[str, str], seconds: float) -> str:
     """Return the text of docs/benchmarks-hooks.md."""
-    sent = found[TARGET_RATE][0]
+    result = results[TARGET_RATE][0]
     return f"""\
 # Webhooks
 
@@ -98,9 +98,9 @@ rate for {seconds:.0f} s, whatever became of those before. A latency counts from
 which comes after the commit. One connector with one task; everything runs on one machine: senders, web process, task,
 broker.
 
-{table(found)}
+{table(results)}
 
-Target: a p99 under {TARGET_MS:.0f} ms at {TARGET_RATE:,} requests/s. Measured: {sent.p99:.0f} ms.
+Target: a p99 under {TARGET_MS:.0f} ms at {TARGET_RATE:,} requests/s. Measured: {result.p99:.0f} ms.
 
 {foot(machine)}
 """

@@ -107,8 +107,8 @@ class JavaRuns:
                 self._report(f"{job.name} {number + 1}/{rounds}", side, one)
         return runs
 
-    def _report(self, run: str, side: str, found: Runs) -> None:
-        for kind, each in found.items():
+    def _report(self, run: str, side: str, runs: Runs) -> None:
+        for kind, each in runs.items():
             print(
                 f"{run} {side:13} {kind:8} {each.records_s:>9,.0f} records/s "
                 f"{each.cpu_s_per_million:.2f} CPU s/million, first after {each.first_s:.2f} s, load {load()}",
@@ -152,12 +152,12 @@ class JavaRuns:
         if not warm:
             return {NEW: numbers(look(job.count), job.count, interval=interval)}
         total = job.total
-        seen = look(total)
-        until = seen.samples[-1].visible * job.count / total
-        since = int(seen.samples[-1].visible * (job.count + job.between) / total)
+        observation = look(total)
+        until = observation.samples[-1].visible * job.count / total
+        since = int(observation.samples[-1].visible * (job.count + job.between) / total)
         return {
-            NEW: numbers(seen, total, interval=False, until=until),
-            WARM: numbers(seen, total, interval=interval, since=since),
+            NEW: numbers(observation, total, interval=False, until=until),
+            WARM: numbers(observation, total, interval=interval, since=since),
         }
 
     def _see_stream(self, job: Job, look: Callable[[int], Observation], rest: Rest, name: str, warm: bool) -> Runs:

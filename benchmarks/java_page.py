@@ -48,7 +48,7 @@ All = Mapping[str, Results]
 """By FIRST, NEW and WARM."""
 
 
-def tables(found: All) -> str:
+def tables(results_by_kind: All) -> str:
     """One for each that was measured."""
     titles = {
         FIRST: "The first task after a start of the worker",
@@ -56,11 +56,13 @@ def tables(found: All) -> str:
         WARM: "The same task, warm",
     }
     return "\n\n".join(
-        f"### {title}\n\n{_table(found[kind], first=kind != WARM)}" for kind, title in titles.items() if found[kind]
+        f"### {title}\n\n{_table(results_by_kind[kind], first=kind != WARM)}"
+        for kind, title in titles.items()
+        if results_by_kind[kind]
     )
 
 
-def _table(found: Results, *, first: bool = False) -> str:
+def _table(results_by_kind: Results, *, first: bool = False) -> str:
     """Each job with both sides, and the ratios; with `first`, also when the first record came, and the memory."""
     rows = [
         "| job | who | records/s | x Connect | CPU s a million | x Connect |",
@@ -68,7 +70,7 @@ def _table(found: Results, *, first: bool = False) -> str:
     ]
     if first:
         rows = [rows[0] + " first record | tree PSS |", rows[1] + "--:|--:|"]
-    for job, sides in found.items():
+    for job, sides in results_by_kind.items():
         for side, one in sides.items():
             peer = sides[CONNECT]
             rows.append(
@@ -79,10 +81,10 @@ def _table(found: Results, *, first: bool = False) -> str:
     return "\n".join(rows)
 
 
-def targets(found: All, starts: Sequence[Start], java_mib: Mapping[str, float]) -> str:
+def targets(results_by_kind: All, starts: Sequence[Start], java_mib: Mapping[str, float]) -> str:
     """The targets, and whether they were reached."""
     rows = ["| target | measured | reached |", "|---|--:|---|"]
-    for kind, results in found.items():
+    for kind, results in results_by_kind.items():
         for job, sides in results.items():
             one, peer = sides[OURS], sides[CONNECT]
             speed, cpu = one.records_s / peer.records_s, one.cpu_s_per_million / peer.cpu_s_per_million
@@ -103,7 +105,9 @@ def targets(found: All, starts: Sequence[Start], java_mib: Mapping[str, float]) 
     return "\n".join(rows)
 
 
-def page(found: All, starts: Sequence[Start], java_mib: Mapping[str, float], machine: Mapping[str, str]) -> str:
+def page(
+    results_by_kind: All, starts: Sequence[Start], java_mib: Mapping[str, float], machine: Mapping[str, str]
+) -> str:
     """docs/benchmarks-java.md."""
     readiness = "\n".join(
         f"| {one.name} | {one.seconds:.2f} s | {one.cpu_s:.2f} s | {one.mib:.0f} MiB |" for one in starts
@@ -130,7 +134,7 @@ records of the same task are measured again, after some that are not.
 Where the load, in the last table, says that others used the machine, compare the two sides, which ran in turns, rather
 than the figures themselves. Its jobs are named in the order of the first table.
 
-{tables(found)}
+{tables(results_by_kind)}
 
 A Java task by itself, from the start of its JVM until the connector's `start` has returned (the median of five), with
 the JVM's CPU and memory at that time:
@@ -143,7 +147,7 @@ the JVM's CPU and memory at that time:
 
 Memory here is the largest of the JVM in all runs.
 
-{targets(found, starts, java_mib)}
+{targets(results_by_kind, starts, java_mib)}
 
 {foot(machine)}"""
 

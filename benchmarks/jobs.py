@@ -48,8 +48,8 @@ class Job:
     boundary: str = "interval"
     more: Mapping[str, str] = field(default_factory=dict, hash=False)
 
-    def config(self, side: str, bootstrap: str, given: str, topic: str) -> dict[str, str]:
-        """given: the input topic, or the file. topic: the output topic."""
+    def config(self, side: str, bootstrap: str, input_name: str, topic: str) -> dict[str, str]:
+        """input_name: the input topic, or the file. topic: the output topic."""
         ends = {"transaction.boundary": self.boundary}
         if self.boundary == "interval":
             ends["transaction.boundary.interval.ms"] = str(INTERVAL_MS)
@@ -57,20 +57,20 @@ class Job:
         if self.input == "file":
             return {
                 "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
-                "file": given,
+                "file": input_name,
                 "topic": topic,
                 "batch.size": "2000",
                 **common,
             }
         alias, _, name = topic.partition(".")
-        assert name == given
+        assert name == input_name
         mirror = {
             "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
             "source.cluster.alias": alias,
             "target.cluster.alias": "target",
             "source.cluster.bootstrap.servers": bootstrap,
             "target.cluster.bootstrap.servers": bootstrap,
-            "topics": given,
+            "topics": input_name,
             "replication.factor": "1",
             **common,
         }

@@ -55,10 +55,10 @@ class Beat:
         self._producer.flush(10)
 
 
-def measure(stand: Stand, name: str, given: str, alias: str, seconds: float) -> list[float]:
+def measure(stand: Stand, name: str, input_topic: str, alias: str, seconds: float) -> list[float]:
     """Return the milliseconds of each record that arrived, after a settling time."""
-    side, topic = stand.sides[name], f"{alias}.{given}"
-    create_topics(stand.connection, [TopicSpec(given), TopicSpec(topic)], Deadline.after(30))
+    side, topic = stand.sides[name], f"{alias}.{input_topic}"
+    create_topics(stand.connection, [TopicSpec(input_topic), TopicSpec(topic)], Deadline.after(30))
     consumer = Consumer(
         {
             "bootstrap.servers": stand.bootstrap,
@@ -71,10 +71,10 @@ def measure(stand: Stand, name: str, given: str, alias: str, seconds: float) -> 
     )
     consumer.assign([TopicPartition(topic, 0, 0)])
     job = Job(alias, "", "topic", 0, 20, 0.0, boundary="poll", more=BYTES)
-    beat = Beat(stand.bootstrap, given)
+    beat = Beat(stand.bootstrap, input_topic)
     try:
         with Rest(side.url) as rest:
-            rest.create(topic, job.config(name, stand.bootstrap, given, topic))
+            rest.create(topic, job.config(name, stand.bootstrap, input_topic, topic))
             try:
                 return _arrivals(consumer, seconds, lambda: rest.trouble(topic))
             finally:
@@ -107,14 +107,14 @@ def spread(times: Sequence[float]) -> tuple[float, float, float]:
     return median(times), quantiles(times, n=100)[98], max(times)
 
 
-def table(found: Mapping[str, Sequence[Sequence[float]]]) -> str:
+def table(rounds_by_side: Mapping[str, Sequence[Sequence[float]]]) -> str:
     """Return the medians of the rounds."""
     rows = ["| who | records | median | 99 % | longest |", "|---|--:|--:|--:|--:|"]
-    for side, rounds in found.items():
+    for side, rounds in rounds_by_side.items():
         middle, high, longest = _medians(rounds)
         count = sum(map(len, rounds))
         rows.append(f"| {side} | {count:,} | {middle:.1f} ms | {high:.1f} ms | {longest:.0f} ms |")
-    ours, theirs = _medians(found[OURS]), _medians(found[CONNECT])
+    ours, theirs = _medians(rounds_by_side[OURS]), _medians(rounds_by_side[CONNECT])
     rows += ["", "| target | measured | reached |", "|---|--:|---|"]
     for what, place, factor in (("median", 0, MEDIAN_FACTOR), ("99 %", 1, HIGH_FACTOR)):
         ratio = ours[place] / theirs[place]
@@ -128,7 +128,7 @@ def _medians(rounds: Sequence[Sequence[float]]) -> tuple[float, float, float]:
     return median(one[0] for one in each), median(one[1] for one in each), median(one[2] for one in each)
 
 
-def page(shown: str, machine: Mapping[str, str], rounds: int, seconds: float) -> str:
+def page(text: str, machine: Mapping[str, str], rounds: int, seconds: float) -> str:
     """Return the text of docs/benchmarks-latency.md."""
     return f"""\
 # End-to-end latency
@@ -140,7 +140,7 @@ consumer of the copy compares each record's timestamp with its clock as the reco
 the source topic, the connector and the commit. Both run on one broker and take turns: {rounds} rounds of {seconds:g} s
 each, after {SETTLE_S:g} s that are not counted. The table shows the medians of the rounds.
 
-{shown}
+{text}
 
 {foot(machine)}"""
 

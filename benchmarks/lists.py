@@ -145,13 +145,13 @@ def _seconds(ask: Callable[[], bytes]) -> tuple[float, float]:
     return time.perf_counter() - clock, time.process_time() - cpu
 
 
-def table(found: Mapping[List, Measurement]) -> str:
+def table(measurements: Mapping[List, Measurement]) -> str:
     """Return medians, minimum, queries and size of each list."""
     rows = [
         "| list | processor time: median | clock: shortest | median | at most | queries | answer |",
         "|---|--:|--:|--:|--:|--:|--:|",
     ]
-    for each, one in found.items():
+    for each, one in measurements.items():
         target = "" if each.target_s is None else f"{each.target_s * 1000:.0f} ms"
         rows.append(
             f"| {each.title} | {median(one.cpu) * 1000:.0f} ms | {min(one.seconds) * 1000:.0f} ms "

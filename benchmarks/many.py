@@ -83,13 +83,13 @@ def measure(side: Side, count: int) -> Crowd:
         return Crowd(created, running, before, tree.memory().pss / MIB, used, idle)
 
 
-def table(found: Mapping[str, Sequence[Crowd]], count: int) -> str:
+def table(crowds_by_side: Mapping[str, Sequence[Crowd]], count: int) -> str:
     """Return medians, and the targets."""
     rows = [
         "| who | all created | all RUNNING | CPU until then | memory before | with all | each | CPU when all run |",
         "|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
-    middle = {name: _median(crowds) for name, crowds in found.items()}
+    middle = {name: _median(crowds) for name, crowds in crowds_by_side.items()}
     for name, one in middle.items():
         rows.append(
             f"| {name} | {one.created_s:.1f} s | {one.running_s:.1f} s | {one.cpu_s:.1f} s | {one.before_mib:.0f} MiB "
@@ -113,7 +113,7 @@ def _median(crowds: Sequence[Crowd]) -> Crowd:
     return Crowd(*(median(getattr(one, name) for one in crowds) for name in Crowd.__slots__))
 
 
-def page(shown: str, machine: Mapping[str, str], count: int, rounds: int) -> str:
+def page(text: str, machine: Mapping[str, str], count: int, rounds: int) -> str:
     """Return the text of docs/benchmarks-many.md."""
     return f"""\
 # A hundred small connectors
@@ -124,7 +124,7 @@ Connect 4.3.0 and then on one Ringfence worker (`ringfence up --slots {count + 2
 of rounds: {rounds}; the table shows the medians. Memory is the PSS of the worker's whole process tree, {_SETTLE_S:g} s
 after all were RUNNING. Ringfence's web process is not part of a worker and is not included.
 
-{shown}
+{text}
 
 {foot(machine)}"""
 

@@ -133,7 +133,7 @@ def table(alone: Mapping[str, Sequence[float]], beside: Mapping[str, Sequence[fl
     return "\n".join(rows)
 
 
-def page(measured: str, told: str, machine: Mapping[str, str], verdict: str) -> str:
+def page(measured: str, text: str, machine: Mapping[str, str], verdict: str) -> str:
     """Return the text of docs/benchmarks-neighbours.md."""
     return f"""\
 # What slow questions cost others
@@ -146,7 +146,7 @@ together, instead of 12.
 
 {measured}
 
-{told} The limit is {LIMIT_S:g} s at the 99th percentile{verdict}.
+{text} The limit is {LIMIT_S:g} s at the 99th percentile{verdict}.
 
 {foot(machine)}"""
 
@@ -194,11 +194,11 @@ def main(argv: Sequence[str]) -> int:
     if not slow.answered[200] or slow.answered[0]:
         print(f"benchmarks: the slow preflights had unexpected results: {dict(slow.answered)}", file=sys.stderr)
         return 1
-    kept = all(percentile_99(each) < LIMIT_S for each in beside.values())
-    verdict = ": kept" if kept else ": not kept on this machine, at the load below"
+    within_limits = all(percentile_99(each) < LIMIT_S for each in beside.values())
+    verdict = ": kept" if within_limits else ": not kept on this machine, at the load below"
     if args.write:
         PAGE.write_text(page(table(alone, beside), summary, machine, verdict))
-    return 0 if kept else 1
+    return 0 if within_limits else 1
 
 
 if __name__ == "__main__":

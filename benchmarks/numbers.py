@@ -25,26 +25,28 @@ class Numbers:
     task_pss_mib: float
 
 
-def numbers(seen: Observation, lines: int, *, interval: bool, since: int = 0, until: float = float("inf")) -> Numbers:
+def numbers(
+    observation: Observation, lines: int, *, interval: bool, since: int = 0, until: float = float("inf")
+) -> Numbers:
     """From the first visible record to the last; of those that became visible after `since` others, until there were
     `until` of them.
 
     With `interval` the last step is left out on both sides: it holds the rest of the file, and waits idly until its
     interval is over. Offsets also count one marker a transaction, so they are scaled to `lines`.
     """
-    steps = _steps(seen.samples, since, until)
+    steps = _steps(observation.samples, since, until)
     first, last = steps[0], steps[-2] if interval else steps[-1]
-    records = (last.visible - first.visible) * lines / seen.samples[-1].visible
+    records = (last.visible - first.visible) * lines / observation.samples[-1].visible
     if records <= 0:
         raise BenchmarkError(f"{lines:,} lines are too few to measure: they were visible in {len(steps)} steps")
     return Numbers(
         records / (last.at - first.at),
         (last.cpu_s - first.cpu_s) / records * 1e6,
-        first.at - seen.created_at,
-        seen.tree.rss / MIB,
-        seen.tree.pss / MIB,
-        seen.task.rss / MIB,
-        seen.task.pss / MIB,
+        first.at - observation.created_at,
+        observation.tree.rss / MIB,
+        observation.tree.pss / MIB,
+        observation.task.rss / MIB,
+        observation.task.pss / MIB,
     )
 
 

@@ -114,11 +114,11 @@ async def hold(case: Case, web: Tree, pages: Sequence[OpenPage], changes: Change
     delays = [[page.delay(at) for page in pages if page.shown & names] for at, names in changed]
     if any(delay is None for each in delays for delay in each):
         raise BenchmarkError("A page never fetched a change")
-    known = [[delay for delay in each if delay is not None] for each in delays]
+    delays_seen = [[delay for delay in each if delay is not None] for each in delays]
     fetches = sum(len(page.arrived) for page in pages)
     size = sum(page.fetched for page in pages) / fetches / 1024 if fetches else 0.0
-    every = [delay for each in known for delay in each]
-    return LiveLoad(case.title, cpu / took, every, [max(each) for each in known], fetches, size)
+    every = [delay for each in delays_seen for delay in each]
+    return LiveLoad(case.title, cpu / took, every, [max(each) for each in delays_seen], fetches, size)
 
 
 async def first_bytes(port: int, path: str, rounds: int, web: Tree) -> tuple[float, list[float]]:
@@ -135,12 +135,12 @@ async def first_bytes(port: int, path: str, rounds: int, web: Tree) -> tuple[flo
     return (web.cpu_seconds() - before) / rounds, first_s
 
 
-def held_table(found: Sequence[LiveLoad]) -> str:
+def held_table(loads: Sequence[LiveLoad]) -> str:
     rows = [
         "| all pages show | cores of the web process | parts fetched | of | delay: median | 99 % | the last page |",
         "|---|--:|--:|--:|--:|--:|--:|",
     ]
-    for one in found:
+    for one in loads:
         times = " | | | "
         if one.seconds:
             slow = quantiles(one.seconds, n=100)[-1]
@@ -150,15 +150,15 @@ def held_table(found: Sequence[LiveLoad]) -> str:
     return "\n".join(rows)
 
 
-def first_table(found: Mapping[str, tuple[float, list[float]]]) -> str:
+def first_table(first_answers: Mapping[str, tuple[float, list[float]]]) -> str:
     rows = ["| page | processor time | first byte: shortest | median | at most |", "|---|--:|--:|--:|--:|"]
-    for path, (cpu, seconds) in found.items():
+    for path, (cpu, seconds) in first_answers.items():
         times = f"{min(seconds) * 1000:.0f} ms | {median(seconds) * 1000:.0f} ms | {FIRST_BYTE_S * 1000:.0f} ms"
         rows.append(f"| `{path}` | {cpu * 1000:.0f} ms | {times} |")
     return "\n".join(rows)
 
 
-def page(held: str, first: str, machine: Mapping[str, str], args: argparse.Namespace) -> str:
+def page(held_text: str, first: str, machine: Mapping[str, str], args: argparse.Namespace) -> str:
     """Return the text of docs/benchmarks-pages.md."""
     return f"""\
 # What open pages cost
@@ -169,7 +169,7 @@ pages. These are not browsers: each holds a stream of server-sent events and fet
 pages' scripts do. Something changes once a second, for {args.seconds} seconds. The limit is less than one core,
 measured as the web process's processor time divided by the time on the clock.
 
-{held}
+{held_text}
 
 The delay lasts from the change in the database until a page that shows it has received the complete answer to a request
 made after the change. The last column is the median of the time until all such pages have one. On the list, a page
@@ -218,16 +218,16 @@ def measure(args: argparse.Namespace, scratch: Path) -> tuple[list[LiveLoad], di
 
         async def run() -> tuple[list[LiveLoad], dict[str, tuple[float, list[float]]]]:
             first = {path: await first_bytes(port, path, args.rounds, tree) for path in PATHS}
-            held = []
+            loads = []
             for case in CASES:
                 visible, of_list = names[: args.pages], frozenset(names[:PAGE_SIZE])
                 pages = [OpenPage(port, frozenset((name,)), name) for name in visible]
                 if not case.connectors:
                     pages = [OpenPage(port, of_list) for _ in range(args.pages)]
                 changes = Changes(visible if case.connectors else names[:PAGE_SIZE], valkey.url)
-                held.append(await hold(case, tree, pages, changes, args.seconds))
-                print(held_table(held[-1:]), flush=True)
-            return held, first
+                loads.append(await hold(case, tree, pages, changes, args.seconds))
+                print(held_table(loads[-1:]), flush=True)
+            return loads, first
 
         return asyncio.run(run())
     finally:
@@ -251,16 +251,16 @@ def main(argv: Sequence[str]) -> int:
     before = load()
     with tempfile.TemporaryDirectory(prefix="ringfence-pages-") as scratch:
         try:
-            held, first = measure(args, Path(scratch))
+            loads, first = measure(args, Path(scratch))
         except (BenchmarkError, LocalError, TimeoutError, OSError) as error:
             print(f"benchmarks: {type(error).__name__}: {error}", file=sys.stderr)
             return 1
-    print(f"{held_table(held)}\n\n{first_table(first)}")
+    print(f"{held_table(loads)}\n\n{first_table(first)}")
     if args.write:
         machine = {**describe(), "load before and after the runs": f"{before}; {load()}"}
-        PAGE.write_text(page(held_table(held), first_table(first), machine, args))
+        PAGE.write_text(page(held_table(loads), first_table(first), machine, args))
         print(f"written: {PAGE}")
-    much = [one.title for one in held if one.cores >= CORES]
+    much = [one.title for one in loads if one.cores >= CORES]
     late = [path for path, (cpu, _) in first.items() if cpu > FIRST_BYTE_S]
     if much or late:
         print(f"benchmarks: over the limit: {'; '.join([*much, *late])}", file=sys.stderr)

@@ -30,10 +30,10 @@ def receive_meanwhile(url: str, slot: str, rows: int, fill: Callable[[], None]) 
         writer.start()
         until = time.monotonic() + SECONDS
         while True:
-            ((sent, end),) = database.execute(_POSITIONS).fetchall()
-            if not steps or sent > steps[-1][1]:
-                steps.append((time.monotonic(), sent))
-            if sent >= end and not writer.is_alive():
+            ((position, end),) = database.execute(_POSITIONS).fetchall()
+            if not steps or position > steps[-1][1]:
+                steps.append((time.monotonic(), position))
+            if position >= end and not writer.is_alive():
                 break
             if time.monotonic() > until:
                 raise BenchmarkError("pg_recvlogical did not receive everything")
@@ -57,9 +57,9 @@ def receive_backlog(url: str, slot: str, rows: int) -> float:
 
 @contextmanager
 def _receive(url: str, slot: str, *more: str) -> "Iterator[subprocess.Popen[bytes]]":
-    asked = [str(find_program("pg_recvlogical")), "-d", url, "-S", slot, "--start", "-f", "/dev/null"]
-    asked += ["-o", "proto_version=1", "-o", f"publication_names={slot}", "-F", "0", "-s", "1", *more]
-    with subprocess.Popen(asked, stderr=subprocess.DEVNULL) as receiver:
+    command = [str(find_program("pg_recvlogical")), "-d", url, "-S", slot, "--start", "-f", "/dev/null"]
+    command += ["-o", "proto_version=1", "-o", f"publication_names={slot}", "-F", "0", "-s", "1", *more]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as receiver:
         try:
             yield receiver
         finally:

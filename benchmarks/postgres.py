@@ -68,11 +68,11 @@ class PostgresRuns:
             try:
                 writer = threading.Thread(target=self._fill, args=(name,))
                 writer.start()
-                seen = observe(
+                observation = observe(
                     self._stand.bootstrap, topic, self._rows, worker.pid, lambda: rest.trouble(name), SECONDS
                 )
                 writer.join()
-                return numbers(seen, self._rows, interval=False)
+                return numbers(observation, self._rows, interval=False)
             finally:
                 rest.delete(name)
 
@@ -84,10 +84,10 @@ class PostgresRuns:
         with Rest(worker.url) as rest:
             rest.create(name, self._config(side, name, "initial") | {"tasks.max": str(tasks)})
             try:
-                seen = observe(
+                observation = observe(
                     self._stand.bootstrap, topic, self._rows, worker.pid, lambda: rest.trouble(name), SECONDS
                 )
-                return numbers(seen, self._rows, interval=False)
+                return numbers(observation, self._rows, interval=False)
             finally:
                 rest.delete(name)
 
@@ -105,8 +105,8 @@ class PostgresRuns:
                 writer.join()
             finally:
                 rest.delete(name)
-        kept = latencies[len(latencies) // 5 :]  # the rest is a warm-up
-        return Latency(median(kept), quantiles(kept, n=100)[98], len(kept))
+        measured_latencies = latencies[len(latencies) // 5 :]  # the rest is a warm-up
+        return Latency(median(measured_latencies), quantiles(measured_latencies, n=100)[98], len(measured_latencies))
 
     def received_meanwhile(self) -> float:
         """Return the rows per second that `pg_recvlogical` receives while they are inserted, as in `stream`."""

@@ -96,8 +96,8 @@ def targets(streams: Streams, snapshots: Streams, latencies: Latencies, received
     return "\n".join(["| target | measured | reached |", "|---|--:|---|", *rows])
 
 
-def page(shown: str, rounds: int, rows: int, foot: str) -> str:
-    """Return the text of the page. shown: its tables."""
+def page(text: str, rounds: int, rows: int, foot: str) -> str:
+    """Return the text of the page. text: its tables."""
     return f"""\
 # PostgresSource beside Debezium
 
@@ -108,6 +108,6 @@ same work, and once that of a backlog, when nothing else uses the processor. A s
 Medians of {rounds} rounds of {rows:,} rows after an unmeasured one. CPU is the whole worker's, with everything that it
 started ([benchmarks.md](benchmarks.md)).
 
-{shown}
+{text}
 
 {foot}"""

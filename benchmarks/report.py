@@ -79,7 +79,7 @@ def targets(results: Results) -> list[Target]:
     return targets_met
 
 
-def listed(found: Sequence[Target]) -> str:
+def listed(targets: Sequence[Target]) -> str:
     """Return targets as a Markdown table."""
-    rows = [f"| {target.text} | {target.value} | {'yes' if target.reached else 'no'} |" for target in found]
+    rows = [f"| {target.text} | {target.value} | {'yes' if target.reached else 'no'} |" for target in targets]
     return "\n".join(("| target | measured | reached |", "|---|--:|---|", *rows))

@@ -60,8 +60,10 @@ def measure(queue: Queue, count: int, mode: str) -> tuple[float, float]:
     fill(queue, count, _BATCH)
     queue.configure(1, queue.settings(batch_size=str(_BATCH)))
     process = queue.start(0, mode)
-    seen = observe(queue.connection.bootstrap, queue.target, count, process.pid, lambda: _trouble(queue), _LIMIT_S)
-    result = numbers(seen, count, interval=False)
+    observation = observe(
+        queue.connection.bootstrap, queue.target, count, process.pid, lambda: _trouble(queue), _LIMIT_S
+    )
+    result = numbers(observation, count, interval=False)
     return result.records_s, result.cpu_s_per_million
 
 
@@ -74,20 +76,20 @@ def measure_bare(queue: Queue, count: int) -> float:
     )
     consumer = ShareConsumer(settings)
     consumer.subscribe([queue.source])
-    began, seen, first = 0.0, 0, 0
+    began, records, first = 0.0, 0, 0
     until = time.monotonic() + _LIMIT_S
-    while seen < count:
+    while records < count:
         messages = consumer.poll(0.5)
         for message in messages:
             consumer.acknowledge(message, AcknowledgeType.ACCEPT)
-        seen += len(messages)
+        records += len(messages)
         if messages and not began:
-            began, first = time.monotonic(), seen
+            began, first = time.monotonic(), records
         if time.monotonic() > until:
-            raise BenchmarkError(f"a bare share consumer read {seen:,} of {count:,} records in {_LIMIT_S:.0f} s")
+            raise BenchmarkError(f"a bare share consumer read {records:,} of {count:,} records in {_LIMIT_S:.0f} s")
     took = time.monotonic() - began
     consumer.close()
-    return (seen - first) / took
+    return (records - first) / took
 
 
 def measure_slow(queue: Queue, tasks: int, seconds: float) -> float:
@@ -105,8 +107,10 @@ def measure_slow(queue: Queue, tasks: int, seconds: float) -> float:
     pid = processes[0].pid
     observe(queue.connection.bootstrap, queue.target, warm, pid, lambda: _trouble(queue), _LIMIT_S)
     fill(queue, count, _SLOW_BATCH)
-    seen = observe(queue.connection.bootstrap, queue.target, warm + count, pid, lambda: _trouble(queue), _LIMIT_S)
-    left = [one for one in seen.samples if one.visible > seen.samples[0].visible]
+    observation = observe(
+        queue.connection.bootstrap, queue.target, warm + count, pid, lambda: _trouble(queue), _LIMIT_S
+    )
+    left = [one for one in observation.samples if one.visible > observation.samples[0].visible]
     # The middle: at the end, tasks run out of work one after another.
     part = (left[-1].visible - left[0].visible) // 10
     middle = [one for one in left if left[0].visible + part <= one.visible <= left[-1].visible - part]
@@ -154,7 +158,7 @@ def slow(tasks: int) -> str:
     return f"{tasks} task{'s' if tasks > 1 else ''}"
 
 
-def page(shown: str, machine: Mapping[str, str], count: int, rounds: int) -> str:
+def page(text: str, machine: Mapping[str, str], count: int, rounds: int) -> str:
     """Return the text of docs/benchmarks-share.md."""
     return f"""\
 # What the ledger of a share group costs
@@ -167,7 +171,7 @@ table each record takes {_SLOW_MS} ms, {_SLOW_BATCH} records make a transaction,
 measuring begins. The tasks are processes of their own, without Spark and without transforms. Medians of {rounds}
 rounds, the rows taking turns.
 
-{shown}
+{text}
 
 {foot(machine)}"""
 

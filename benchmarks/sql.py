@@ -47,12 +47,12 @@ def measure(stand: Stand, postgres: Postgres, mode: str, number: int) -> Numbers
         with Rest(side.url) as rest:
             rest.create(name, _config(postgres, mode, name))
             try:
-                seen = observe(stand.bootstrap, topic, ROWS, side.pid, lambda: rest.trouble(name), 300.0, 1)
+                observation = observe(stand.bootstrap, topic, ROWS, side.pid, lambda: rest.trouble(name), 300.0, 1)
             finally:
                 rest.delete(name)
     finally:
         delete_topics(stand.connection, [topic], Deadline.after(30))
-    return numbers(seen, ROWS, interval=True)
+    return numbers(observation, ROWS, interval=True)
 
 
 def _config(postgres: Postgres, mode: str, name: str) -> dict[str, str]:
@@ -73,26 +73,26 @@ def _config(postgres: Postgres, mode: str, name: str) -> dict[str, str]:
     }
 
 
-def table(found: Mapping[str, Numbers]) -> str:
+def table(results: Mapping[str, Numbers]) -> str:
     rows = ["| mode | rows/s | CPU s a million | task RSS |", "|---|--:|--:|--:|"]
     rows += [
         f"| `{mode}` | {one.records_s:,.0f} | {one.cpu_s_per_million:.2f} | {one.task_rss_mib:.0f} MiB |"
-        for mode, one in found.items()
+        for mode, one in results.items()
     ]
     return "\n".join(rows)
 
 
-def targets(found: Mapping[str, Numbers]) -> str:
+def targets(results: Mapping[str, Numbers]) -> str:
     rows = ["| target | measured | reached |", "|---|--:|---|"]
     rows += [
         f"| `{mode}`: at least {LEAST:,} rows/s a task | {one.records_s:,.0f} "
         f"| {'yes' if one.records_s >= LEAST else 'no'} |"
-        for mode, one in found.items()
+        for mode, one in results.items()
     ]
     return "\n".join(rows)
 
 
-def page(found: Mapping[str, Numbers], machine: Mapping[str, str], rounds: int) -> str:
+def page(results: Mapping[str, Numbers], machine: Mapping[str, str], rounds: int) -> str:
     """Return the text of docs/benchmarks-sql.md."""
     return f"""\
 # SQL tables
@@ -101,9 +101,9 @@ def page(found: Mapping[str, Numbers], machine: Mapping[str, str], rounds: int) 
 PostgreSQL, to JSON without schemas. Transactions end every 1000 ms. Everything runs on one machine: database, broker,
 worker, task. Each row is the median of {rounds} rounds after one that is not measured.
 
-{table(found)}
+{table(results)}
 
-{targets(found)}
+{targets(results)}
 
 {foot(machine)}
 """

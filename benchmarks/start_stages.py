@@ -30,16 +30,16 @@ def read(connection: Connection, topic: str, starts: Sequence[Start]) -> dict[st
     try:
         for record in log.read_to_end(Deadline.after(60)):
             event = decode(record.value)
-            if event is None or (seen := ended.get(str(event.get("connector")))) is None:
+            if event is None or (times := ended.get(str(event.get("connector")))) is None:
                 continue
             at = float(str(event["time_ms"]))
             if event["type"] == "command" and event.get("kind") == "create":
-                seen.setdefault("created", at)
+                times.setdefault("created", at)
             elif event["type"] == "task":
-                seen.setdefault(str(event.get("stage")), at)
+                times.setdefault(str(event.get("stage")), at)
     finally:
         log.close()
-    return medians([durations(asked * 1000, ended[name]) for name, asked in starts])
+    return medians([durations(start_s * 1000, ended[name]) for name, start_s in starts])
 
 
 def durations(asked_ms: float, ended: Mapping[str, float]) -> dict[str, float]:
@@ -55,9 +55,11 @@ def durations(asked_ms: float, ended: Mapping[str, float]) -> dict[str, float]:
     return took
 
 
-def medians(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def medians(durations_of_starts: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Return the median of each step, over those starts that have it."""
-    return {step: median(times) for step in STEPS if (times := [each[step] for each in found if step in each])}
+    return {
+        step: median(times) for step in STEPS if (times := [each[step] for each in durations_of_starts if step in each])
+    }
 
 
 def table(columns: Mapping[str, Mapping[str, float]]) -> str:

@@ -95,15 +95,15 @@ def config(topic: str) -> dict[str, str]:
     }
 
 
-def start(url: str, names: Sequence[str], asked: list[Start] | None = None) -> float:
-    """Return the seconds until all are RUNNING. They are deleted afterwards. asked: gets each name and its request
+def start(url: str, names: Sequence[str], requests: list[Start] | None = None) -> float:
+    """Return the seconds until all are RUNNING. They are deleted afterwards. requests: gets each name and its request
     time.
     """
 
     def one(name: str) -> float:
         with Rest(url) as rest:
-            if asked is not None:
-                asked.append((name, time.time()))
+            if requests is not None:
+                requests.append((name, time.time()))
             rest.create(name, config("starts"))
             while rest.running(name) != 1:
                 if trouble := rest.trouble(name):
@@ -159,14 +159,14 @@ def _view(log: Path) -> re.Match[str]:
     raise BenchmarkError(f"the worker has not read its offsets topic within {_LIMIT_S:.0f} s: see {log}")
 
 
-def table(found: Mapping[str, Starts]) -> str:
+def table(results: Mapping[str, Starts]) -> str:
     """Return the shortest round and the median."""
     rows = [
         "| offsets topic | the worker reads it in | one start: shortest | median | its processor time "
         "| four at once: shortest | median |",
         "|---|--:|--:|--:|--:|--:|--:|",
     ]
-    for name, one in found.items():
+    for name, one in results.items():
         rows.append(
             f"| {name} | {one.read_s:.1f} s | {min(one.one_s):.2f} s | {median(one.one_s):.2f} s "
             f"| {median(one.one_cpu_s):.2f} s | {min(one.four_s):.2f} s | {median(one.four_s):.2f} s |"
@@ -174,14 +174,14 @@ def table(found: Mapping[str, Starts]) -> str:
     return "\n".join(rows)
 
 
-def steps_table(found: Mapping[str, Starts]) -> str:
+def steps_table(results: Mapping[str, Starts]) -> str:
     """Return the medians of the steps."""
     return start_stages.table(
-        {f"{what}, {name}": steps for name, each in found.items() for what, steps in steps_of(each).items()}
+        {f"{what}, {name}": steps for name, each in results.items() for what, steps in steps_of(each).items()}
     )
 
 
-def page(found: Mapping[str, Starts], machine: Mapping[str, str], rounds: int) -> str:
+def page(results: Mapping[str, Starts], machine: Mapping[str, str], rounds: int) -> str:
     """Return the text of docs/benchmarks-starts.md."""
     return f"""\
 # How long connectors take to start beside a long offsets topic
@@ -191,7 +191,7 @@ reads it once and follows it, and an attempt reads only what came after its work
 depend on other connectors' offsets. Measured: from the request that creates a small connector until it is RUNNING, one
 by itself and four at once, {rounds} rounds each, with one worker.
 
-{table(found)}
+{table(results)}
 
 The limits apply to the shortest round with the long topic: one start in {ONE_S:g} s, four at once in {FOUR_S:g} s. The
 machine did other work at the same time (see its load below), which makes rounds longer.
@@ -201,7 +201,7 @@ machine did other work at the same time (see its load below), which makes rounds
 Medians, from the events that the leader and the task report. The first step begins with the request. "Four" are four
 connectors at once: each waits for the others' share of the processors.
 
-{steps_table(found)}
+{steps_table(results)}
 
 {foot(machine)}"""
 

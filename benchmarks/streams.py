@@ -64,8 +64,8 @@ class Streams:
             print(f"{job.name} warm {side}", flush=True)
         for number in range(rounds):
             for side in SIDES:
-                seen = self._run(job, side, job.count)
-                one = numbers(seen, job.count, interval=job.boundary == "interval")
+                observation = self._run(job, side, job.count)
+                one = numbers(observation, job.count, interval=job.boundary == "interval")
                 runs[side].append(one)
                 print(
                     f"{job.name} {number + 1}/{rounds} {side:13} {one.records_s:>9,.0f} records/s "
@@ -78,13 +78,13 @@ class Streams:
     def _run(self, job: Job, side: str, count: int) -> Observation:
         stand = self._stand
         self._number += 1
-        given = self._given(job, count)
-        topic = f"r{self._number}.{given}" if job.input == "topic" else f"streams-{self._number}"
+        input_name = self._input(job, count)
+        topic = f"r{self._number}.{input_name}" if job.input == "topic" else f"streams-{self._number}"
         create_topics(stand.connection, [TopicSpec(topic, job.partitions)], Deadline.after(30))
         try:
             worker = stand.sides[side]
             with Rest(worker.url) as rest:
-                rest.create(topic, job.config(side, stand.bootstrap, given, topic))
+                rest.create(topic, job.config(side, stand.bootstrap, input_name, topic))
                 try:
                     return observe(
                         stand.bootstrap, topic, count, worker.pid, lambda: rest.trouble(topic), 300.0, job.partitions
@@ -94,7 +94,7 @@ class Streams:
         finally:
             delete_topics(stand.connection, [topic], Deadline.after(30))
 
-    def _given(self, job: Job, count: int) -> str:
+    def _input(self, job: Job, count: int) -> str:
         """Return the input, created on first use."""
         if job.input == "file":
             path = self._root / f"{count}.txt"
@@ -111,14 +111,14 @@ class Streams:
         return topic
 
 
-def table(found: Results) -> str:
+def table(results: Results) -> str:
     """Return each job with both sides, and the ratios."""
     rows = [
         "| job | who | records/s | x Connect | MB/s | CPU s a million | x Connect | first record | tree PSS "
         "| task RSS |",
         "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
-    for job, sides in found.items():
+    for job, sides in results.items():
         for side, one in sides.items():
             peer = sides[CONNECT]
             rows.append(
@@ -130,10 +130,10 @@ def table(found: Results) -> str:
     return "\n".join(rows)
 
 
-def targets(found: Results) -> str:
+def targets(results: Results) -> str:
     """Return the targets, and whether they were met."""
     rows = ["| target | measured | reached |", "|---|--:|---|"]
-    for job, sides in found.items():
+    for job, sides in results.items():
         one, peer = sides[OURS], sides[CONNECT]
         speed, cpu = one.records_s / peer.records_s, one.cpu_s_per_million / peer.cpu_s_per_million
         rows += [
@@ -146,7 +146,7 @@ def targets(found: Results) -> str:
     return "\n".join(rows)
 
 
-def page(found: Results, machine: Mapping[str, str], rounds: int) -> str:
+def page(results: Results, machine: Mapping[str, str], rounds: int) -> str:
     """Return the text of docs/benchmarks-streams.md."""
     return f"""\
 # Kafka to Kafka, and a chain of transforms
@@ -159,11 +159,11 @@ switched off. The chain is FileStreamSource, HoistField, InsertField, ReplaceFie
 Unless the job says otherwise, transactions end every {INTERVAL_MS} ms. [benchmarks.md](benchmarks.md) explains how
 records/s, CPU and memory are measured.
 
-{table(found)}
+{table(results)}
 
 ## Targets
 
-{targets(found)}
+{targets(results)}
 
 {foot(machine)}"""
 

@@ -54,24 +54,24 @@ def observe(
     # Without it, a new client's first ListOffsets takes three seconds once in a while: librdkafka looks for the leader.
     admin.list_topics(topic, timeout=30)
     tree = Tree(pid)
-    seen = Observation(time.monotonic())
-    next_memory, next_look, changed_at, last = 0.0, seen.created_at + 5, seen.created_at, 0
+    observation = Observation(time.monotonic())
+    next_memory, next_look, changed_at, last = 0.0, observation.created_at + 5, observation.created_at, 0
     while True:
         began = time.monotonic()
         visible = last_stable_offset(admin, topic, partitions)
-        seen.samples.append(Sample(time.monotonic(), visible, tree.cpu_seconds()))
+        observation.samples.append(Sample(time.monotonic(), visible, tree.cpu_seconds()))
         if visible != last:
             last, changed_at = visible, began
         if visible and began >= next_memory:
             next_memory = began + MEMORY_EVERY_S
-            _weigh(tree, seen)
+            _weigh(tree, observation)
         if visible >= lines and began - changed_at > STILL_S:
-            return seen
+            return observation
         if began >= next_look and began - changed_at > 3:
             next_look = began + 5
             if trace := trouble():
                 raise BenchmarkError(f"the run into {topic} failed:\n{trace}")
-            if began - seen.created_at > limit_s:
+            if began - observation.created_at > limit_s:
                 raise BenchmarkError(f"{visible:,} of {lines:,} lines are in {topic} after {limit_s:.0f} s")
         time.sleep(max(0.0, EVERY_S - (time.monotonic() - began)))
 
@@ -79,17 +79,17 @@ def observe(
 def last_stable_offset(admin: AdminClient, topic: str, partitions: int = 1) -> int:
     """Return the sum over the topic's first `partitions` partitions."""
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    asked = admin.list_offsets(
+    futures = admin.list_offsets(
         {TopicPartition(topic, partition): latest for partition in range(partitions)},
         isolation_level=IsolationLevel.READ_COMMITTED,
         request_timeout=10,
     )
-    return sum(int(answer.result().offset) for answer in asked.values())
+    return sum(int(answer.result().offset) for answer in futures.values())
 
 
-def _weigh(tree: Tree, seen: Observation) -> None:
+def _weigh(tree: Tree, observation: Observation) -> None:
     now = tree.memory()
-    seen.tree = Memory(max(seen.tree.rss, now.rss), max(seen.tree.pss, now.pss))
+    observation.tree = Memory(max(observation.tree.rss, now.rss), max(observation.tree.pss, now.pss))
     for pid in tree.task_processes():
         task = memory_of(pid)
-        seen.task = Memory(max(seen.task.rss, task.rss), max(seen.task.pss, task.pss))
+        observation.task = Memory(max(observation.task.rss, task.rss), max(observation.task.pss, task.pss))

@@ -52,15 +52,15 @@ class CompatibilityReport:
 def write_report(cls: type, report: CompatibilityReport) -> Path:
     """Write the report into the connector's folder. Reports about other connectors there are kept."""
     path = _folder(cls) / FILE
-    kept = _load(path)
-    kept[report.connector] = {
+    reports = _load(path)
+    reports[report.connector] = {
         "version": report.version,
         "suite": report.suite,
         "digest": report.digest,
         "day": report.day,
         "results": [{"check": each.check, "result": each.result, "reason": each.reason} for each in report.results],
     }
-    path.write_text(json.dumps(kept, indent=2, sort_keys=True) + "\n")
+    path.write_text(json.dumps(reports, indent=2, sort_keys=True) + "\n")
     return path
 
 

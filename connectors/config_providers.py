@@ -40,11 +40,11 @@ class ResolvedConfig:
 
     raw: Mapping[str, str]
     config: dict[str, str]
-    found: Mapping[str, str] = field(default_factory=dict, repr=False)
+    secret_values: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def hide(self, text: str) -> str:
         """Return the text without any value from a provider."""
-        for value in sorted(filter(None, self.found.values()), key=len, reverse=True):
+        for value in sorted(filter(None, self.secret_values.values()), key=len, reverse=True):
             if len(value) >= _SHORT:
                 text = text.replace(value, HIDDEN)
         return text
@@ -56,7 +56,7 @@ class ResolvedConfig:
             if key in self.raw and value == self.config.get(key):
                 result[key] = self.raw[key]
                 continue
-            for reference, secret in sorted(self.found.items(), key=lambda item: len(item[1]), reverse=True):
+            for reference, secret in sorted(self.secret_values.items(), key=lambda item: len(item[1]), reverse=True):
                 if len(secret) >= _SHORT:
                     value = value.replace(secret, reference)
             result[key] = value
@@ -68,9 +68,9 @@ class ConfigProviders:
 
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
         """settings: the worker's; without `config.providers` in them, references are plain text."""
-        given = settings or {}
-        names = [name.strip() for name in given.get(PREFIX, "").split(",") if name.strip()]
-        self._providers = {name: _provider(name, given) for name in names}
+        own_settings = settings or {}
+        names = [name.strip() for name in own_settings.get(PREFIX, "").split(",") if name.strip()]
+        self._providers = {name: _provider(name, own_settings) for name in names}
 
     @staticmethod
     def settings_of(settings: Mapping[str, str]) -> dict[str, str]:
@@ -124,9 +124,9 @@ class ConfigProviders:
 
 def _provider(name: str, settings: Mapping[str, str]) -> Provider:
     prefix = f"{PREFIX}.{name}."
-    given = settings.get(prefix + "class", "").strip()
+    class_name = settings.get(prefix + "class", "").strip()
     paths = [path.strip() for path in settings.get(prefix + "param.allowed.paths", "").split(",") if path.strip()]
-    match given.removeprefix(_JAVA):
+    match class_name.removeprefix(_JAVA):
         case "EnvVarConfigProvider":
             return Provider(environment(settings.get(prefix + "param.allowlist.pattern", ""), prefix))
         case "FileConfigProvider":
@@ -136,5 +136,5 @@ def _provider(name: str, settings: Mapping[str, str]) -> Provider:
             place = within(path_checker(paths, prefix))
             return Provider(lambda path, key: read_file(place(path, key)), place)
         case _:
-            known = ", ".join(f"{_JAVA}{kind}ConfigProvider" for kind in ("EnvVar", "File", "Directory"))
-            raise ConfigException(f"{prefix}class={given} is not a known config provider: use one of {known}")
+            names = ", ".join(f"{_JAVA}{kind}ConfigProvider" for kind in ("EnvVar", "File", "Directory"))
+            raise ConfigException(f"{prefix}class={class_name} is not a known config provider: use one of {names}")

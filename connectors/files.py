@@ -111,8 +111,8 @@ def _covers(closed: str, real: Path) -> bool:
     return any(_same(each, info) for each in (real, *real.parents))
 
 
-def _same(path: Path, wanted: os.stat_result) -> bool:
+def _same(path: Path, status: os.stat_result) -> bool:
     try:
-        return os.path.samestat(path.stat(), wanted)
+        return os.path.samestat(path.stat(), status)
     except OSError:
         return False

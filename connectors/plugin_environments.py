@@ -79,23 +79,24 @@ def open_environment(folder: Path) -> PluginEnvironment:
 
 
 def choose_environment(
-    environments: Sequence[PluginEnvironment], name: str, requirement: str | None, taken: frozenset[str]
+    environments: Sequence[PluginEnvironment], name: str, requirement: str | None, other_names: frozenset[str]
 ) -> PluginEnvironment | None:
     """Return the environment with the newest version of a connector that `connector.plugin.version` accepts.
 
-    None if there is none, or the requirement is neither a version nor a range. taken: short names of other connectors.
+    None if there is none, or the requirement is neither a version nor a range. other_names: short names of other
+    connectors.
     """
     candidates = [
         (environment, plugin)
         for environment in environments
         for plugin in environment.plugins
-        if name == plugin.class_name or name in plugin.names - taken
+        if name == plugin.class_name or name in plugin.names - other_names
     ]
     try:
-        chosen = versions.choose(requirement, candidates, lambda each: each[1].version)
+        choice = versions.choose(requirement, candidates, lambda each: each[1].version)
     except ValueError:  # validation reports it
         return None
-    return None if chosen is None else chosen[0]
+    return None if choice is None else choice[0]
 
 
 def names_of(point: EntryPoint) -> frozenset[str]:

@@ -51,7 +51,7 @@ class PluginRegistry:
 
     plugins: list[PluginInfo] = field(default_factory=list)
     broken: dict[str, str] = field(default_factory=dict)
-    seen: State | None = None
+    installed_before: State | None = None
     """The state of installed packages when the entry points were read; None if these were given."""
     _python: list[PluginInfo] = field(default_factory=list, repr=False)
     _java: Sequence[JavaPlugin] = ()
@@ -60,7 +60,7 @@ class PluginRegistry:
     @classmethod
     def discover(cls, points: Iterable[EntryPoint] | None = None) -> "PluginRegistry":
         """Load every entry point of the group (or the given ones)."""
-        registry = cls(seen=installed_state() if points is None else None)
+        registry = cls(installed_before=installed_state() if points is None else None)
         for point in sorted(points if points is not None else entry_points(group=GROUP)):
             registry._load(point)
         return registry
@@ -73,15 +73,20 @@ class PluginRegistry:
             registry._load(point, describe_point(point))
         return registry
 
-    def _load(self, point: EntryPoint, found: PythonPlugin | None = None) -> None:
-        """found: the description without loading it, which led to this process."""
+    def _load(self, point: EntryPoint, description: PythonPlugin | None = None) -> None:
+        """description: the description without loading it, which led to this process."""
         try:
             plugin = describe(point.load(), point.name)
         except Exception as error:  # noqa: BLE001 - foreign code is imported; recorded as the plugin's own error
             self.broken[point.name] = f"{type(error).__name__}: {error}"
             return
-        if found is not None:
-            plugin = replace(plugin, class_name=found.class_name, names=found.names, distribution_version=found.version)
+        if description is not None:
+            plugin = replace(
+                plugin,
+                class_name=description.class_name,
+                names=description.names,
+                distribution_version=description.version,
+            )
         self.plugins.append(plugin)
 
     def follow_plugin_path(self) -> None:
@@ -115,11 +120,11 @@ class PluginRegistry:
         try:
             return self._find(name)
         except UnknownConnector:
-            if self.seen is None or self.seen == installed_state():
+            if self.installed_before is None or self.installed_before == installed_state():
                 raise
         importlib.invalidate_caches()
         newer = PluginRegistry.discover()
-        self.broken, self.seen, self._python = newer.broken, newer.seen, newer.plugins
+        self.broken, self.installed_before, self._python = newer.broken, newer.installed_before, newer.plugins
         self._join()
         return self._find(name)
 
@@ -169,12 +174,12 @@ def join(python: Sequence[PluginInfo], java: Sequence[JavaPlugin]) -> list[Plugi
     """Give each name one meaning: full names of Java classes mean these; all other names mean the Python connectors."""
     full = {plugin.class_name for plugin in java}
     ours = [replace(each, names=each.names - full) if each.names & full else each for each in python]
-    taken = {name for each in ours for name in each.names}
-    return [*ours, *(_describe_java(plugin, taken) for plugin in java)]
+    names = {name for each in ours for name in each.names}
+    return [*ours, *(_describe_java(plugin, names) for plugin in java)]
 
 
-def _describe_java(plugin: JavaPlugin, taken: set[str]) -> PluginInfo:
-    short = short_names(plugin.class_name) - taken
+def _describe_java(plugin: JavaPlugin, names: set[str]) -> PluginInfo:
+    short = short_names(plugin.class_name) - names
     return PluginInfo(java_connector_class(plugin), plugin.class_name, frozenset({plugin.class_name, *short}))
 
 

@@ -98,12 +98,12 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 def _plain(text: str, line: int) -> str:
     """Resolve the escapes. Java's characters are UTF-16: two of them may form one of ours."""
 
-    def one(found: re.Match[str]) -> str:
-        if found[1][0] != "u":
-            return _NAMED.get(found[1], found[1])
-        if not _HEX.fullmatch(found[1]):
+    def one(match: re.Match[str]) -> str:
+        if match[1][0] != "u":
+            return _NAMED.get(match[1], match[1])
+        if not _HEX.fullmatch(match[1]):
             raise MalformedLine(line, "has a \\u without four hexadecimal digits: write a backslash as \\\\")
-        return chr(int(found[1][1:], 16))
+        return chr(int(match[1][1:], 16))
 
     plain = _ESCAPE.sub(one, text)
     try:

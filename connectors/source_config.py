@@ -21,8 +21,8 @@ def source_config_def(config: Mapping[str, str], *, java: bool = False) -> Confi
     connector, and with the settings of snapshots.
     """
     if java:
-        known = (key for key in common_settings().keys.values() if not of_a_part(key.name))
-        return ConfigDef([*known, *snapshot_keys().keys.values(), *topic_creation_keys(config).keys.values()])
+        keys = (key for key in common_settings().keys.values() if not of_a_part(key.name))
+        return ConfigDef([*keys, *snapshot_keys().keys.values(), *topic_creation_keys(config).keys.values()])
     definition = common_settings()
     for setting in (KEY, VALUE, HEADER):
         name = config.get(setting)

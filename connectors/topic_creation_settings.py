@@ -120,12 +120,12 @@ def _others(keys: ConfigDef, config: Mapping[str, str], groups: list[str]) -> No
     for name in config:
         if not name.startswith(PREFIX) or name in (GROUPS, *keys.keys):
             continue
-        known = any(name.startswith(f"{PREFIX}{group}.") for group in groups)
+        is_known = any(name.startswith(f"{PREFIX}{group}.") for group in groups)
         keys.define(
             name,
             ConfigType.STRING,
             default=None,
-            validator=None if known else reject_unlisted,
+            validator=None if is_known else reject_unlisted,
             importance=_LOW,
             documentation="A topic setting for the created topics.",
             group=_GROUP,

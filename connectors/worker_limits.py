@@ -124,7 +124,7 @@ def current() -> WorkerLimits:
 
 def tell_offsets_topics(topics: Iterable[str]) -> None:
     """Set connectors' current offsets topics, for this process. A change makes `current` return another object."""
-    known = current()
+    limits = current()
     names = frozenset(topics)
-    if names != known.offsets:
-        declare(replace(known, offsets=names))
+    if names != limits.offsets:
+        declare(replace(limits, offsets=names))

@@ -36,10 +36,10 @@ def ask() -> tuple[Mapping[str, Any] | None, str]:
     return report, process.stderr
 
 
-def judge(report: Mapping[str, Any] | None, said: str = "", *, strict: bool = False) -> tuple[int, list[str]]:
+def judge(report: Mapping[str, Any] | None, reason: str = "", *, strict: bool = False) -> tuple[int, list[str]]:
     """Return the exit code, and lines to print. report: pip-audit's JSON."""
     if report is None:
-        return (UNKNOWN if strict else 0), [f"PyPI could not be asked, so nothing is known: {said or 'no answer'}"]
+        return (UNKNOWN if strict else 0), [f"PyPI could not be asked, so nothing is known: {reason or 'no answer'}"]
     packages = report["dependencies"]
     holes = [
         f"{one['name']} {one['version']}: {hole['id']}, fixed in {', '.join(hole['fix_versions']) or 'no version yet'}"

@@ -68,15 +68,15 @@ class Bank:
     def finish(self, rows: Iterable[tuple[int, int, int, int]], balances: Mapping[int, int]) -> None:
         """Compare with the database's own books at the end: transfers as (id, payer, payee, amount), and balances."""
         self._end()
-        known = {number: each for number, *each in rows}
-        lost, unknown = known.keys() - self._transfers.keys(), self._transfers.keys() - known.keys()
+        transfers = {number: each for number, *each in rows}
+        lost, unknown = transfers.keys() - self._transfers.keys(), self._transfers.keys() - transfers.keys()
         if lost or unknown:
             self._complain(f"{len(lost)} transfers are missing, {len(unknown)} were never made")
         for number, (transaction, row) in self._transfers.items():
             fields = [row["payer"], row["payee"], row["amount"]]
             moved = self._finished.get(transaction)
-            if number in known and fields != known[number]:
-                self._complain(f"transfer {number} is {fields} instead of {known[number]}")
+            if number in transfers and fields != transfers[number]:
+                self._complain(f"transfer {number} is {fields} instead of {transfers[number]}")
             if moved != Counter({row["payer"]: -row["amount"], row["payee"]: row["amount"]}):
                 self._complain(f"transfer {number} of {fields} moved {None if moved is None else dict(moved)}")
         if self._balances != balances:

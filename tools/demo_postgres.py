@@ -78,10 +78,10 @@ def _job(server: Postgres, kills: int, running: Running) -> int:
             teller.stop()
     with psycopg.connect(server.url) as database:
         transfers = database.execute("SELECT id, payer, payee, amount FROM transfers").fetchall()
-        held: list[tuple[int, int]] = database.execute("SELECT id, balance FROM accounts").fetchall()
+        accounts: list[tuple[int, int]] = database.execute("SELECT id, balance FROM accounts").fetchall()
     reader.read_until(lambda: reader.bank.transfers >= len(transfers))
     reader.read_for(3.0)  # a duplicate would appear after the last record
-    reader.bank.finish(transfers, dict(held))
+    reader.bank.finish(transfers, dict(accounts))
     for problem in reader.bank.problems:
         print(f"WRONG: {problem}")
     print(

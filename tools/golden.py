@@ -45,10 +45,10 @@ def compile_to(classes: Path, jars: Path) -> None:
 
 def answered(classes: Path, jars: Path, cases: list[Json]) -> list[Json]:
     """Return the cases with the results of the classes in `jars`."""
-    given, output = classes / "cases.json", classes / "made.json"
-    given.write_text(json.dumps(cases))
+    case_file, output = classes / "cases.json", classes / "made.json"
+    case_file.write_text(json.dumps(cases))
     command = [str(find_java()), "-Duser.timezone=UTC", "-Duser.language=en", "-Duser.country=US"]
-    subprocess.run([*command, "-cp", f"{classes}:{jars}/*", "Golden", str(given), str(output)], check=True)
+    subprocess.run([*command, "-cp", f"{classes}:{jars}/*", "Golden", str(case_file), str(output)], check=True)
     answers: list[Json] = json.loads(output.read_text())
     return answers
 
@@ -73,8 +73,8 @@ def registered(classes: Path, jars: Path) -> list[Json]:
             if answer.get("result") is not None:
                 data = base64.b64decode(answer["result"])
                 answer["result"] = base64.b64encode(data[5:]).decode()
-                kept = registry.get(f"schemas/ids/{int.from_bytes(data[1:5], 'big')}")
-                answer["avro"] = kept["schema"]
+                schema = registry.get(f"schemas/ids/{int.from_bytes(data[1:5], 'big')}")
+                answer["avro"] = schema["schema"]
         return answers
     finally:
         registry.kill()

@@ -131,23 +131,23 @@ class ConfigDef:
 
         Raises `ConfigException` with the first error found.
         """
-        parsed = ParsedConfig()
+        values = ParsedConfig()
         for key in self._keys.values():
             value = self._read(key, config)
             if value.errors:
                 raise ConfigException(value.errors[0])
-            parsed[key.name] = value.value
-        return parsed
+            values[key.name] = value.value
+        return values
 
     def validate(self, config: Mapping[str, object]) -> list[ConfigValue]:
         """Return every setting with all its errors, in the order of definition. Never raises for a bad value."""
         values = [self._read(key, config) for key in self._keys.values()]
-        parsed = {value.name: value.value for value in values}
+        parsed_values = {value.name: value.value for value in values}
         for value in values:
             recommender = self._keys[value.name].recommender
             if recommender is not None:
-                value.recommended_values = list(recommender.valid_values(value.name, parsed))
-                value.visible = recommender.visible(value.name, parsed)
+                value.recommended_values = list(recommender.valid_values(value.name, parsed_values))
+                value.visible = recommender.visible(value.name, parsed_values)
         return values
 
     def infos(self) -> list[dict[str, object]]:
@@ -163,12 +163,12 @@ class ConfigDef:
             else:
                 value.value = key.default
             return value
-        given = config[key.name]
-        if given is None:
+        value_text = config[key.name]
+        if value_text is None:
             value.errors.append(f"Null value can not be supplied as the configuration value for {key.name}.")
             return value
         try:
-            value.value = parse_value(key.name, key.type, given)
+            value.value = parse_value(key.name, key.type, value_text)
             if key.validator is not None:
                 key.validator(key.name, value.value)
         except ConfigException as error:

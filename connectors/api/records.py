@@ -158,10 +158,10 @@ class RecordBatch:
         timestamps: Sequence[int] | None = None,
         headers: Sequence[RawHeaders | None] | None = None,
     ) -> None:
-        for what, given in (("keys", keys), ("timestamps", timestamps), ("headers", headers)):
-            if given is not None and len(given) != len(values):
+        for what, items in (("keys", keys), ("timestamps", timestamps), ("headers", headers)):
+            if items is not None and len(items) != len(values):
                 raise ValueError(
-                    f"a batch of {len(values)} values has {len(given)} {what}: give one item a value, or None for all"
+                    f"a batch of {len(values)} values has {len(items)} {what}: give one item a value, or None for all"
                 )
         self.source_partition = source_partition
         self.source_offset = source_offset

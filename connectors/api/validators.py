@@ -54,8 +54,8 @@ class NoControlCharacters:
         codes = [ord(char) for char in str(value)]
         bad = sorted({code for code in codes if code < 0x20 or 0x7F <= code <= 0x9F})
         if bad:
-            listed = ", ".join(map(str, bad))
-            reason = f"String may not contain control sequences but had the following ASCII chars: {listed}"
+            characters = ", ".join(map(str, bad))
+            reason = f"String may not contain control sequences but had the following ASCII chars: {characters}"
             raise ConfigException.invalid(name, repr(value)[1:-1], reason)
 
 

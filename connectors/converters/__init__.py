@@ -87,15 +87,15 @@ def find_header_converter(setting: str, name: str) -> type[HeaderConverter]:
     raise _unknown(setting, name, [cls.__name__ for cls in HEADER_CONVERTERS])
 
 
-def _unknown(setting: str, name: str, known: list[str]) -> ConfigException:
+def _unknown(setting: str, name: str, names: list[str]) -> ConfigException:
     by_name = {each for cls in CONVERTERS for each in (*_names(cls), *cls.aliases)}
     by_name |= {each for cls in HEADER_CONVERTERS for each in (*_names(cls), *cls.aliases)}
     if name in by_name:
         interface = "HeaderConverter" if setting == HEADER else "Converter"
         return ConfigException.invalid(
-            setting, name, f"Class {name} does not implement the {interface} interface. Available: {', '.join(known)}"
+            setting, name, f"Class {name} does not implement the {interface} interface. Available: {', '.join(names)}"
         )
-    return ConfigException.invalid(setting, name, f"Class {name} could not be found. Available: {', '.join(known)}")
+    return ConfigException.invalid(setting, name, f"Class {name} could not be found. Available: {', '.join(names)}")
 
 
 def key_converter(config: Mapping[str, str], worker: Mapping[str, str] | None = None) -> Converter:

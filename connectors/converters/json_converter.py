@@ -90,7 +90,7 @@ class JsonConverter(Converter, HeaderConverter):
             decimals_as_numbers=decimals_as_numbers(settings),
             defaults=settings.boolean("replace.null.with.default"),
         )
-        self._known: dict[Schema, _Ready] = {}
+        self._ready_schemas: dict[Schema, _Ready] = {}
         self._last: Schema | None = None
         self._ready: _Ready = (b"", lambda value: value, lambda fields: fields)
 
@@ -125,12 +125,12 @@ class JsonConverter(Converter, HeaderConverter):
         return self.from_record(topic, value, schema)
 
     def _of(self, schema: Schema) -> _Ready:
-        ready = self._known.get(schema)
+        ready = self._ready_schemas.get(schema)
         if ready is None:
-            if len(self._known) >= max(self._cache_size, 1):
-                self._known.clear()
+            if len(self._ready_schemas) >= max(self._cache_size, 1):
+                self._ready_schemas.clear()
             begin = b'{"schema":' + dumps(self.schema_json(schema)) + b',"payload":'
-            ready = self._known[schema] = (begin, self.encoders.encoder(schema), self.encoders.fields(schema))
+            ready = self._ready_schemas[schema] = (begin, self.encoders.encoder(schema), self.encoders.fields(schema))
         self._last, self._ready = schema, ready
         return ready
 
@@ -196,9 +196,9 @@ def _escape(out: bytes) -> bytes:
     return out if out.isascii() else _BEYOND.sub(_pair, out)
 
 
-def _pair(found: re.Match[bytes]) -> bytes:
+def _pair(match: re.Match[bytes]) -> bytes:
     r"""Escape a character beyond U+FFFF as two: `\\uD83D\\uDE00`."""
-    code = ord(found[0].decode()) - 0x10000
+    code = ord(match[0].decode()) - 0x10000
     return b"\\u%04X\\u%04X" % (0xD800 + (code >> 10), 0xDC00 + (code & 0x3FF))
 
 

@@ -24,23 +24,23 @@ def dict_function(
     is called for None. Other values stay unchanged.
     """
     lines = ["def encode(values):"]
-    known: dict[str, object] = {}
+    namespace: dict[str, object] = {}
     if names:
         lines.append(f"    {''.join(f'v{place}, ' for place in range(len(names)))}= values")
     for place in range(len(names)):
         to = ""
         if place in nested:
-            known[f"n{place}"], to = nested[place], f"v{place} = n{place}(v{place}._values)"
+            namespace[f"n{place}"], to = nested[place], f"v{place} = n{place}(v{place}._values)"
         elif place in present:
-            known[f"p{place}"], to = present[place], f"v{place} = p{place}(v{place})"
+            namespace[f"p{place}"], to = present[place], f"v{place} = p{place}(v{place})"
         if place in null:
-            known[f"z{place}"] = null[place]
+            namespace[f"z{place}"] = null[place]
             lines.append(f"    if v{place} is None: v{place} = z{place}(None)")
             lines += [f"    else: {to}"] if to else []
         elif to:
             lines.append(f"    if v{place} is not None: {to}")
     items = ", ".join(f"{name!r}: v{place}" for place, name in enumerate(names))
     lines.append(f"    return {{{items}}}")
-    exec("\n".join(lines), known)  # noqa: S102 - places, and literals of names
-    encode: Callable[[Sequence[Any]], dict[str, Any]] = known["encode"]  # type: ignore[assignment] # the def above
+    exec("\n".join(lines), namespace)  # noqa: S102 - places, and literals of names
+    encode: Callable[[Sequence[Any]], dict[str, Any]] = namespace["encode"]  # type: ignore[assignment] # the def above
     return encode

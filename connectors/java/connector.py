@@ -52,9 +52,9 @@ class JavaSourceConnector(SourceConnector):
     @classmethod
     def _describe(cls) -> Mapping[str, Any]:
         process = shared_process.get(cls.plugin)
-        description = process.known.get(cls.java_class)
+        description = process.answers.get(cls.java_class)
         if description is None:
-            description = process.known[cls.java_class] = process.call("describe", type=cls.java_class)
+            description = process.answers[cls.java_class] = process.call("describe", type=cls.java_class)
         return description
 
     def validate_by_java(self, config: Mapping[str, str]) -> list[tuple[ConfigKey, ConfigValue]]:

@@ -74,22 +74,22 @@ def select_versions(plugins: Sequence[JavaPlugin], name: str) -> list[JavaPlugin
     return full or [plugin for plugin in plugins if name in short_names(plugin.class_name)]
 
 
-def find_places(folders: Sequence[str], wanted: JavaPlugin | None) -> tuple[str, ...]:
+def find_places(folders: Sequence[str], selected_plugin: JavaPlugin | None) -> tuple[str, ...]:
     """Return the folders and jars in which a JVM for this version looks for plugins; () for all.
 
     They exclude other versions of this plugin, and all but the newest version of other plugins.
     """
     everywhere = {str(place) for folder in folders for place in _locations(Path(folder))}
-    held: dict[str, set[str]] = {}
+    classes_by_place: dict[str, set[str]] = {}
     newest: dict[str, str] = {}
     for plugin in find_plugins(folders):
         newest.setdefault(plugin.class_name, plugin.location)
-        held.setdefault(plugin.location, set()).add(plugin.class_name)
-    here = "" if wanted is None else wanted.location
-    own = held.get(here, set())
+        classes_by_place.setdefault(plugin.location, set()).add(plugin.class_name)
+    here = "" if selected_plugin is None else selected_plugin.location
+    own = classes_by_place.get(here, set())
     left_out = {
         location
-        for location, classes in held.items()
+        for location, classes in classes_by_place.items()
         if location != here and (classes & own or all(newest[each] != location for each in classes))
     }
     return tuple(sorted(everywhere - left_out)) if left_out else ()
@@ -115,10 +115,10 @@ def _jars(location: Path) -> Iterator[_Jar]:
     paths = [location] if location.suffix in _ARCHIVES else sorted(location.rglob("*.jar"))
     for path in paths:
         try:
-            seen = path.stat()
+            status = path.stat()
         except OSError:
             continue
-        yield _Jar(str(path), seen.st_size, seen.st_mtime_ns)
+        yield _Jar(str(path), status.st_size, status.st_mtime_ns)
 
 
 @lru_cache(maxsize=10_000)

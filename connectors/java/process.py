@@ -104,8 +104,8 @@ class JavaProcess:
         self._killed_for = ""
         self.ended: JavaEnded | None = None
         self._folder = tempfile.mkdtemp(prefix="ringfence-java-")
-        self._chosen = tempfile.mkdtemp(prefix="ringfence-plugins-") if runtime.places else ""
-        self._process = _start(runtime, self._folder, _plugin_path(runtime, self._chosen))
+        self._links = tempfile.mkdtemp(prefix="ringfence-plugins-") if runtime.places else ""
+        self._process = _start(runtime, self._folder, _plugin_path(runtime, self._links))
         self._threads = [
             threading.Thread(target=self._follow_log, name=f"java-log-{self.pid}", daemon=True),
             threading.Thread(target=self._read, name=f"java-{self.pid}", daemon=True),
@@ -227,8 +227,8 @@ class JavaProcess:
         code = self._process.wait()
         self._threads[0].join(1.0)  # wait for the last lines of the log
         shutil.rmtree(self._folder, ignore_errors=True)
-        if self._chosen:
-            shutil.rmtree(self._chosen, ignore_errors=True)
+        if self._links:
+            shutil.rmtree(self._links, ignore_errors=True)
         self.ended = JavaEnded(self._describe_end(code))
         self.frames.put(self.ended)
         for waiting in list(self._answers.values()):
@@ -238,17 +238,17 @@ class JavaProcess:
     def _describe_end(self, code: int) -> str:
         if self._killed_for:
             return self._killed_for
-        said = f" The end of its log:\n{self._log}" if str(self._log) else ""
+        log = f" The end of its log:\n{self._log}" if str(self._log) else ""
         if code == _OUT_OF_MEMORY:
             return (
                 "The Java process of the connector ran out of memory and ended. Raise -Xmx in the worker's "
-                f"java.options, or let the connector read less at a time.{said}"
+                f"java.options, or let the connector read less at a time.{log}"
             )
         if code < 0:
-            return f"The Java process of the connector was ended by signal {-code}.{said}"
+            return f"The Java process of the connector was ended by signal {-code}.{log}"
         return (
             f"The Java process of the connector ended with exit code {code}: the connector, or one of its libraries, "
-            f"called System.exit, or the JVM could not start.{said}"
+            f"called System.exit, or the JVM could not start.{log}"
         )
 
 
@@ -269,13 +269,13 @@ def _start(runtime: JavaRuntime, folder: str, plugin_path: str) -> subprocess.Po
         )
 
 
-def _plugin_path(runtime: JavaRuntime, chosen: str) -> str:
-    """Return the worker's plugin.path, or the folder `chosen`, filled with links to the runtime's places."""
+def _plugin_path(runtime: JavaRuntime, folder: str) -> str:
+    """Return the worker's plugin.path, or the folder `folder`, filled with links to the runtime's places."""
     if not runtime.places:
         return runtime.plugin_path
     for number, place in enumerate(runtime.places):  # two folders of the path may contain the same name
-        os.symlink(place, os.path.join(chosen, f"{number}-{os.path.basename(place)}"))
-    return chosen
+        os.symlink(place, os.path.join(folder, f"{number}-{os.path.basename(place)}"))
+    return folder
 
 
 @contextmanager

@@ -29,7 +29,7 @@ class SharedProcess(JavaProcess):
 
     def __init__(self, java: runtime.JavaRuntime, signature: tuple[runtime.JavaRuntime, object]) -> None:
         self.signature = signature
-        self.known: dict[str, Mapping[str, Any]] = {}
+        self.answers: dict[str, Mapping[str, Any]] = {}
         self.instances: dict[str, JavaSourceConnector] = {}
         super().__init__(java, self._reader_of, self._tell)
 

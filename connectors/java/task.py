@@ -106,7 +106,7 @@ class JavaSourceTask(SourceTask):
             return None
         assert self._process is not None
         self._process.send("taken")
-        self._taken = frame.number
+        self._last_batch = frame.number
         transactions = self.context.transaction_context
         if transactions is not None and frame.aborts:
             transactions.abort_transaction()
@@ -119,7 +119,7 @@ class JavaSourceTask(SourceTask):
         if not self._hears_commits:
             return
         assert self._process is not None
-        self._process.send("committed", through=self._taken, positions=self._positions or None)
+        self._process.send("committed", through=self._last_batch, positions=self._positions or None)
         self._positions = ()
 
     def note_positions(self, positions: Sequence[RecordPosition | None]) -> None:

@@ -184,11 +184,11 @@ def any_client(name: str) -> bool:
     return len(rule.roles) == len(_EVERY) if rule else name in _STORES or name == "sasl.jaas.config"
 
 
-def translate(role: Role, given: Mapping[str, str], names: Mapping[str, str] | None = None) -> Translation:
+def translate(role: Role, settings_of_role: Mapping[str, str], names: Mapping[str, str] | None = None) -> Translation:
     """Translate one client's settings, without prefixes. names: each setting's name in the user's configuration."""
     called = names or {}
     translated = Translation()
-    for name, value in given.items():
+    for name, value in settings_of_role.items():
         full = called.get(name, name)
         if name in FIXED[role]:
             if (name, value.lower()) not in (("enable.idempotence", "true"), ("isolation.level", "read_committed")):
@@ -200,11 +200,11 @@ def translate(role: Role, given: Mapping[str, str], names: Mapping[str, str] | N
             )
             continue
         try:
-            _one(role, name, value, given, translated)
+            _one(role, name, value, settings_of_role, translated)
         except ValueError as error:
             value_text = "" if name in security.SECRETS else f" {value}"
             translated.errors[full] = f"Invalid value{value_text} for configuration {full}: {error}."
-    settings, errors = security.stores(given)
+    settings, errors = security.stores(settings_of_role)
     translated.settings.update(settings)
     for name, text in errors.items():
         translated.errors[called.get(name, name)] = f"Configuration {called.get(name, name)} cannot be used: {text}."
@@ -216,18 +216,18 @@ def _exists(role: Role, name: str) -> bool:
     return role in rule.roles if rule else name in known_settings(role)
 
 
-def _one(role: Role, name: str, value: str, given: Mapping[str, str], found: Translation) -> None:
+def _one(role: Role, name: str, value: str, settings: Mapping[str, str], translation: Translation) -> None:
     if name in RULES:
-        found.settings[RULES[name].to] = RULES[name].convert(value.strip())
+        translation.settings[RULES[name].to] = RULES[name].convert(value.strip())
     elif name == "sasl.jaas.config":
-        found.settings.update(security.login(value))
-        if "sasl.mechanism" in given and not security.fits(value, given["sasl.mechanism"]):
+        translation.settings.update(security.login(value))
+        if "sasl.mechanism" in settings and not security.fits(value, settings["sasl.mechanism"]):
             raise ValueError("its login module does not fit sasl.mechanism")
     elif name not in _STORES:
         codec = name.split(".")[1]
         level = _whole(*_LEVELS[codec])(value.strip())
-        if given.get("compression.type", "").lower() == codec:
-            found.settings["compression.level"] = level
+        if settings.get("compression.type", "").lower() == codec:
+            translation.settings["compression.level"] = level
 
 
 def of_prefix(prefix: str, config: Mapping[str, str]) -> dict[str, str]:
@@ -248,13 +248,13 @@ def servers(bootstrap: str) -> frozenset[str]:
 
 def merge(role: Role, layers: Iterable[tuple[str, Mapping[str, str]]]) -> Translation:
     """Merge the settings of several configurations, later ones on top: (prefix, configuration) each."""
-    given: dict[str, str] = {}
+    merged: dict[str, str] = {}
     names: dict[str, str] = {}
     for prefix, config in layers:
         own = of_prefix(prefix, config)
-        given = _over(given, own)
+        merged = _over(merged, own)
         names.update({name: prefix + name for name in own})
-    return translate(role, given, names)
+    return translate(role, merged, names)
 
 
 _LOGINS: Final = frozenset({"sasl.jaas.config", "sasl.username", "sasl.password"})
@@ -262,10 +262,10 @@ _LOGINS: Final = frozenset({"sasl.jaas.config", "sasl.username", "sasl.password"
 
 def _over(base: Mapping[str, str], over: Mapping[str, str]) -> dict[str, str]:
     """A layer with its own login or store replaces that of the layer below as a whole."""
-    gone: set[str] = set()
+    overridden: set[str] = set()
     if "sasl.jaas.config" in over:
-        gone |= _LOGINS
+        overridden |= _LOGINS
     for store in ("ssl.truststore.", "ssl.keystore."):
         if any(name.startswith(store) for name in over):
-            gone |= {name for name in _STORES if name.startswith(store)}
-    return {**{name: value for name, value in base.items() if name not in gone}, **over}
+            overridden |= {name for name in _STORES if name.startswith(store)}
+    return {**{name: value for name, value in base.items() if name not in overridden}, **over}

@@ -63,7 +63,7 @@ def fits(jaas: str, mechanism: str) -> bool:
     return match is None or mechanism.upper().startswith(_LOGIN_MODULES.get(match["module"], ""))
 
 
-def stores(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+def stores(config: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """Return librdkafka's settings for Java's key store and trust store, and an error per setting without a
     counterpart.
 
@@ -80,20 +80,20 @@ def stores(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
         ),
     ):
         names = [f"{store}.{end}" for end in ("location", "password", *texts)]
-        present = [name for name in names if name in given]
-        kind = given.get(f"{store}.type", "JKS").upper()
+        present = [name for name in names if name in config]
+        kind = config.get(f"{store}.type", "JKS").upper()
         if kind != "PEM":
-            wrong = f"{store}.type" if f"{store}.type" in given else (present or [""])[0]
+            wrong = f"{store}.type" if f"{store}.type" in config else (present or [""])[0]
             if wrong:
                 errors[wrong] = f"only {store}.type=PEM has a counterpart here: convert the store to PEM"
             continue
-        if f"{store}.password" in given:
+        if f"{store}.password" in config:
             errors[f"{store}.password"] = "a PEM store has no password; a key's own is ssl.key.password"
         for end, name in texts.items():
-            if f"{store}.{end}" in given:
-                settings[name] = given[f"{store}.{end}"]
-        if f"{store}.location" in given:
-            settings.update(dict.fromkeys(files, given[f"{store}.location"]))
+            if f"{store}.{end}" in config:
+                settings[name] = config[f"{store}.{end}"]
+        if f"{store}.location" in config:
+            settings.update(dict.fromkeys(files, config[f"{store}.location"]))
     return settings, errors
 
 

@@ -106,11 +106,11 @@ class KeyOrValue(Transform):
             return value
         raise self._wrong(record, value, "a struct, since it has a schema")
 
-    def _wrong(self, record: SourceRecord, value: object, wanted: str) -> ConnectorError:
+    def _wrong(self, record: SourceRecord, value: object, description: str) -> ConnectorError:
         half = "key" if self.on_key else "value"
         return ConnectorError(
-            f"{self.name} takes {wanted}, but a record for topic {record.topic} has a {type(value).__name__} as its "
-            f"{half}: set a predicate that selects matching records."
+            f"{self.name} takes {description}, but a record for topic {record.topic} has a {type(value).__name__} "
+            f"as its {half}: set a predicate that selects matching records."
         )
 
 

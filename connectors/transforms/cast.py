@@ -50,8 +50,8 @@ def parse_spec(name: str, items: list[str]) -> tuple[dict[str, SchemaType], Sche
         type_name = parts[-1].lower()
         target = next((each for each in _TARGETS if each.value == type_name), None)
         if target is None:
-            known = ", ".join(each.value for each in _TARGETS)
-            raise ConfigException.invalid(name, ",".join(items), f"{parts[-1]} is not a type to cast to: {known}")
+            types = ", ".join(each.value for each in _TARGETS)
+            raise ConfigException.invalid(name, ",".join(items), f"{parts[-1]} is not a type to cast to: {types}")
         if len(parts) == 2:
             fields[parts[0]] = target
         else:
@@ -94,9 +94,9 @@ class Cast(KeyOrValue):
             new_schema = None if schema is None else self._schema(schema)
             return self.replace_part(record, new_schema, cast(schema, value, self._whole))
         if schema is None:
-            given = self.mapping(record, value)
-            casts = {name: cast(None, given.get(name), target) for name, target in self._fields.items()}
-            return self.replace_part(record, None, {**given, **casts})
+            mapping = self.mapping(record, value)
+            casts = {name: cast(None, mapping.get(name), target) for name, target in self._fields.items()}
+            return self.replace_part(record, None, {**mapping, **casts})
         struct = self.struct(record, value)
         new_schema = self._schema(struct.schema)
         values = values_of(struct, self._defaults)

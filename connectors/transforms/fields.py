@@ -41,8 +41,8 @@ class ExtractField(KeyOrValue):
     def apply(self, record: SourceRecord) -> SourceRecord | None:
         schema, value = self.target(record)
         if schema is None:
-            taken = None if value is None else self._path.in_mapping(self.mapping(record, value))
-            return self.replace_part(record, None, taken)
+            part = None if value is None else self._path.in_mapping(self.mapping(record, value))
+            return self.replace_part(record, None, part)
         field = self._path.field(schema)
         if field is None:
             raise ConnectorError(
@@ -119,8 +119,8 @@ class ValueToKey(KeyOrValue):
         schema, value = self.target(record)
         changed = record.copy()
         if schema is None:
-            given = self.mapping(record, value)
-            changed.key_schema, changed.key = None, {name: given.get(name) for name in self._fields}
+            mapping = self.mapping(record, value)
+            changed.key_schema, changed.key = None, {name: mapping.get(name) for name in self._fields}
             return changed
         struct = self.struct(record, value)
         changed.key_schema = new_schema = self._schema(struct.schema)

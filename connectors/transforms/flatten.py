@@ -45,8 +45,8 @@ class Flatten(KeyOrValue):
         self._gather(struct.schema, struct, values)
         return self.replace_part(record, new_schema, Struct.of(new_schema, values))
 
-    def _flatten(self, given: Mapping[str, object], prefix: str, flat: dict[str, object]) -> None:
-        for name, value in given.items():
+    def _flatten(self, mapping: Mapping[str, object], prefix: str, flat: dict[str, object]) -> None:
+        for name, value in mapping.items():
             if isinstance(value, Mapping):
                 self._flatten(value, f"{prefix}{name}{self._delimiter}", flat)
             elif value is None or isinstance(value, str | int | float | bytes | bytearray | memoryview | list | tuple):
@@ -58,8 +58,8 @@ class Flatten(KeyOrValue):
 
     def _gather(self, schema: Schema, struct: Struct | None, values: list[object]) -> None:
         """Append the values of all fields, in order. In a null struct, all are null."""
-        given = struct.values_or_defaults() if struct is not None else [None] * len(schema.fields)
-        for field, value in zip(schema.fields, given, strict=True):
+        field_values = struct.values_or_defaults() if struct is not None else [None] * len(schema.fields)
+        for field, value in zip(schema.fields, field_values, strict=True):
             if field.schema.type is not SchemaType.STRUCT:
                 values.append(value)
                 continue

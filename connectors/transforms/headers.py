@@ -37,11 +37,11 @@ class DropHeaders(Transform):
         self._names = frozenset(self._CONFIG_DEF.parse(config).strings("headers"))
 
     def apply(self, record: SourceRecord) -> SourceRecord | None:
-        kept = [(name, value) for name, value in record.headers if name not in self._names]
-        if len(kept) == len(record.headers):
+        remaining = [(name, value) for name, value in record.headers if name not in self._names]
+        if len(remaining) == len(record.headers):
             return record
         changed = record.copy()
-        changed.headers = kept
+        changed.headers = remaining
         return changed
 
 
@@ -120,9 +120,9 @@ class HeaderFrom(KeyOrValue):
     def apply(self, record: SourceRecord) -> SourceRecord | None:
         schema, value = self.target(record)
         if schema is None:
-            given = self.mapping(record, value)
-            added = [(header, SchemaAndValue(None, given.get(name))) for name, header in self._pairs]
-            left: object = {name: each for name, each in given.items() if not (self._move and name in self._fields)}
+            mapping = self.mapping(record, value)
+            added = [(header, SchemaAndValue(None, mapping.get(name))) for name, header in self._pairs]
+            left: object = {name: each for name, each in mapping.items() if not (self._move and name in self._fields)}
         else:
             struct = self.struct(record, value)
             added = [(header, self._of(struct, name)) for name, header in self._pairs]

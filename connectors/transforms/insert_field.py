@@ -95,10 +95,10 @@ class InsertField(KeyOrValue):
         settings = _CONFIG_DEF.parse(config)
 
         def field(name: str, schema: Schema) -> _Insertion | None:
-            given = settings[name]
-            if given is None:
+            setting = settings[name]
+            if setting is None:
                 return None
-            text = str(given)
+            text = str(setting)
             return _Insertion(text.removesuffix("?").removesuffix("!"), not text.endswith("!"), schema)
 
         self._topic = field("topic.field", STRING)
@@ -134,8 +134,8 @@ class InsertField(KeyOrValue):
             values.append(self._value)
         return self.replace_part(record, new_schema, Struct.of(new_schema, values))
 
-    def _add_fields(self, given: Mapping[str, object], topic: str, record: SourceRecord) -> dict[str, object]:
-        changed = {**given}
+    def _add_fields(self, mapping: Mapping[str, object], topic: str, record: SourceRecord) -> dict[str, object]:
+        changed = {**mapping}
         if self._topic is not None:
             changed[self._topic.name] = topic
         if self._partition is not None and record.partition is not None:

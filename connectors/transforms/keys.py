@@ -62,7 +62,7 @@ def _define(
     prefix: str,
     group: str,
     kind: str,
-    known: Sequence[type[Transform] | type[Predicate]],
+    classes: Sequence[type[Transform] | type[Predicate]],
 ) -> None:
     setting, transforms = prefix + "type", kind == "transform"
     find: Callable[[str, str], object] = find_transform if transforms else find_predicate
@@ -77,7 +77,7 @@ def _define(
         setting,
         ConfigType.CLASS,
         validator=check,
-        recommender=Choices(*((*cls.aliases, cls.name)[0] for cls in known)),  # the names that clients know
+        recommender=Choices(*((*cls.aliases, cls.name)[0] for cls in classes)),  # the names that clients know
         importance=Importance.HIGH,
         documentation=f"The class of the {kind} {alias}.",
         group=group,
@@ -120,10 +120,10 @@ def check_version(name: str, value: object) -> None:
 
 def check_predicate(config: Mapping[str, str], name: str, alias: str) -> None:
     """Require that the predicate is listed in `predicates`: otherwise the task fails when it starts."""
-    known = aliases(config, "predicates")
-    if alias not in known:
-        listed = ", ".join(known) or "nothing"
-        raise ConfigException.invalid(name, alias, f"predicates lists {listed}; add {alias} and its type")
+    names = aliases(config, "predicates")
+    if alias not in names:
+        text = ", ".join(names) or "nothing"
+        raise ConfigException.invalid(name, alias, f"predicates lists {text}; add {alias} and its type")
 
 
 def check_negate(config: Mapping[str, str], prefix: str) -> None:

@@ -57,9 +57,9 @@ class MaskField(KeyOrValue):
     def apply(self, record: SourceRecord) -> SourceRecord | None:
         schema, value = self.target(record)
         if schema is None:
-            given = self.mapping(record, value)
-            hidden = {name: self._hide(name, None, given.get(name)) for name in self._fields}
-            return self.replace_part(record, None, {**given, **hidden})
+            mapping = self.mapping(record, value)
+            hidden = {name: self._hide(name, None, mapping.get(name)) for name in self._fields}
+            return self.replace_part(record, None, {**mapping, **hidden})
         struct = self.struct(record, value)
         values = values_of(struct, self._defaults)
         for name in self._fields:

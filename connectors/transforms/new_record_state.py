@@ -64,15 +64,15 @@ class _Shape:
         after = schema.field("after")
         assert after is not None
         self.row = after.schema
-        named = {name: inner for name, _, inner in self.row.fields}
+        schemas = {name: inner for name, _, inner in self.row.fields}
         if deleted:
-            named[_DELETED] = optional(STRING)
+            schemas[_DELETED] = optional(STRING)
         self.gets: list[Get] = []
         for added in fields:
             if (source := added.find(schema)) is not None:
-                named[added.name] = source[0].but(optional=True, default=None)
+                schemas[added.name] = source[0].but(optional=True, default=None)
                 self.gets.append(source[1])
-        self.schema = basics(self.row, named)
+        self.schema = basics(self.row, schemas)
         self.headers = [(added.name, *source) for added in headers if (source := added.find(schema)) is not None]
 
 

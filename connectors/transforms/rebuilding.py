@@ -16,19 +16,19 @@ class Rebuilt(Generic[_Result]):
 
     def __init__(self, build: Callable[[Schema], _Result]) -> None:
         self._build = build
-        self._known: dict[Schema, _Result] = {}
+        self._results: dict[Schema, _Result] = {}
         self._last: Schema | None = None
-        self._made: _Result | None = None
+        self._last_result: _Result | None = None
 
     def __call__(self, schema: Schema) -> _Result:
-        if schema is self._last and self._made is not None:
-            return self._made
-        result = self._known.get(schema)
+        if schema is self._last and self._last_result is not None:
+            return self._last_result
+        result = self._results.get(schema)
         if result is None:
-            if len(self._known) >= 64:
-                self._known.clear()
-            result = self._known[schema] = self._build(schema)
-        self._last, self._made = schema, result
+            if len(self._results) >= 64:
+                self._results.clear()
+            result = self._results[schema] = self._build(schema)
+        self._last, self._last_result = schema, result
         return result
 
 

@@ -76,5 +76,5 @@ def _find(classes: Iterable[_Class], setting: str, name: str) -> _Class:
     for cls in classes:
         if name == cls.name or name in cls.aliases or name == class_name(cls):
             return cls
-    known = ", ".join(cls.name for cls in classes)
-    raise ConfigException.invalid(setting, name, f"Class {name} could not be found. Available: {known}")
+    names = ", ".join(cls.name for cls in classes)
+    raise ConfigException.invalid(setting, name, f"Class {name} could not be found. Available: {names}")

@@ -93,21 +93,21 @@ class ReplaceField(KeyOrValue):
         column.schema = new_schema
         return True
 
-    def _replace(self, given: Mapping[str, object]) -> dict[str, object]:
+    def _replace(self, mapping: Mapping[str, object]) -> dict[str, object]:
         renames, exclude, include = self._renames, self._exclude, self._include
         if not include:
-            return {renames.get(name, name): each for name, each in given.items() if name not in exclude}
-        kept = include - exclude
-        return {renames.get(name, name): each for name, each in given.items() if name in kept}
+            return {renames.get(name, name): each for name, each in mapping.items() if name not in exclude}
+        names = include - exclude
+        return {renames.get(name, name): each for name, each in mapping.items() if name in names}
 
     def _keeps(self, name: str) -> bool:
         return name not in self._exclude and (not self._include or name in self._include)
 
     def _rebuild(self, schema: Schema) -> tuple[Schema, list[str], list[int]]:
         """Return the new schema, and which fields of the old one it has: their names and positions."""
-        kept = [field for field in schema.fields if self._keeps(field.name)]
-        new_schema = basics(schema, {self._renames.get(name, name): inner for name, _, inner in kept})
-        return new_schema, [field.name for field in kept], [field.place for field in kept]
+        fields = [field for field in schema.fields if self._keeps(field.name)]
+        new_schema = basics(schema, {self._renames.get(name, name): inner for name, _, inner in fields})
+        return new_schema, [field.name for field in fields], [field.place for field in fields]
 
 
 ReplaceFieldKey, ReplaceFieldValue = halves(ReplaceField)

@@ -101,8 +101,10 @@ class TimestampConverter(KeyOrValue):
         if schema is None:
             if value is None or not self._field:
                 return self.replace_part(record, None, self._convert(None, value))
-            given = self.mapping(record, value)
-            return self.replace_part(record, None, {**given, self._field: self._convert(None, given.get(self._field))})
+            mapping = self.mapping(record, value)
+            return self.replace_part(
+                record, None, {**mapping, self._field: self._convert(None, mapping.get(self._field))}
+            )
         if not self._field:
             new_schema = _SCHEMAS[self._target].but(optional=schema.optional)
             return self.replace_part(record, new_schema, self._convert(schema, value))
@@ -170,9 +172,9 @@ class TimestampConverter(KeyOrValue):
         raise ConnectorError(f"TimestampConverter does not support a {type(value).__name__} as a timestamp.")
 
 
-def _units(number: int, per_second: int, wanted: int) -> int:
+def _units(number: int, per_second: int, units: int) -> int:
     """Convert units, truncating towards zero, and limit the result to 64 bits."""
-    scaled = abs(number) * wanted // per_second
+    scaled = abs(number) * units // per_second
     return max(-_LONG, min(_LONG - 1, -scaled if number < 0 else scaled))
 
 
@@ -212,9 +214,9 @@ class TimestampRouter(Transform):
     def apply(self, record: SourceRecord) -> SourceRecord | None:
         if record.timestamp is None:
             raise ConnectorError(f"Timestamp missing on a record for topic {record.topic}: TimestampRouter needs one.")
-        given = {"topic": record.topic, "timestamp": self._pattern.format(record.timestamp)}
+        parts = {"topic": record.topic, "timestamp": self._pattern.format(record.timestamp)}
         changed = record.copy()
-        changed.topic = _PLACE.sub(lambda found: given[found[1]], self._format)
+        changed.topic = _PLACE.sub(lambda match: parts[match[1]], self._format)
         return changed
 
 

@@ -180,19 +180,19 @@ def _zone(text: str, at: int) -> tuple[int, int] | None:
     return (-minutes if match[1] == "-" else minutes), match.end()
 
 
-def _moment(found: Mapping[str, int]) -> int | None:
-    year, month = found.get("y", 1970), found.get("M", found.get("L", 1))
-    if found.get("G") == 1:
+def _moment(fields: Mapping[str, int]) -> int | None:
+    year, month = fields.get("y", 1970), fields.get("M", fields.get("L", 1))
+    if fields.get("G") == 1:
         return None
     year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
     if not 1 <= year <= 9999:
         return None
-    day = found["D"] if "D" in found and not {"d", "M", "L"} & found.keys() else found.get("d", 1)
+    day = fields["D"] if "D" in fields and not {"d", "M", "L"} & fields.keys() else fields.get("d", 1)
     days = date(year, month, 1).toordinal() - _EPOCH_DAY + day - 1
-    hour = found.get("H", found["k"] % 24 if "k" in found else -1)
+    hour = fields.get("H", fields["k"] % 24 if "k" in fields else -1)
     if hour < 0:
-        hour = found.get("K", found.get("h", 0) % 12) + (12 if found.get("a") == 2 else 0)
-    minutes = hour * 60 + found.get("m", 0)
+        hour = fields.get("K", fields.get("h", 0) % 12) + (12 if fields.get("a") == 2 else 0)
+    minutes = hour * 60 + fields.get("m", 0)
     for zone in "zZX":
-        minutes -= found.get(zone, 0)
-    return days * MILLIS_PER_DAY + (minutes * 60 + found.get("s", 0)) * 1000 + found.get("S", 0)
+        minutes -= fields.get(zone, 0)
+    return days * MILLIS_PER_DAY + (minutes * 60 + fields.get("s", 0)) * 1000 + fields.get("S", 0)

@@ -23,16 +23,16 @@ class Writing:
 
     def __init__(self) -> None:
         self.schemas: list[object] = []
-        self._known: dict[Schema, int] = {}
+        self._places: dict[Schema, int] = {}
 
     def schema(self, schema: Schema | None) -> int | None:
         """Return the index of a schema. Raises `Inexact`."""
         if schema is None:
             return None
-        place = self._known.get(schema)
+        place = self._places.get(schema)
         if place is None:
             index = self._schema(schema)  # inner schemas get their indexes first
-            place = self._known[schema] = len(self.schemas)
+            place = self._places[schema] = len(self.schemas)
             self.schemas.append(index)
         return place
 
@@ -100,18 +100,18 @@ class Reading:
             raise ValueError(f"{place!r} is not the index of a schema")
         return self._schemas[place]
 
-    def _schema(self, shown: Mapping[str, Any]) -> Schema:
+    def _schema(self, content: Mapping[str, Any]) -> Schema:
         return Schema(
-            SchemaType(shown["type"]),
-            optional=shown.get("optional", False),
-            default=self.value(shown.get("default")),
-            name=shown.get("name"),
-            version=shown.get("version"),
-            doc=shown.get("doc"),
-            parameters=shown.get("parameters"),
-            fields=[(name, self._require(place)) for name, place in shown.get("fields", ())],
-            keys=self.schema(shown.get("keys")),
-            values=self.schema(shown.get("values")),
+            SchemaType(content["type"]),
+            optional=content.get("optional", False),
+            default=self.value(content.get("default")),
+            name=content.get("name"),
+            version=content.get("version"),
+            doc=content.get("doc"),
+            parameters=content.get("parameters"),
+            fields=[(name, self._require(place)) for name, place in content.get("fields", ())],
+            keys=self.schema(content.get("keys")),
+            values=self.schema(content.get("values")),
         )
 
     def _require(self, place: object) -> Schema:
@@ -120,12 +120,12 @@ class Reading:
             raise ValueError("a schema is missing")
         return schema
 
-    def value(self, shown: object) -> object:
-        if isinstance(shown, list):
-            return [self.value(each) for each in shown]
-        if not isinstance(shown, dict):
-            return shown
-        ((kind, part),) = shown.items()
+    def value(self, content: object) -> object:
+        if isinstance(content, list):
+            return [self.value(each) for each in content]
+        if not isinstance(content, dict):
+            return content
+        ((kind, part),) = content.items()
         match kind:
             case "struct":
                 return Struct.of(self._require(part[0]), [self.value(each) for each in part[1]])

@@ -165,9 +165,9 @@ class _Reader:
                 break
             pieces.append(piece)
         content = "".join(pieces)
-        parsed = parse(content)
-        if parsed.schema is not None and parsed.schema.name in _TEMPORAL:
-            return parsed
+        literal = parse(content)
+        if literal.schema is not None and literal.schema.name in _TEMPORAL:
+            return literal
         return SchemaAndValue(STRING, content)
 
     def _list(self) -> SchemaAndValue:

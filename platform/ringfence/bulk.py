@@ -68,11 +68,11 @@ def each(
     return results
 
 
-def command(wanted: Callable[[str], Command[None]], user: str) -> Callable[[str, float], str]:
+def command(make_command: Callable[[str], Command[None]], user: str) -> Callable[[str, float], str]:
     """Return the `work` for `each` that sends one command to the leader: `wanted(connector)`."""
 
     def work(name: str, seconds: float) -> str:
-        dispatch.command(wanted(name), timeout=seconds, user=user)
+        dispatch.command(make_command(name), timeout=seconds, user=user)
         return "done"
 
     return work

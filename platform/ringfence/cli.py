@@ -97,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def parser_for(argv: Sequence[str]) -> argparse.ArgumentParser:
     """Return the parser: complete for the requested command, and an outline for the others."""
-    asked = next((word for word in argv if not word.startswith("-")), "")
+    first_word = next((word for word in argv if not word.startswith("-")), "")
     parser = argparse.ArgumentParser(prog="ringfence", description=ringfence.__doc__)
     parser.add_argument("--version", action="version", version=f"ringfence {ringfence.__version__}")
     subparsers = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
@@ -105,7 +105,7 @@ def parser_for(argv: Sequence[str]) -> argparse.ArgumentParser:
         subparser = subparsers.add_parser(command.name, help=command.help, description=sentence(command.help))
         subparser.set_defaults(command=command)
         # Only the requested command is imported: `ringfence --help` needs neither Django nor Spark.
-        if command.name == asked:
+        if command.name == first_word:
             command.load().add_arguments(subparser)
     return parser
 

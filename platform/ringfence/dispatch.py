@@ -48,10 +48,10 @@ def command(request: Command[Answer], *, timeout: float = COMMAND_TIMEOUT, user:
     if not request.health:
         _refuse_in_vain(leader=True)
     deadline = Deadline.after(timeout)
-    sent: SentCommand = {"kind": request.name, "connector": request.on, "body": request.body(), "user": user}
+    message: SentCommand = {"kind": request.name, "connector": request.on, "body": request.body(), "user": user}
 
     def ask_leader() -> dict[str, Any]:
-        arguments = {"command": {**sent, "request_id": uuid.uuid4().hex}}
+        arguments = {"command": {**message, "request_id": uuid.uuid4().hex}}
         queue = "health" if request.health else "leader"
         awaited = f"the leader's answer to {request.name!r}"
         return transport.ask("ringfence.leader.command", queue, arguments, deadline, awaited)

@@ -61,11 +61,11 @@ def renew() -> int:
 
 def _values() -> Iterator[tuple[type[models.Model], str, Any, str, str]]:
     """Yield model, column, primary key, stored text, and the context that it is bound to."""
-    for model, column, named, about in _COLUMNS:
+    for model, column, columns, about in _COLUMNS:
         rows = model._default_manager.exclude(**{f"{column}__in": _NOTHING}).annotate(
             stored=Cast(column, models.TextField())
         )
-        for pk, text, *names in rows.values_list("pk", "stored", *named).iterator(chunk_size=500):
+        for pk, text, *names in rows.values_list("pk", "stored", *columns).iterator(chunk_size=500):
             yield model, column, pk, text, about(*names)
 
 

@@ -139,9 +139,9 @@ class Keyring:
             raise ValueError("This is not encrypted")
         key = next((key for key in self.keys if key.id == parts[1]), None)
         if key is None:
-            known = ", ".join(each.id for each in self.keys)
+            ids = ", ".join(each.id for each in self.keys)
             raise NoKey(
-                f"This was encrypted under key {parts[1]}, and this process has only {known}: add the older key behind "
+                f"This was encrypted under key {parts[1]}, and this process has only {ids}: add the older key behind "
                 f"the newer one ({REMEDY})"
             )
         try:

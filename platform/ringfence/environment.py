@@ -57,38 +57,38 @@ def is_loopback(address: str) -> bool:
         return False
 
 
-def server_token(given: str) -> str:
+def server_token(token: str) -> str:
     """Return RINGFENCE_TOKEN. Raises ImproperlyConfigured if it is easy to guess, because it may do
     everything, for ever.
     """
-    if given and len(given) < SHORTEST_TOKEN:
+    if token and len(token) < SHORTEST_TOKEN:
         raise ImproperlyConfigured(
-            f"RINGFENCE_TOKEN has {len(given)} characters, and at least {SHORTEST_TOKEN} are required, because it may "
+            f"RINGFENCE_TOKEN has {len(token)} characters, and at least {SHORTEST_TOKEN} are required, because it may "
             "do everything. Create one with: openssl rand -hex 24"
         )
-    return given
+    return token
 
 
-def idle_minutes(given: str) -> int:
+def idle_minutes(text: str) -> int:
     """Parse RINGFENCE_SESSION_IDLE_MINUTES; 0 for no limit. Raises ImproperlyConfigured."""
-    if not given:
+    if not text:
         return 12 * 60
-    if not given.isdecimal():
+    if not text.isdecimal():
         raise ImproperlyConfigured(
-            f"RINGFENCE_SESSION_IDLE_MINUTES={given}: an integer is expected, such as 60; 0: no limit"
+            f"RINGFENCE_SESSION_IDLE_MINUTES={text}: an integer is expected, such as 60; 0: no limit"
         )
-    return int(given)
+    return int(text)
 
 
-def session_hours(given: str) -> int:
+def session_hours(text: str) -> int:
     """Parse RINGFENCE_SESSION_HOURS. Raises ImproperlyConfigured."""
-    if not given:
+    if not text:
         return 14 * 24
-    if not given.isdecimal() or not 0 < int(given) <= 10_000:
+    if not text.isdecimal() or not 0 < int(text) <= 10_000:
         raise ImproperlyConfigured(
-            f"RINGFENCE_SESSION_HOURS={given}: an integer from 1 to 10000 is expected, such as 12"
+            f"RINGFENCE_SESSION_HOURS={text}: an integer from 1 to 10000 is expected, such as 12"
         )
-    return int(given)
+    return int(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +111,15 @@ pages and health.
 
 def request_limits(environment: Mapping[str, str]) -> RequestLimits:
     """Parse RINGFENCE_QUERIES_PER_ACCOUNT and so on, named like the fields. Raises ImproperlyConfigured."""
-    given = {}
+    limits_by_name = {}
     for field in fields(RequestLimits):
         name = f"RINGFENCE_{field.name.upper()}"
         text = environment.get(name, "").strip()
         if text and not (text.isdecimal() and 0 < int(text) < 1_000_000):
             raise ImproperlyConfigured(f"{name}={text}: an integer of at least 1 is expected")
         if text:
-            given[field.name] = int(text)
-    limits = RequestLimits(**given)
+            limits_by_name[field.name] = int(text)
+    limits = RequestLimits(**limits_by_name)
     for kind, each, total in (
         ("QUERIES", limits.queries_per_account, limits.queries_total),
         ("COMMANDS", limits.commands_per_account, limits.commands_total),
@@ -172,16 +172,16 @@ def database(url: str) -> dict[str, object]:
     )
 
 
-def wait_briefly(given: dict[str, Any]) -> None:
+def wait_briefly(database: dict[str, Any]) -> None:
     """Change Django's database settings, so that a lock is awaited no longer than a client waits for its answer."""
-    if given["ENGINE"].endswith("sqlite3"):
-        given["OPTIONS"]["timeout"] = REQUEST_BUSY_SECONDS
+    if database["ENGINE"].endswith("sqlite3"):
+        database["OPTIONS"]["timeout"] = REQUEST_BUSY_SECONDS
 
 
-def _servers(given: str) -> tuple[str, str]:
+def _servers(servers: str) -> tuple[str, str]:
     """Convert `a:5432,b` to libpq's format: `a,b` and `5432,`. Raises ImproperlyConfigured."""
     hosts, ports = [], []
-    for server in given.split(","):
+    for server in servers.split(","):
         host, colon, port = server.rpartition(":")
         if not colon or port.endswith("]"):
             host, port = server, ""

@@ -55,7 +55,7 @@ class Lane:
         self._limits = limits
         self._clock = clock
         self._changed = threading.Condition()
-        self._held: Counter[str] = Counter()
+        self._running: Counter[str] = Counter()
         self._waiting = 0
         self._left: dict[str, tuple[float, float]] = {}
 
@@ -71,9 +71,9 @@ class Lane:
             yield
         finally:
             with self._changed:
-                self._held[who] -= 1
-                if not self._held[who]:
-                    del self._held[who]
+                self._running[who] -= 1
+                if not self._running[who]:
+                    del self._running[who]
                 self._changed.notify_all()
 
     def _enter(self, who: str) -> None:
@@ -90,16 +90,16 @@ class Lane:
                     self._waiting -= 1
             if refused:
                 raise TooMany(refused)
-            self._held[who] += 1
+            self._running[who] += 1
             left_over, _ = self._tokens(who)
             self._left[who] = left_over - 1, self._clock()
 
     def _refusal(self, who: str) -> str:
         """Return why it must wait, "" if it need not."""
         limits = self._limits
-        if self._held[who] >= limits.each:
+        if self._running[who] >= limits.each:
             return f"{limits.each} {self._kind} of yours are in progress: wait for their answers. Nothing was changed."
-        if self._held.total() >= limits.together:
+        if self._running.total() >= limits.together:
             return f"The server is busy with {self._kind} of others: try again. Nothing was changed."
         if self._tokens(who)[0] < 1:
             return f"More than {limits.per_second:g} {self._kind} per second: send them slower. Nothing was changed."
@@ -114,8 +114,8 @@ class Lane:
 
 
 def _limits(each: int, together: int) -> Limits:
-    given = settings.REQUEST_LIMITS
-    return Limits(each, together, _WAITING, burst=given.requests_burst, per_second=given.requests_per_second)
+    text = settings.REQUEST_LIMITS
+    return Limits(each, together, _WAITING, burst=text.requests_burst, per_second=text.requests_per_second)
 
 
 # By default, together 56 of the web process's 64 threads (web/asgi_handler.py), and never more.

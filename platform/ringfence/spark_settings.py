@@ -57,26 +57,26 @@ FIXED: Final = {
 
 def spark_settings(worker: Mapping[str, str], slots: int) -> dict[str, str]:
     """Return settings for a SparkConf. Raises ValueError with the reason for an unusable setting."""
-    given = {name: value.strip() for name, value in worker.items() if name.startswith(_PREFIX)}
-    options = given.get(DRIVER_OPTIONS, _DEFAULTS[DRIVER_OPTIONS])
+    own = {name: value.strip() for name, value in worker.items() if name.startswith(_PREFIX)}
+    options = own.get(DRIVER_OPTIONS, _DEFAULTS[DRIVER_OPTIONS])
     if _EXIT_WITHOUT_MEMORY.partition("+")[2] not in options:  # otherwise the user has chosen the action
-        given[DRIVER_OPTIONS] = f"{options} {_EXIT_WITHOUT_MEMORY}".strip()
+        own[DRIVER_OPTIONS] = f"{options} {_EXIT_WITHOUT_MEMORY}".strip()
     for name, value in FIXED.items():
-        if given.get(name, value) != value:
-            raise ValueError(f"{name}={given[name]} cannot be used: it is {value}, since every attempt runs once only")
+        if own.get(name, value) != value:
+            raise ValueError(f"{name}={own[name]} cannot be used: it is {value}, since every attempt runs once only")
     # Old attempts may still occupy a core each while new ones start, so there are twice as many.
     cores = slots * 2 + 2
-    master = given.get(MASTER) or f"local[{cores}]"
+    master = own.get(MASTER) or f"local[{cores}]"
     if master.startswith("local"):
-        return {**_DEFAULTS, **_ON_THIS_MACHINE, **given, **FIXED, MASTER: master}
-    if given.get(AUTHENTICATE) == "false":
-        given = {"spark.network.crypto.enabled": "false", **given}
-    elif master.startswith("spark://") and not given.get(SECRET):
+        return {**_DEFAULTS, **_ON_THIS_MACHINE, **own, **FIXED, MASTER: master}
+    if own.get(AUTHENTICATE) == "false":
+        own = {"spark.network.crypto.enabled": "false", **own}
+    elif master.startswith("spark://") and not own.get(SECRET):
         raise ValueError(
             f"{MASTER}={master} needs {SECRET}: the secret that its master and workers have (_SPARK_AUTH_SECRET, "
             f"beside -D{AUTHENTICATE}=true), or {AUTHENTICATE}=false if no one else can reach them"
         )
-    there = {**_ON_A_CLUSTER, "spark.pyspark.python": sys.executable, **given}
+    there = {**_ON_A_CLUSTER, "spark.pyspark.python": sys.executable, **own}
     return {**_DEFAULTS, **_share(master, cores, there["spark.executor.cores"]), **there, **FIXED, MASTER: master}
 
 

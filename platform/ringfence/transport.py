@@ -64,7 +64,7 @@ def ask(
     except redis.RedisError as error:
         raise Refusal(503, _REDIS_AWAY.format(error=type(error).__name__), retry=True) from error
     try:
-        sent = app.send_task(
+        result = app.send_task(
             task,
             # Not Celery's `expires`, which compares the clocks of two machines: the worker checks the deadline.
             kwargs={**arguments, "deadline": there + deadline.remaining - early},
@@ -76,7 +76,7 @@ def ask(
         raise Refusal(503, f"{error}. Nothing was sent, and running connectors are not affected.") from error
     except (BrokerError, redis.RedisError, OSError) as error:
         raise Refusal(500, _RESULT_LOST.format(awaited=awaited)) from error
-    stored = _result(str(sent.id), deadline, awaited)
+    stored = _result(str(result.id), deadline, awaited)
     answer = stored.get("result")
     if stored.get("status") != "SUCCESS" or not isinstance(answer, dict):
         raise Refusal(
@@ -89,13 +89,13 @@ def ask(
 
 def _result(task_id: str, deadline: Deadline, awaited: str) -> dict[str, Any]:
     """Return the task's stored result, polled with short, growing pauses. Redis may be away for a moment."""
-    key, pause, seen = _RESULT_KEY + task_id, 0.002, time.monotonic()
+    key, pause, answered_s = _RESULT_KEY + task_id, 0.002, time.monotonic()
     while not deadline.expired:
         try:
             raw = results.get(key)
-            seen = time.monotonic()
+            answered_s = time.monotonic()
         except redis.RedisError as error:
-            if time.monotonic() - seen > _AWAY_SECONDS:
+            if time.monotonic() - answered_s > _AWAY_SECONDS:
                 raise Refusal(500, _RESULT_LOST.format(awaited=awaited)) from error
             raw = None
         if isinstance(raw, bytes):

@@ -217,11 +217,11 @@ class WorkerConfig:
     @property
     def override_policy(self) -> str:
         """Return All, Principal or None: which client settings a connector may override (KIP-458). Raises `Invalid`."""
-        given = self.settings["connector.client.config.override.policy"]
+        policy = self.settings["connector.client.config.override.policy"]
         for name in _POLICIES:
-            if given in (name, _POLICY_CLASS.format(name)):
+            if policy in (name, _POLICY_CLASS.format(name)):
                 return name
-        raise Invalid(f"connector.client.config.override.policy={given}: use {', '.join(_POLICIES)}")
+        raise Invalid(f"connector.client.config.override.policy={policy}: use {', '.join(_POLICIES)}")
 
     @property
     def mode(self) -> str:

@@ -41,7 +41,7 @@ class Host:
     """What a worker's plugin processes find in its folder."""
 
     def __init__(self, folder: Path) -> None:
-        self.installed = self
+        self.installed_plugins = self
         self._folder = folder
 
     def read(self) -> object:

@@ -46,7 +46,7 @@ def test_references_are_replaced_within_texts(vault: Path, monkeypatch: pytest.M
         "plain": "${vault:a:b} and $HOME",
     }
     assert resolved.raw == config
-    assert "hunter22" not in repr(resolved.found.keys()) + repr(providers(vault))
+    assert "hunter22" not in repr(resolved.secret_values.keys()) + repr(providers(vault))
 
 
 @pytest.mark.parametrize(

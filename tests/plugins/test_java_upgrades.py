@@ -90,4 +90,4 @@ def test_a_version_that_is_installed_beside_the_one_that_runs_is_told_once(host:
 def look(instances: Instances, now: float) -> None:
     instances.look_for_upgrades(now)
     seen = instances._upgrades
-    eventually(lambda: seen._last_state == seen._host.installed.read(), PATIENCE, "it has looked")
+    eventually(lambda: seen._last_state == seen._host.installed_plugins.read(), PATIENCE, "it has looked")

@@ -31,14 +31,14 @@ class AvroConverter(RegistryConverter):
     def form(self, schema: Schema) -> tuple[str, Write]:
         avro = avro_schema(schema)
         try:
-            parsed = self._avro.parse_schema(for_writing(avro))
+            prepared_schema = self._avro.parse_schema(for_writing(avro))
         except self._refusals as error:
             raise ConnectorError(f"Avro cannot represent {schema}: {error}.") from error
         encode, schemaless_writer = encoder(schema), self._avro.schemaless_writer
 
         def write(value: object) -> bytes:
             out = io.BytesIO()
-            schemaless_writer(out, parsed, encode(value))
+            schemaless_writer(out, prepared_schema, encode(value))
             return out.getvalue()
 
         return json.dumps(avro, separators=(",", ":"), ensure_ascii=False), write

@@ -47,20 +47,20 @@ def avro_schema(schema: Schema) -> Json:
     return _Schemas(schema).union(schema)
 
 
-def for_writing(shown: Json) -> Json:
+def for_writing(schema: Json) -> Json:
     """Return the schema without what a writer does not need, since some Avro libraries reject parts of that."""
-    if isinstance(shown, list):
-        return [for_writing(each) for each in shown]
-    if isinstance(shown, dict):
-        return {name: for_writing(shown[name]) for name in _WRITING if name in shown}
-    return shown
+    if isinstance(schema, list):
+        return [for_writing(each) for each in schema]
+    if isinstance(schema, dict):
+        return {name: for_writing(schema[name]) for name in _WRITING if name in schema}
+    return schema
 
 
 class _Schemas:
     """Converts one whole schema. A record that occurs again is written by its name only."""
 
     def __init__(self, schema: Schema) -> None:
-        self._told: dict[str, object] = {}
+        self._definitions: dict[str, object] = {}
         self._nameless: dict[Schema, str] = {}
         self._space = ""
         self._repeated = {name for name, count in Counter(_names(schema)).items() if count > 1}
@@ -126,14 +126,14 @@ class _Schemas:
             # Only Java's parser would find it again: others resolve a bare name in the enclosing namespace.
             space = self._space
         full = f"{space}.{name}" if space else name
-        if full in self._told:
-            if self._told[full] == same:
+        if full in self._definitions:
+            if self._definitions[full] == same:
                 return name if space == self._space else full
             raise ConnectorError(
                 f"Two structs, or maps with keys that are not strings, have the name {full} in Avro: give each schema "
                 "its own."
             )
-        self._told[full] = same
+        self._definitions[full] = same
         avro: dict[str, Json] = {"type": "record", "name": name}
         if space != self._space:
             avro["namespace"] = space

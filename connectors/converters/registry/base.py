@@ -44,7 +44,7 @@ class RegistryConverter(Converter):
         self._register = settings.boolean("auto.register.schemas")
         self._normalize = settings.boolean("normalize.schemas")
         self._trial = False
-        self._known: dict[tuple[str, Schema], tuple[bytes, Write]] = {}
+        self._ready_schemas: dict[tuple[str, Schema], tuple[bytes, Write]] = {}
         self._last: tuple[str, Schema | None] = ("", None)
         self._ready: tuple[bytes, Write] = (b"", lambda value: b"")
         self.prepare(settings)
@@ -83,13 +83,13 @@ class RegistryConverter(Converter):
         raise refuse(self, topic, value, "it needs a schema: add one in the connector, or use JsonConverter.")
 
     def _of(self, topic: str, schema: Schema) -> tuple[bytes, Write]:
-        ready = self._known.get((topic, schema))
+        ready = self._ready_schemas.get((topic, schema))
         if ready is None:
-            if len(self._known) >= 1000:
-                self._known.clear()
+            if len(self._ready_schemas) >= 1000:
+                self._ready_schemas.clear()
             text, write = self.form(schema)
             number = self._id(topic, schema, text)
-            ready = self._known[topic, schema] = (b"\x00" + number.to_bytes(4, "big"), write)
+            ready = self._ready_schemas[topic, schema] = (b"\x00" + number.to_bytes(4, "big"), write)
         self._last, self._ready = (topic, schema), ready
         return ready
 

@@ -48,7 +48,7 @@ class ProtoFile:
             )
         self._proto = load("google.protobuf.descriptor_pb2")
         self._count = 0
-        self._told: dict[str, Schema] = {}
+        self._types: dict[str, Schema] = {}
         self._fields: dict[str, frozenset[str]] = {}
         package, _, name = (schema.name or self._make_name()).rpartition(".")
         self._file = self._proto.FileDescriptorProto(name=f"{name}.proto", syntax="proto3")
@@ -117,9 +117,9 @@ class ProtoFile:
             if name in self._fields[path]:
                 name += "Message"  # fields and nested messages share a namespace
             field.type, field.type_name = field.TYPE_MESSAGE, f"{path}.{name}"
-            earlier = self._told.get(f"{path}.{name}")
+            earlier = self._types.get(f"{path}.{name}")
             if earlier is None:
-                self._told[f"{path}.{name}"] = schema
+                self._types[f"{path}.{name}"] = schema
                 self._message(message.nested_type.add(), name, f"{path}.{name}", schema)
             elif earlier.fields != schema.fields:
                 raise ConnectorError(f"Two structs in {path[1:]} have the name {name}: give each its own name.")

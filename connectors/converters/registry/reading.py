@@ -43,7 +43,7 @@ class SchemaReader:
     def __init__(self, settings: Mapping[str, str]) -> None:
         """settings: a converter's, without prefix. Makes no request yet. Raises `ConfigException`."""
         self._client = client(registry_settings().parse(settings))
-        self._known: dict[int, _Form | str] = {}
+        self._forms: dict[int, _Form | str] = {}
 
     def read(self, data: bytes) -> ReadValue:
         """Decode a value. Raises `ConnectorError` with a message for users if the schema is not available, or does not
@@ -52,9 +52,9 @@ class SchemaReader:
         number = schema_id(data)
         if number is None:
             raise ConnectorError("The value does not contain the id of a registry's schema.")
-        form = self._known.get(number)
+        form = self._forms.get(number)
         if form is None:
-            form = self._known[number] = self._ask(number)
+            form = self._forms[number] = self._ask(number)
         if isinstance(form, str):
             raise ConnectorError(form)
         try:
@@ -105,18 +105,18 @@ class _Avro(_Form):
 
     def __init__(self, registry: Any, schema: Any) -> None:
         self._avro = load("fastavro")
-        self._parsed = self._parse(registry, schema, {}, 0)
-        self.name = str(self._parsed.get("name", "")) if isinstance(self._parsed, dict) else ""
+        self._schema = self._parse(registry, schema, {}, 0)
+        self.name = str(self._schema.get("name", "")) if isinstance(self._schema, dict) else ""
 
-    def _parse(self, registry: Any, schema: Any, named: dict[str, Any], depth: int) -> Any:
+    def _parse(self, registry: Any, schema: Any, names: dict[str, Any], depth: int) -> Any:
         if depth > _DEEPEST:
             raise ConnectorError("Its references are nested too deeply.")
         for each in schema.references or ():
-            self._parse(registry, registry.get_version(each.subject, each.version).schema, named, depth + 1)
-        return self._avro.parse_schema(json.loads(schema.schema_str), named_schemas=named)
+            self._parse(registry, registry.get_version(each.subject, each.version).schema, names, depth + 1)
+        return self._avro.parse_schema(json.loads(schema.schema_str), named_schemas=names)
 
     def read(self, data: bytes) -> object:
-        return self._avro.schemaless_reader(io.BytesIO(data), self._parsed)
+        return self._avro.schemaless_reader(io.BytesIO(data), self._schema)
 
 
 class _Json(_Form):
@@ -150,9 +150,9 @@ class _Protobuf(_Form):
                 "this registry returns Protobuf only as source, without the compiled file (format=serialized)."
             ) from error
         file = proto.FileDescriptorProto.FromString(compiled)
-        known, pool = pools.Default(), pools.DescriptorPool()
+        default_pool, pool = pools.Default(), pools.DescriptorPool()
         for each in file.dependency:
-            self._copy(known.FindFileByName(each), pool, proto)
+            self._copy(default_pool.FindFileByName(each), pool, proto)
         file.name = file.name or "schema.proto"
         pool.Add(file)
         self._file = pool.FindFileByName(file.name)

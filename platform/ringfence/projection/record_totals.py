@@ -48,8 +48,8 @@ _SUMS = {
 class ReportedCounts:
     """The counts that an attempt has reported so far, and when.
 
-    commit_ms: its newest commit; 0 for none. sent_records: in transactions, committed or not. in_offsets: they come from a
-    source offset, which exists if and only if the records do.
+    commit_ms: its newest commit; 0 for none. sent_records: in transactions, committed or not. in_offsets: they come
+    from a source offset, which exists if and only if the records do.
     """
 
     connector: str

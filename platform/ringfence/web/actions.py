@@ -25,8 +25,8 @@ from ringfence.web.views import is_fragment, render_gone
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """An action. name: its path segment; command: makes the leader's command; verb: the permission it needs; effect_text:
-    the message after it is written.
+    """An action. name: its path segment; command: makes the leader's command; verb: the permission it needs;
+    effect_text: the message after it is written.
     """
 
     name: str

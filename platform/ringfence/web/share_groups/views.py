@@ -83,7 +83,8 @@ class LedgerLine:
 @dataclass(frozen=True, slots=True)
 class BrokerLine:
     """A partition by the broker. archived: ranges that were delivered too often. For a connector's group, waiting:
-    offsets that are no longer delivered, and that the ledger has not done yet; acquired: records that its tasks have now.
+    offsets that are no longer delivered, and that the ledger has not done yet; acquired: records that its tasks have
+    now.
     """
 
     topic: str
