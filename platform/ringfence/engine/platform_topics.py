@@ -84,14 +84,14 @@ def specs(config: WorkerConfig) -> dict[str, TopicSpec]:
 
 
 def ensure_topics(
-    connection: Connection, config: WorkerConfig, deadline: Deadline, remembered: RecallTopicIds = lambda: None
+    connection: Connection, config: WorkerConfig, deadline: Deadline, recall_ids: RecallTopicIds = lambda: None
 ) -> TopicIds:
     """Make sure that the four topics exist, and return their ids. Raises `TopicLost`; then nothing is created.
 
-    remembered: returns the ids in the database, None if it has no connectors.
+    recall_ids: returns the ids in the database, None if it has no connectors.
     """
     topics = present(connection, config, deadline)  # 1
-    ids = recall(connection, config, deadline, remembered())  # 2
+    ids = recall(connection, config, deadline, recall_ids())  # 2
     lost = losses(ids, topics) if ids is not None else []
     if precious := [one for one in lost if one.role in PRECIOUS]:  # 3
         raise TopicLost(explanation(precious))
@@ -115,9 +115,9 @@ def _await_topics(connection: Connection, config: WorkerConfig, deadline: Deadli
 
 
 def recall(
-    connection: Connection, config: WorkerConfig, deadline: Deadline, remembered: TopicIds | None
+    connection: Connection, config: WorkerConfig, deadline: Deadline, database_ids: TopicIds | None
 ) -> TopicIds | None:
-    """Return the newest ids stored in the topics or in the database (`remembered`); None if there are none.
+    """Return the newest ids stored in the topics or in the database (`database_ids`); None if there are none.
 
     The small topics are read first, the offsets topic only if they have none.
     """
@@ -126,11 +126,11 @@ def recall(
     keys = ((CONFIG, KEY.encode()), (STATUS, KEY.encode()), (OFFSETS, offsets_key(config.group_id)))
     for role, key in keys:
         topic = topics[role]
-        sure = bool(candidates) or (role == OFFSETS and remembered is not None)
+        sure = bool(candidates) or (role == OFFSETS and database_ids is not None)
         if topic is not None and not sure:
             values = _records(connection, topic.name, key, deadline)
             candidates += [one for value in values if (one := loads(value)) is not None]
-    return newest([remembered, *candidates])
+    return newest([database_ids, *candidates])
 
 
 def _records(connection: Connection, topic: str, key: bytes, deadline: Deadline) -> list[bytes | None]:

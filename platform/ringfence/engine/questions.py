@@ -109,7 +109,7 @@ def _read_offsets(request: questions.ReadOffsets, services: Services, limit: Dea
         offsets = services.offsets.view(ConnectorName(request.connector), request.config, limit)
     except FencingError as error:
         raise Refusal(500, f"The offsets of connector {request.connector} cannot be read now: {error}") from error
-    return [{"partition": committed.partition, "offset": committed.offset} for committed in offsets]
+    return [{"partition": each.partition, "offset": each.offset} for each in offsets]
 
 
 @_answers(questions.Preflight)
@@ -122,7 +122,7 @@ def _preflight(request: questions.Preflight, services: Services, limit: Deadline
             offsets = services.offsets.view(name, request.config, within)
         except FencingError:
             return None  # the finding reports it
-        return any(committed.offset is not None for committed in offsets)
+        return any(each.offset is not None for each in offsets)
 
     checks = report.examine(
         request.config, services.config, services.plugins, limit, services.modes, has_offsets, _read_versions

@@ -11,8 +11,8 @@ def catch_refusals(call: Callable[[], dict[str, object]]) -> dict[str, object]:
     """Return the result of the call, or its refusal as an answer. Other errors are raised."""
     try:
         return call()
-    except Refusal as refused:
-        return refused.answer()
+    except Refusal as refusal:
+        return refusal.answer()
     except MalformedRequest as error:
         return Refusal(400, f"{error}. Web process and worker may be of different versions").answer()
     except UnknownPlugin as error:

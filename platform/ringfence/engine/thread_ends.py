@@ -17,10 +17,10 @@ LOST_SECONDS: Final = 2.0
 
 def join_all(threads: Iterable[threading.Thread], seconds: float) -> list[str]:
     """Wait at most `seconds` for all of them together. Return the names of those that still run."""
-    waited, deadline = list(threads), Deadline.after(seconds)
-    for thread in waited:
+    all_threads, deadline = list(threads), Deadline.after(seconds)
+    for thread in all_threads:
         thread.join(deadline.remaining)
-    late = [thread.name for thread in waited if thread.is_alive()]
+    late = [thread.name for thread in all_threads if thread.is_alive()]
     if late:
         log.info("These threads are still busy and end with the process: %s", ", ".join(late))
     return late

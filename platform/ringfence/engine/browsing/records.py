@@ -123,8 +123,8 @@ def _test(request: ReadRecords, decoders: _Decoders) -> Any:
     return test
 
 
-def _is_key(decoded: DecodedValue, key: str) -> bool:
-    return key == decoded.value if isinstance(decoded.value, str) else key == decoded.text or key == str(decoded.value)
+def _is_key(value: DecodedValue, key: str) -> bool:
+    return key == value.value if isinstance(value.value, str) else key == value.text or key == str(value.value)
 
 
 def _texts(record: MetRecord, key: DecodedValue, value: DecodedValue, decoder: Decoder) -> list[str]:

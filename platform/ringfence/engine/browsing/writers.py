@@ -22,17 +22,20 @@ class Writer:
     """A connector. secret: the names of its secret settings; topics: all that it has written to."""
 
     name: str
-    resolved: ResolvedConfig = field(repr=False)
+    resolution: ResolvedConfig = field(repr=False)
     secret: Sequence[str]
     topics: Sequence[str]
 
     @property
     def config(self) -> Mapping[str, str]:
-        return self.resolved.config
+        return self.resolution.config
 
     def secrets(self) -> list[str]:
         """The values that must not be shown."""
-        return [*filter(None, (self.config.get(key, "") for key in self.secret)), *self.resolved.found.values()]
+        return [
+            *filter(None, (self.config.get(key, "") for key in self.secret)),
+            *self.resolution.secret_values.values(),
+        ]
 
 
 def writers_of(place: TopicPlace, worker: WorkerConfig) -> list[Writer]:
@@ -75,7 +78,7 @@ def on_topic(
     try:
         accesses = ways(None, matches[0].config, base, worker.settings) if matches else None
     except FencingError as error:
-        hide = matches[0].resolved.hide
+        hide = matches[0].resolution.hide
         raise Refusal(400, hide(f"The cluster of topic {place.topic} cannot be reached: {error}")) from error
     connections = (
         [(way.whose, way.connection) for way in accesses] if accesses else [("the worker's credentials", base)]
@@ -91,4 +94,4 @@ def on_topic(
                 raise Refusal(404, f"There is no topic {place.topic}") from error
             troubles.append(f"with {whose}: {error}")
     message = f"Topic {place.topic} cannot be read {'; '.join(troubles)}"
-    raise Refusal(500, matches[0].resolved.hide(message) if matches else message)
+    raise Refusal(500, matches[0].resolution.hide(message) if matches else message)

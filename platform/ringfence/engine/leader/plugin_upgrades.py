@@ -60,7 +60,7 @@ class PluginUpgrades:
 
     def look(self) -> None:
         """Report, once, what was installed since the last call. After an error, the next call tries again."""
-        state = self._host.installed.read()
+        state = self._host.installed_plugins.read()
         if state == self._last_state:
             return
         with self._lock:

@@ -24,7 +24,7 @@ class Environments:
     def __init__(self, folders: Sequence[str], variables: Mapping[str, str] | None = None) -> None:
         self._folders = folders
         self._variables = variables
-        self._last_taken: tuple[State, frozenset[str]] | None = None
+        self._cache: tuple[State, frozenset[str]] | None = None
 
     def read(self) -> tuple[PluginEnvironment, ...]:
         """Return all environments. Equal until one is added, removed or changed."""
@@ -50,9 +50,9 @@ class Environments:
 
     def _read_taken(self) -> frozenset[str]:
         state = installed_state(self._variables)
-        cache = self._last_taken
+        cache = self._cache
         if cache is None or cache[0] != state:
             points = (each for dist in find_distributions(self._variables) for each in dist.entry_points)
             names = frozenset(name for each in points if each.group == GROUP for name in names_of(each))
-            cache = self._last_taken = (state, names)
+            cache = self._cache = (state, names)
         return cache[1]

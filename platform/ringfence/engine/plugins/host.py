@@ -69,8 +69,8 @@ class PluginHost:
         self._on_warning = on_warning
         self._offsets_topics = offsets_topics
         self._environment = environment
-        self.installed = InstalledPlugins(environment, folders)
-        self._environments = self.installed.environments
+        self.installed_plugins = InstalledPlugins(environment, folders)
+        self._environments = self.installed_plugins.environments
         self.call_seconds = call_seconds
         self.known_versions: dict[tuple[str, str], str] = {}
         self._groups = ProcessGroups(self._start_process, self._start_instance_process, on_failed, call_processes)
@@ -109,20 +109,20 @@ class PluginHost:
 
     def upgrade_of(self, config: Mapping[str, str], running: str) -> str | None:
         """Return a message if a start would now choose another version of the plugin than `running`, else None."""
-        if not self.installed.have_changed():
+        if not self.installed_plugins.have_changed():
             return None
         plugin, requirement = version_key(config)
         for one in self.plugins():
             if plugin in names_in(one):
                 alone = bool(one["java"]) or one["environment"] is not None
-                installed = choose_version(requirement, one) if alone else str(one["version"])
-                if installed is not None and installed != running:
-                    return describe_upgrade(plugin, installed, running, in_own_process=alone)
+                version = choose_version(requirement, one) if alone else str(one["version"])
+                if version is not None and version != running:
+                    return describe_upgrade(plugin, version, running, in_own_process=alone)
         return None
 
     def find_broken_plugins(self, timeout: float | None = None) -> dict[str, str]:
         """Return installed connectors that cannot be loaded, with the reason."""
-        return self._lists.read(self._limit(timeout)).broken
+        return self._lists.read(self._limit(timeout)).problems
 
     def close_unused(self) -> None:
         """End the processes of plugin environments that have not been used for a while."""
@@ -214,11 +214,11 @@ class PluginHost:
         letters: Sequence[Mapping[str, object]],
         worker: Mapping[str, str],
         secret: Sequence[str],
-        refused: Sequence[str],
+        reserved_topics: Sequence[str],
         timeout: float,
     ) -> list[dict[str, object]]:
         """Convert dead letters with the connector's chain; see `replay.again`. Its process ends afterwards."""
-        call = ConvertDeadLetters(dict(config), list(letters), dict(worker), list(secret), list(refused))
+        call = ConvertDeadLetters(dict(config), list(letters), dict(worker), list(secret), list(reserved_topics))
         return self._ask(call, timeout)
 
     def record_positions(self, config: Mapping[str, str], timeout: float | None = None) -> dict[str, object] | None:

@@ -70,7 +70,7 @@ class PluginInstallations:
         """Report the installed versions if plugins have changed since the last call."""
         from ringfence.history.models import WorkerPlugins
 
-        state = self._plugins.installed.read()
+        state = self._plugins.installed_plugins.read()
         if state == self._reported_state:
             return
         versions = {str(each["class"]): each["versions"] for each in self._plugins.plugins()}
@@ -92,8 +92,10 @@ class PluginInstallations:
 
         if self._installer is None:
             return False
-        settled = WorkerInstallation.objects.filter(worker=self._worker).exclude(state="running")
-        installations = PluginInstallation.objects.filter(ready=True).exclude(pk__in=settled.values("installation"))
+        finished_shares = WorkerInstallation.objects.filter(worker=self._worker).exclude(state="running")
+        installations = PluginInstallation.objects.filter(ready=True).exclude(
+            pk__in=finished_shares.values("installation")
+        )
         if (next_one := installations.order_by("pk").first()) is None:
             return False
         share, _ = WorkerInstallation.objects.get_or_create(
@@ -114,28 +116,28 @@ class PluginInstallations:
         )
         return True
 
-    def _audit(self, plugin: "PluginInstallation", share: "WorkerInstallation") -> None:
+    def _audit(self, installation: "PluginInstallation", share: "WorkerInstallation") -> None:
         """Record the result here, with the SHA-256 of each file: unlike the rows, an audit entry is not deleted."""
         from ringfence.audit.models import Outcome
         from ringfence.audit.trail import record
 
         record(
             "plugin installed",
-            user=plugin.user,
+            user=installation.user,
             via=f"worker {self._worker}",
             address="",
             outcome=Outcome.DONE if share.state == "done" else Outcome.FAILED,
-            request=plugin.plugin,
+            request=installation.plugin,
             message=share.error,
             after=json.loads(share.report) if share.report else {},
         )
 
-    def _install(self, installer: Installer, plugin: "PluginInstallation") -> Mapping[str, object]:
+    def _install(self, installer: Installer, installation: "PluginInstallation") -> Mapping[str, object]:
         from ringfence.history.plugin_pieces import read_pieces
 
-        if not plugin.sha256:
-            return installer.fetch(plugin.plugin)
-        return installer.unpack(plugin.plugin, plugin.sha256, read_pieces(plugin))
+        if not installation.sha256:
+            return installer.fetch(installation.plugin)
+        return installer.unpack(installation.plugin, installation.sha256, read_pieces(installation))
 
 
 def _now_ms() -> int:

@@ -31,16 +31,16 @@ class InstalledPlugins:
         return self.read() != self._first
 
 
-def describe_upgrade(plugin: str, installed: str, running: str, *, in_own_process: bool) -> str:
+def describe_upgrade(plugin: str, version: str, running: str, *, in_own_process: bool) -> str:
     """Return the message with the remedy.
 
     in_own_process: whether no process of the worker or of another version loads it, as with Java tasks and plugin
     environments. What is loaded in the worker's own environment stays until its process ends.
     """
     remedy = (
-        f"Restart the connector with its tasks to run {installed}"
+        f"Restart the connector with its tasks to run {version}"
         if in_own_process
-        else f"Restart the workers to run {installed}: end each with SIGTERM; `ringfence up` and service managers "
+        else f"Restart the workers to run {version}: end each with SIGTERM; `ringfence up` and service managers "
         "start it again"
     )
-    return f"{plugin} {installed} is installed, {running} runs. {remedy}"
+    return f"{plugin} {version} is installed, {running} runs. {remedy}"

@@ -80,12 +80,12 @@ class InstanceContext:
 class _Running:
     connector: SourceConnector
     context: InstanceContext
-    resolved: ResolvedConfig
+    resolution: ResolvedConfig
     token: int
 
     @property
     def config(self) -> dict[str, str]:
-        return self.resolved.config
+        return self.resolution.config
 
 
 class Instances:
@@ -102,13 +102,13 @@ class Instances:
         self._newest: dict[str, int] = {}
 
     def start(
-        self, name: str, resolved: ResolvedConfig, offsets: Offsets, token: int, grant: Mapping[str, object] | None
+        self, name: str, resolution: ResolvedConfig, offsets: Offsets, token: int, grant: Mapping[str, object] | None
     ) -> str:
         """Start the instance; a running one with this name is stopped first. Returns the version of its code.
 
         grant: the value of the connector's record of granted topics, None if it has none.
         """
-        plugin = find_for(self._registry, resolved.config)
+        plugin = find_for(self._registry, resolution.config)
         if self._newest.get(name, 0) > token:
             return plugin.version
         self._newest[name] = token
@@ -117,13 +117,13 @@ class Instances:
             _stop_quietly(name, before.connector)
         connector = plugin.cls()
         event: dict[str, object] = {"event": "reconfigure", "connector": name}
-        secrets = redactor(plugin, resolved.config)
+        secrets = redactor(plugin, resolution.config)
 
         def fail(trace: str) -> None:
-            self._emit({"event": "failed", "connector": name, "trace": secrets(resolved.hide(trace))})
+            self._emit({"event": "failed", "connector": name, "trace": secrets(resolution.hide(trace))})
 
         def warn(text: str) -> None:
-            self._emit({"event": "warning", "connector": name, "text": secrets(resolved.hide(text))})
+            self._emit({"event": "warning", "connector": name, "text": secrets(resolution.hide(text))})
 
         context = InstanceContext(
             SnapshotReader(offsets),
@@ -134,11 +134,11 @@ class Instances:
         )
         connector.context = context
         try:
-            connector.start(dict(resolved.config))
+            connector.start(dict(resolution.config))
         except BaseException:
             _stop_quietly(name, connector)
             raise
-        self._running[name] = _Running(connector, context, resolved, token)
+        self._running[name] = _Running(connector, context, resolution, token)
         return plugin.version
 
     def task_configs(self, name: str, max_tasks: int, offsets: Offsets | None) -> list[dict[str, str]]:
@@ -167,7 +167,7 @@ class Instances:
                 )
             logger.warning("%sThis behavior should be considered a bug. Accepted, as %s=false", text, TASKS_MAX_ENFORCE)
         task_class = class_path(type(running.connector).task_class())
-        return [{**running.resolved.restore_references(config), TASK_CLASS: task_class} for config in configs]
+        return [{**running.resolution.restore_references(config), TASK_CLASS: task_class} for config in configs]
 
     def redactor(self, name: str) -> Callable[[str], str]:
         """Return a function that hides the secrets of the instance's configuration."""
@@ -175,7 +175,7 @@ class Instances:
         if running is None:
             return str
         secrets = redactor(find_for(self._registry, running.config), running.config)
-        return lambda text: secrets(running.resolved.hide(text))
+        return lambda text: secrets(running.resolution.hide(text))
 
     def stop(self, name: str, token: int) -> None:
         """Stop the instance, unless it is newer than the token. It counts as stopped even if its `stop` raises."""

@@ -53,7 +53,7 @@ class LiveConnectors:
         self._ends: list[float] = []
         self._closed = False
         self._tokens = itertools.count(1)
-        self._changed = threading.Condition()
+        self._condition = threading.Condition()
         self._second_try = threading.Lock()
         self._supervisor: threading.Thread | None = None
 
@@ -67,14 +67,14 @@ class LiveConnectors:
     ) -> str:
         """Start the connector's instance; a running one with this name is stopped first. Returns its version."""
         deadline = time.monotonic() + timeout
-        with self._changed:
+        with self._condition:
             self._instances.pop(name, None)
             instance = _Instance(dict(config), list(offsets), grant, next(self._tokens), None)
         child, version = self._start_anywhere(name, instance, deadline)
-        with self._changed:
+        with self._condition:
             instance.child = child if child.alive else None
             self._instances[name] = instance
-            self._changed.notify_all()
+            self._condition.notify_all()
         return version
 
     def task_configs(self, name: str, max_tasks: int, offsets: Offsets | None, timeout: float) -> list[dict[str, str]]:
@@ -96,7 +96,7 @@ class LiveConnectors:
 
     def stop(self, name: str, timeout: float) -> None:
         """Stop the instance, if there is one. It is gone afterwards, even if its `stop` raises or hangs."""
-        with self._changed:
+        with self._condition:
             instance = self._instances.pop(name, None)
             token = next(self._tokens)
         if instance is not None and instance.child is not None:
@@ -107,16 +107,16 @@ class LiveConnectors:
 
     def names(self) -> list[str]:
         """Return the connectors with an instance, running or about to be started again."""
-        with self._changed:
+        with self._condition:
             return list(self._instances)
 
     def close(self) -> None:
         """End the process with all its instances. Their `stop` is not called, since it may hang."""
-        with self._changed:
+        with self._condition:
             self._closed = True
             child, self._child = self._child, None
             self._instances.clear()
-            self._changed.notify_all()
+            self._condition.notify_all()
         if child is not None:
             child.close()
 
@@ -147,7 +147,7 @@ class LiveConnectors:
 
     def _process(self) -> ChildProcess:
         """Return the instance process; start one if there is none."""
-        with self._changed:
+        with self._condition:
             if self._closed:
                 raise RuntimeError("the plugin host is closed")
             self._notice_end()
@@ -157,7 +157,7 @@ class LiveConnectors:
 
     def _process_of(self, name: str, deadline: float, offsets: Offsets | None) -> ChildProcess:
         """Return the instance's process; wait while the instance is being started again."""
-        with self._changed:
+        with self._condition:
             while True:
                 self._notice_end()
                 instance = self._instances.get(name)
@@ -167,15 +167,15 @@ class LiveConnectors:
                     instance.offsets = list(offsets)
                 if instance.child is not None:
                     return instance.child
-                if not self._changed.wait(max(0.0, deadline - time.monotonic())) and time.monotonic() >= deadline:
+                if not self._condition.wait(max(0.0, deadline - time.monotonic())) and time.monotonic() >= deadline:
                     raise PluginTimeout(f"Connector {name} is being started again after its process ended; try again.")
 
     def _forget(self, name: str) -> None:
-        with self._changed:
+        with self._condition:
             self._instances.pop(name, None)
 
     def _on_end(self, _child: ChildProcess) -> None:
-        with self._changed:
+        with self._condition:
             self._notice_end()
 
     def _notice_end(self) -> None:
@@ -191,18 +191,18 @@ class LiveConnectors:
         if self._supervisor is None:
             self._supervisor = threading.Thread(target=self._supervise, name="plugin-instances", daemon=True)
             self._supervisor.start()
-        self._changed.notify_all()
+        self._condition.notify_all()
 
     def _supervise(self) -> None:
         """Start waiting instances again, one by one."""
         while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._closed or self._waiting() is not None)
+            with self._condition:
+                self._condition.wait_for(lambda: self._closed or self._waiting() is not None)
                 if self._closed:
                     return
                 if self._child is None:
                     pause = _BACKOFF.pause(len(self._ends) - 1)  # no pause after the first end
-                    self._changed.wait_for(lambda: self._closed, pause)
+                    self._condition.wait_for(lambda: self._closed, pause)
                 waiting = self._waiting()
             if waiting is not None and not self._closed:
                 self._start_again(*waiting)
@@ -217,7 +217,7 @@ class LiveConnectors:
         except PluginError as error:
             if isinstance(error, PluginCrash) and not error.alone:
                 return  # another instance was the cause: this one is tried again
-            with self._changed:
+            with self._condition:
                 mine = self._instances.get(name) is instance
                 if mine:
                     del self._instances[name]
@@ -226,14 +226,14 @@ class LiveConnectors:
                 self._on_failed(name, error)
         except (OSError, RuntimeError):
             logger.exception("The plugin process could not be started")
-            with self._changed:
+            with self._condition:
                 self._ends.append(time.monotonic())
         else:
-            with self._changed:
+            with self._condition:
                 mine = self._instances.get(name) is instance
                 if mine and child.alive:
                     instance.child = child
-                self._changed.notify_all()
+                self._condition.notify_all()
             if not mine:  # stopped or started again in the meantime
                 self._stop_leftover(child, name, instance)
 

@@ -78,12 +78,14 @@ class Operations:
     def validate(self, plugin: str, config: Mapping[str, str | None], exactly_once: bool) -> dict[str, object]:
         """Validate the resolved configuration; the answer contains the configuration as it was given."""
         nulls = {name: value for name, value in config.items() if value is None}
-        resolved, errors = self._attempt(config)
-        closed = {name: resolved.hide(text) for name, text in self._find_closed(plugin, resolved.config).items()}
+        resolution, errors = self._attempt(config)
+        file_errors = {
+            name: resolution.hide(text) for name, text in self._find_closed(plugin, resolution.config).items()
+        }
         # These are excluded: a plugin that connects to its source would have its client read them.
-        settings = {name: value for name, value in {**resolved.config, **nulls}.items() if name not in closed}
+        settings = {name: value for name, value in {**resolution.config, **nulls}.items() if name not in file_errors}
         answer = validation.validate(self._registry, plugin, settings, exactly_once=exactly_once)
-        return validation.as_given(answer, resolved, {**errors, **closed})
+        return validation.as_given(answer, resolution, {**errors, **file_errors})
 
     def exactly_once_support(self, config: Mapping[str, str]) -> tuple[str, bool]:
         """Return what the connector declares for this configuration; see `validation.support_of`."""
@@ -91,10 +93,10 @@ class Operations:
 
     def guarantee(self, config: Mapping[str, str], exactly_once: bool) -> dict[str, str]:
         """See `guarantee.describe_guarantee`."""
-        resolved = self._resolve(config)
+        resolution = self._resolve(config)
         connector = plugin_choice.find_for(self._registry, config).cls()
-        guarantee = describe_guarantee(connector, resolved.config, exactly_once=exactly_once)
-        return {**guarantee, "why": resolved.hide(guarantee["why"])}
+        guarantee = describe_guarantee(connector, resolution.config, exactly_once=exactly_once)
+        return {**guarantee, "why": resolution.hide(guarantee["why"])}
 
     def is_java(self, plugin: str) -> bool:
         """Return whether a name means a Java plugin."""
@@ -113,8 +115,8 @@ class Operations:
         """Return whether the connector has checked the offsets. Raises `OffsetsRefused` if it refuses them."""
         connector = plugin_choice.find_for(self._registry, config).cls()
         try:
-            resolved = self._resolve(config).config
-            return bool(connector.alter_offsets(resolved, [(partition, offset) for partition, offset in offsets]))
+            settings = self._resolve(config).config
+            return bool(connector.alter_offsets(settings, [(partition, offset) for partition, offset in offsets]))
         except ConnectorError as error:
             raise OffsetsRefused(str(error)) from error
 
@@ -132,15 +134,15 @@ class Operations:
         """
         plugin = plugin_choice.find_for(self._registry, config)
         _sound(self.validate(config[CONNECTOR_CLASS].strip(), config, exactly_once=True))
-        resolved = self._resolve(config)
-        scrubber = self._scrubber(config, resolved, secret)
+        resolution = self._resolve(config)
+        scrubber = self._scrubber(config, resolution, secret)
         if plugin_choice.is_java(plugin):  # its own chain is in the Java process: references there stay unresolved
-            resolved = replace(resolved, config={**resolved.config, **_settings_of_parts(config)})
+            resolution = replace(resolution, config={**resolution.config, **_settings_of_parts(config)})
             config, worker = _READY_BYTES, {}
         chain = TransformationChain(config, worker, scrubber)
         try:
             limits = Bounds(int(bounds["records"]), int(bounds["bytes"]), bounds["seconds"])
-            return preview(plugin, resolved, chain, offsets, limits, scrubber)
+            return preview(plugin, resolution, chain, offsets, limits, scrubber)
         finally:
             chain.close()
 
@@ -170,9 +172,9 @@ class Operations:
         self._refuse_java(config, "Let the connector read the records again: reset its source offsets.")
         from ringfence.engine.plugins import replay  # it loads Kafka's client, which no other call needs
 
-        resolved = self._resolve(config)
-        hide = self._scrubber(config, resolved, secret).text
-        return replay.convert_letters(replay.Settings(resolved.config, worker), letters, frozenset(refused), hide)
+        resolution = self._resolve(config)
+        hide = self._scrubber(config, resolution, secret).text
+        return replay.convert_letters(replay.Settings(resolution.config, worker), letters, frozenset(refused), hide)
 
     def record_positions(self, config: Mapping[str, str]) -> dict[str, object] | None:
         """Return where the connector's records contain their position in the source; None if they do not."""
@@ -184,8 +186,8 @@ class Operations:
     ) -> list[int | None]:
         """Return how many records the source has up to each committed offset, if the connector can count them."""
         connector = plugin_choice.find_for(self._registry, config).cls()
-        resolved = self._resolve(config).config
-        return [connector.count_records(resolved, partition, offset) for partition, offset in offsets]
+        settings = self._resolve(config).config
+        return [connector.count_records(settings, partition, offset) for partition, offset in offsets]
 
     def _refuse_java(self, config: Mapping[str, str], remedy: str) -> None:
         if plugin_choice.is_java(plugin_choice.find_for(self._registry, config)):
@@ -193,13 +195,13 @@ class Operations:
                 f"The transforms and converters of a Java connector run only in its Java process. {remedy}"
             )
 
-    def _scrubber(self, config: Mapping[str, str], resolved: ResolvedConfig, secret: Sequence[str]) -> Scrubber:
+    def _scrubber(self, config: Mapping[str, str], resolution: ResolvedConfig, secret: Sequence[str]) -> Scrubber:
         """Return a scrubber for the values of config providers, of passwords by definition, and of the `secret`
         settings.
         """
-        passwords = validation.redactor(plugin_choice.find_for(self._registry, config), resolved.config).secrets
-        values = [resolved.config[name] for name in secret if name in resolved.config]
-        return Scrubber([*passwords, *values, *resolved.found.values()])
+        passwords = validation.redactor(plugin_choice.find_for(self._registry, config), resolution.config).secrets
+        values = [resolution.config[name] for name in secret if name in resolution.config]
+        return Scrubber([*passwords, *values, *resolution.secret_values.values()])
 
     def start(
         self,
@@ -228,27 +230,27 @@ class Operations:
 
     def _resolve(self, config: Mapping[str, str]) -> ResolvedConfig:
         try:
-            resolved = self._providers.resolve(config)
+            resolution = self._providers.resolve(config)
         except ConfigException as error:
             raise PluginError(str(error)) from error
-        for text in files.find_refused(resolved.config).values():
+        for text in files.find_refused(resolution.config).values():
             raise PluginError(text)
-        return resolved
+        return resolution
 
     def redactor(self, args: Mapping[str, object]) -> Callable[[str], str]:
         """Return a function that hides the secrets of a call's config, as far as its connector is found."""
         config = args.get("config")
         name = config.get(CONNECTOR_CLASS) if isinstance(config, dict) else args.get("connector")
         if isinstance(config, dict) and name:
-            resolved, _ = self._attempt(config)
+            resolution, _ = self._attempt(config)
             try:
                 secrets = validation.redactor(plugin_choice.find_nearest(self._registry, config), config)
-                return lambda text: secrets(resolved.hide(text))
+                return lambda text: secrets(resolution.hide(text))
             except PluginError:
                 return str  # no such connector: no plugin has seen the config
             except Exception:  # noqa: BLE001 - the plugin's definition of its settings fails
                 everything = Redactor(config, None)
-                return lambda text: everything(resolved.hide(text))
+                return lambda text: everything(resolution.hide(text))
         return self._instances.redactor(str(name)) if name else str
 
 

@@ -34,8 +34,8 @@ def find_version(registry: PluginRegistry, config: Mapping[str, str | None]) -> 
     except ValueError as error:
         raise BadRequest(str(error)) from error
     if plugin is None:
-        installed = ", ".join(each.version for each in registry.versions(newest))
-        raise BadRequest(f"Version {requirement} of {_class_of(config)} is not installed; installed is {installed}")
+        versions = ", ".join(each.version for each in registry.versions(newest))
+        raise BadRequest(f"Version {requirement} of {_class_of(config)} is not installed; installed is {versions}")
     return plugin
 
 

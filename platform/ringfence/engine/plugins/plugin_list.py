@@ -17,10 +17,10 @@ Entry = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class PluginList:
-    """The plugins. broken: by entry point or folder, why an installed connector cannot run."""
+    """The plugins. problems: by entry point or folder, why an installed connector cannot run."""
 
     plugins: list[Entry]
-    broken: dict[str, str]
+    problems: dict[str, str]
 
 
 class PluginLists:
@@ -39,11 +39,11 @@ class PluginLists:
         usable = [each for each in environments if each.plugins]
         answers = {each: self._list(each, timeout) for each in usable}
         self._lists = answers
-        broken = {Path(each.folder).name: each.problem for each in environments if each.problem is not None}
+        problems = {Path(each.folder).name: each.problem for each in environments if each.problem is not None}
         for answer in (*answers.values(), own):
-            broken.update(cast("dict[str, str]", answer["broken"]))
+            problems.update(cast("dict[str, str]", answer["broken"]))
         others = ((each, _plugins_in(answer)) for each, answer in answers.items())
-        return PluginList(join_lists(_plugins_in(own), others), broken)
+        return PluginList(join_lists(_plugins_in(own), others), problems)
 
     def _list(self, environment: PluginEnvironment, timeout: float) -> Entry:
         """Return an environment's list. It is requested once, in a process that then ends, since it does not change."""

@@ -25,7 +25,7 @@ class CallPool:
         self._busy: set[ChildProcess] = set()
         self._starting = 0
         self._closed = False
-        self._changed = threading.Condition()
+        self._condition = threading.Condition()
 
     def call(self, call: PluginCall[Answer], timeout: float) -> Answer:
         """See `ChildProcess.call`. The timeout includes the time to get a process."""
@@ -38,17 +38,17 @@ class CallPool:
 
     def close(self) -> None:
         """End all processes, including those with running calls."""
-        with self._changed:
+        with self._condition:
             self._closed = True
             children = [*self._idle, *self._busy]
             self._idle.clear()
-            self._changed.notify_all()
+            self._condition.notify_all()
         for child in children:
             child.close()
 
     def _acquire(self, name: str, timeout: float, deadline: float) -> ChildProcess:
         self._drop_outdated()
-        with self._changed:
+        with self._condition:
             while True:
                 if self._closed:
                     raise RuntimeError("the plugin host is closed")
@@ -60,7 +60,7 @@ class CallPool:
                 if len(self._busy) + self._starting < self._limit:
                     self._starting += 1
                     break
-                if not self._changed.wait(max(0.0, deadline - time.monotonic())) and time.monotonic() >= deadline:
+                if not self._condition.wait(max(0.0, deadline - time.monotonic())) and time.monotonic() >= deadline:
                     raise PluginTimeout(
                         f"All {self._limit} plugin processes were busy for {timeout:.3g} s, so {name} was not called. "
                         "Another connector's validation may hang; try again."
@@ -68,25 +68,25 @@ class CallPool:
         try:
             child = self._start()
         finally:
-            with self._changed:
+            with self._condition:
                 self._starting -= 1
-        with self._changed:
+        with self._condition:
             self._busy.add(child)
         return child
 
     def _drop_outdated(self) -> None:
-        with self._changed:
-            outdated = [child for child in self._idle if not child.up_to_date]
-            self._idle = [child for child in self._idle if child not in outdated]
-        for child in outdated:
+        with self._condition:
+            old_children = [child for child in self._idle if not child.up_to_date]
+            self._idle = [child for child in self._idle if child not in old_children]
+        for child in old_children:
             child.close()
 
     def _release(self, child: ChildProcess) -> None:
-        with self._changed:
+        with self._condition:
             self._busy.discard(child)
             keep = self._warm and child.alive and not self._idle and not self._closed
             if keep:
                 self._idle.append(child)
-            self._changed.notify()
+            self._condition.notify()
         if not keep:
             child.close()

@@ -49,7 +49,7 @@ class Bounds:
 
 def preview(
     plugin: PluginInfo,
-    resolved: ResolvedConfig,
+    resolution: ResolvedConfig,
     chain: TransformationChain,
     offsets: Offsets,
     bounds: Bounds,
@@ -65,12 +65,12 @@ def preview(
     connector = plugin.cls()
     connector.context = InstanceContext(reader, trial=True)
     try:
-        connector.start(dict(resolved.config))
-        configs = connector.task_configs(int(resolved.config.get(TASKS_MAX, "1")))
-        check_shape(resolved.config["name"], configs)
+        connector.start(dict(resolution.config))
+        configs = connector.task_configs(int(resolution.config.get(TASKS_MAX, "1")))
+        check_shape(resolution.config["name"], configs)
         result: dict[str, object] = {"tasks": len(configs), "records": [], "polls": 0, "ended": "nothing", "note": ""}
         if configs:
-            config = {**resolved.config, **configs[0]}
+            config = {**resolution.config, **configs[0]}
             transactions = RequestedEndings() if transaction_boundary(config) == "connector" else None
             context = PreviewContext(config, reader, chain.raw, transactions)
             result |= _first(type(connector).task_class()(), context, chain, bounds, scrubber)
@@ -100,7 +100,7 @@ class _Reading:
         self._bounds = bounds
         self._polls = 0
         self._note = ""
-        self._ended = "nothing"
+        self._end_reason = "nothing"
 
     def read(self, chain: TransformationChain, scrubber: Scrubber) -> dict[str, object]:
         records: list[dict[str, object]] = []
@@ -111,16 +111,16 @@ class _Reading:
             records.append({"source_partition": partition, "source_offset": offset, **report})
             size += size_of(record)
             if len(records) >= self._bounds.records or size >= self._bounds.bytes:
-                self._ended = "records" if len(records) >= self._bounds.records else "bytes"
+                self._end_reason = "records" if len(records) >= self._bounds.records else "bytes"
                 break
         note = scrubber.text(self._note)
-        return {"records": records, "polls": self._polls, "ended": self._ended, "note": note}
+        return {"records": records, "polls": self._polls, "ended": self._end_reason, "note": note}
 
     def _records(self) -> Iterator[SourceRecord]:
         any_records, empty = False, 0
         while not (any_records and empty >= _EMPTY_POLLS):
             if self._context.over:
-                self._ended = "time"
+                self._end_reason = "time"
                 return
             batch = self._poll()
             empty = 0 if batch else empty + 1

@@ -34,13 +34,13 @@ class _Pending:
     """One running call."""
 
     def __init__(self) -> None:
-        self.arrived = threading.Event()
+        self.arrival = threading.Event()
         self.result: object = None
         self.error: PluginError | None = None
 
     def fail(self, error: PluginError) -> None:
         self.error = error
-        self.arrived.set()
+        self.arrival.set()
 
 
 class ChildProcess:
@@ -67,10 +67,10 @@ class ChildProcess:
         self._writing = threading.Lock()
         self._ended = False
         self._environment = dict(environment or {})
-        self._installed = installed_state(self._environment)
+        self._plugin_state = installed_state(self._environment)
         self._why: str | None = None
         self._ready = threading.Event()
-        self._started = time.monotonic()
+        self._start_time = time.monotonic()
         requests_read, self._requests = os.pipe()
         self._answers, answers_write = os.pipe()
         self._crash = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the process has ended
@@ -101,7 +101,7 @@ class ChildProcess:
     @property
     def up_to_date(self) -> bool:
         """Return whether no package was installed, upgraded or removed since the process started."""
-        return self._installed == installed_state(self._environment)
+        return self._plugin_state == installed_state(self._environment)
 
     @property
     def alive(self) -> bool:
@@ -123,14 +123,14 @@ class ChildProcess:
         topics = sorted(self._offsets_topics())
         body = {"id": number, "op": call.name, "lane": lane, "args": call.to_wire(), "offsets_topics": topics}
         complete = self._send(json.dumps(body).encode() + b"\n", deadline)
-        if not complete or not answer.arrived.wait(max(0.0, deadline - time.monotonic())):
+        if not complete or not answer.arrival.wait(max(0.0, deadline - time.monotonic())):
             with self._lock:
                 self._pending.pop(number, None)
-            if not answer.arrived.is_set() and self._is_starting():
+            if not answer.arrival.is_set() and self._is_starting():
                 raise PluginStarting(
                     "The plugin process is still starting, since this machine is busy. Try again soon."
                 )
-            if not answer.arrived.is_set():
+            if not answer.arrival.is_set():
                 self.kill(f"a call of {call.name} was not answered in time")
                 raise PluginTimeout(
                     f"The connector's {call.name} did not answer within {timeout:.3g} s; its process was stopped. "
@@ -141,7 +141,7 @@ class ChildProcess:
         return cast("Answer", answer.result)
 
     def _is_starting(self) -> bool:
-        return not self._ready.is_set() and time.monotonic() - self._started < _SECONDS_TO_START
+        return not self._ready.is_set() and time.monotonic() - self._start_time < _SECONDS_TO_START
 
     def kill(self, why: str) -> None:
         """End the process at once. why: the reason in the errors of the other running calls."""
@@ -222,7 +222,7 @@ class ChildProcess:
             answer.fail(from_wire(error))
         else:
             answer.result = message.get("result")
-            answer.arrived.set()
+            answer.arrival.set()
 
     def _end(self) -> None:
         """Handle the end of the answer pipe: the process is ending, too."""

@@ -111,12 +111,12 @@ class ProcessGroups:
         """End the processes of plugin environments that have not been used for a while."""
         with self._lock:
             end = time.monotonic() - _UNUSED_SECONDS
-            unused = [
+            environments = [
                 environment
                 for environment, group in self._others.items()
                 if not group.users and group.used_at < end and not group.live.names()
             ]
-            groups = [self._others.pop(environment) for environment in unused]
+            groups = [self._others.pop(environment) for environment in environments]
             self._homes = {name: group for name, group in self._homes.items() if group not in groups}
         for group in groups:
             group.close()

@@ -31,11 +31,14 @@ class Settings:
 
 
 def convert_letters(
-    settings: Settings, letters: Sequence[Mapping[str, Any]], refused: Collection[str], hide: Callable[[str], str]
+    settings: Settings,
+    letters: Sequence[Mapping[str, Any]],
+    reserved_topics: Collection[str],
+    hide: Callable[[str], str],
 ) -> list[dict[str, object]]:
     """Return `{"call", "why"}` for each: the record to produce, null if a transform dropped it; why: the error, or "".
 
-    refused: topics that no record may be written to. Raises `BadRequest` if the chain cannot be created.
+    reserved_topics: topics that no record may be written to. Raises `BadRequest` if the chain cannot be created.
     """
     try:
         steps = Conversion(settings)
@@ -48,7 +51,7 @@ def convert_letters(
 
     def check(topic: str) -> None:
         check_name(topic)
-        if topic in refused:
+        if topic in reserved_topics:
             raise ConnectorError(f"The record would be written to {topic}, which is reserved: change its topic")
 
     return [_one(errors, _letter(each), check, hide) for each in letters]

@@ -43,18 +43,18 @@ def redactor(plugin: PluginInfo, config: Mapping[str, str | None]) -> Redactor:
 
 
 def validate(
-    registry: PluginRegistry, requested: str, config: Mapping[str, str | None], *, exactly_once: bool
+    registry: PluginRegistry, plugin_name: str, config: Mapping[str, str | None], *, exactly_once: bool
 ) -> dict[str, object]:
-    """Return the body of Kafka Connect's `PUT /connector-plugins/{requested}/config/validate`; its status is always
+    """Return the body of Kafka Connect's `PUT /connector-plugins/{plugin_name}/config/validate`; its status is always
     200.
 
     exactly_once: whether this cluster runs with `exactly.once.source.support=enabled`. Raises `UnknownPlugin`,
     `BadRequest` and what the plugin raises, which the caller reports.
     """
     plugin = plugin_choice.find_nearest(registry, config)
-    if plugin_choice.find(registry, requested).class_name != plugin.class_name:
+    if plugin_choice.find(registry, plugin_name).class_name != plugin.class_name:
         raise BadRequest(
-            f"Included connector type {config.get(CONNECTOR_CLASS)} does not match request type {requested}"
+            f"Included connector type {config.get(CONNECTOR_CLASS)} does not match request type {plugin_name}"
         )
     settings, newest = _given_values(config), plugin_choice.find_newest(registry, config)
     framework = _with_versions(
@@ -152,11 +152,11 @@ def _offer(
     choices.
     """
     try:
-        offered = connector.list_choices(config)
+        lists = connector.list_choices(config)
     except Exception as error:  # noqa: BLE001 - plugin code; the form works without choices
         log.info("The plugin could not list its choices: %s", type(error).__name__)
         return {}
-    choices = {name: {each.value: each.description for each in offered[name][:_MOST_CHOICES]} for name in offered}
+    choices = {name: {each.value: each.description for each in lists[name][:_MOST_CHOICES]} for name in lists}
     for name, descriptions in choices.items():
         if name in values:
             values[name].recommended_values = [*descriptions]
@@ -235,29 +235,31 @@ def support_of(plugin: PluginInfo, config: Mapping[str, str]) -> tuple[str, bool
     return word, not boundary_problems(connector, config)
 
 
-def as_given(answer: dict[str, object], resolved: ResolvedConfig, errors: Mapping[str, str]) -> dict[str, object]:
+def as_given(answer: dict[str, object], resolution: ResolvedConfig, errors: Mapping[str, str]) -> dict[str, object]:
     """Return the answer of `validate` with references instead of their values, and errors for unresolved settings."""
     configs = cast("list[dict[str, dict[str, object]]]", answer["configs"])
-    unplaced = dict(errors)
+    other_errors = dict(errors)
     for entry in configs:
         value = entry["value"]
         name = str(value["name"])
-        own = [resolved.hide(str(error)) for error in cast("list[object]", value["errors"])]
-        offered = cast("list[object]", value["recommended_values"])
-        value["recommended_values"] = [None if one is None else resolved.hide(str(one)) for one in offered]
-        raw, resolved_value = resolved.raw.get(name), resolved.config.get(name)
+        own = [resolution.hide(str(error)) for error in cast("list[object]", value["errors"])]
+        choices = cast("list[object]", value["recommended_values"])
+        value["recommended_values"] = [None if one is None else resolution.hide(str(one)) for one in choices]
+        raw, resolved_value = resolution.raw.get(name), resolution.config.get(name)
         if raw != resolved_value and raw is not None:
             # Errors of its own setting never contain the value, however short.
             own = [error.replace(resolved_value, raw) if resolved_value else error for error in own]
             value["value"] = raw if value["value"] != HIDDEN else HIDDEN
-        value["errors"] = [*([unplaced.pop(name)] if name in unplaced else []), *own]
-    for name, error in unplaced.items():
+        value["errors"] = [*([other_errors.pop(name)] if name in other_errors else []), *own]
+    for name, error in other_errors.items():
         key = ConfigKey(name, ConfigType.STRING, default=None)
-        config_value = ConfigValue(name, resolved.raw[name], errors=[error])
+        config_value = ConfigValue(name, resolution.raw[name], errors=[error])
         configs.append({"definition": key.info(), "value": config_value.info(key.type)})
     count = sum(len(cast("list[object]", entry["value"]["errors"])) for entry in configs)
     notes = cast("dict[str, dict[str, str]]", answer.get(CHOICE_NOTES, {}))
-    hidden = {name: {resolved.hide(each): resolved.hide(note) for each, note in notes[name].items()} for name in notes}
+    texts = {
+        name: {resolution.hide(each): resolution.hide(note) for each, note in notes[name].items()} for name in notes
+    }
     guarantee = cast("dict[str, str]", answer[GUARANTEE])
-    guarantee = {**guarantee, "why": resolved.hide(guarantee["why"])}
-    return {**answer, "error_count": count, GUARANTEE: guarantee, **({CHOICE_NOTES: hidden} if hidden else {})}
+    guarantee = {**guarantee, "why": resolution.hide(guarantee["why"])}
+    return {**answer, "error_count": count, GUARANTEE: guarantee, **({CHOICE_NOTES: texts} if texts else {})}

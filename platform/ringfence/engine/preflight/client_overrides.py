@@ -82,23 +82,23 @@ def _too_long(config: Mapping[str, str], worker: WorkerConfig) -> dict[str, str]
     """Return the errors of the transaction timeout: if a task is lost, its readers may have to wait that long."""
     limit = worker.number(LONGEST_TRANSACTION)
     remedy = f"raise the worker's {LONGEST_TRANSACTION}={limit}, up to the brokers' transaction.max.timeout.ms"
-    configured = transaction_timeout_ms(worker.settings, config)
-    if configured > limit:
+    timeout_ms = transaction_timeout_ms(worker.settings, config)
+    if timeout_ms > limit:
         name = f"{Role.PRODUCER}.override.{TRANSACTION_TIMEOUT}"
-        return {name: f"Transactions may be open for {limit} ms at most, not {configured}: lower {name}, or {remedy}."}
+        return {name: f"Transactions may be open for {limit} ms at most, not {timeout_ms}: lower {name}, or {remedy}."}
     try:
         boundaries = Boundaries.of(config, worker.number("offset.flush.interval.ms"))
     except Invalid:
         return {}  # the validation of the boundary reports it
-    if boundaries.transaction_timeout_ms(configured) <= limit:
+    if boundaries.transaction_timeout_ms(timeout_ms) <= limit:
         return {}
     if boundaries.snapshot_ms > limit:
         name = SNAPSHOT_TRANSACTION_TIMEOUT_MS
         why = f"Transactions may be open for {limit} ms at most, not {boundaries.snapshot_ms}"
         return {name: f"{why}: lower {name}, or {remedy}."}
-    needed = boundaries.transaction_timeout_ms(configured)
+    longest_ms = boundaries.transaction_timeout_ms(timeout_ms)
     name = TRANSACTION_BOUNDARY_INTERVAL_MS
-    why = f"Transactions may be open for {limit} ms at most, and three intervals take {needed}"
+    why = f"Transactions may be open for {limit} ms at most, and three intervals take {longest_ms}"
     return {name: f"{why}: lower {name}, or {remedy}."}
 
 

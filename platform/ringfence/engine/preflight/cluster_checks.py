@@ -77,7 +77,7 @@ def checks(asker: Asker) -> Iterator[Check]:
     """Yield the results, each as soon as it is known. Takes seconds if brokers do not answer."""
     worker = asker.worker
     base = worker.connection(f"ringfence-preflight-{asker.connector}")
-    provided: set[str] = {role for role in Role if has_placeholder(_overrides(role, asker.config))}
+    provider_roles: set[str] = {role for role in Role if has_placeholder(_overrides(role, asker.config))}
     known_config = {key: value for key, value in asker.config.items() if not has_placeholder(value)}
     try:
         producer = connection_of(Role.PRODUCER, base, worker.settings, known_config)
@@ -90,7 +90,7 @@ def checks(asker: Asker) -> Iterator[Check]:
         key = "producer.override.bootstrap.servers" if closed else ""
         yield Check("client settings", Result.FAILED, str(error), remedy, key, decides=closed)
         return
-    if Role.PRODUCER not in provided and asker.transactional:
+    if Role.PRODUCER not in provider_roles and asker.transactional:
         yield _settings(producer, overrides, asker.timeout_ms)
     connections = {
         Principal.WORKER: base,
@@ -102,7 +102,7 @@ def checks(asker: Asker) -> Iterator[Check]:
     nearest = Principal.WORKER if servers(producer.bootstrap) == servers(base.bootstrap) else Principal.PRODUCER
     silent: dict[Login, FencingError] = {}  # Usually all principals have one login: it is waited for once.
     for principal, connection in connections.items():
-        if principal in provided:
+        if principal in provider_roles:
             text = f"Settings of the {principal} come from a configuration provider, and only tasks read them."
             yield Check(f"{principal} connection", Result.UNKNOWN, text, "Compare with the table in the documentation.")
             continue

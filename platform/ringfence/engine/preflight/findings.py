@@ -156,11 +156,11 @@ def check_granted(
     name = f"{principal} {operation} {resource}"
     if resource == "Topic":
         name += f" {' '.join(answers)}"
-    denied = [each for each, may in answers.items() if may is Permission.NO]
-    if denied:
-        more = f" and {len(denied) - _SHOWN} more" if len(denied) > _SHOWN else ""
-        text = f"The {principal}'s principal has no {operation} on {resource} {', '.join(denied[:_SHOWN])}{more}."
-        remedy = f"Grant {operation} on {resource} {denied[0]}, or on its prefix."
+    denials = [each for each, may in answers.items() if may is Permission.NO]
+    if denials:
+        more = f" and {len(denials) - _SHOWN} more" if len(denials) > _SHOWN else ""
+        text = f"The {principal}'s principal has no {operation} on {resource} {', '.join(denials[:_SHOWN])}{more}."
+        remedy = f"Grant {operation} on {resource} {denials[0]}, or on its prefix."
         return Check(name, Result.FAILED, text, remedy, key, decides=decides)
     first = next(iter(answers), "")
     if not answers or Permission.UNKNOWN in answers.values():

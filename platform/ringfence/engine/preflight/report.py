@@ -123,11 +123,11 @@ def checks(question: Question, worker: WorkerConfig) -> list[Check]:
 def _support(question: Question, worker: WorkerConfig) -> Iterator[Check]:
     """KIP-618, "When exactly-once support is required": supported, unsupported, or null, which is unknown."""
     key, required = EXACTLY_ONCE_SUPPORT, findings.insists(question.config)
-    failed = Result.FAILED if required else Result.UNKNOWN
+    result = Result.FAILED if required else Result.UNKNOWN
     if worker.mode != "enabled":
         text = "This worker does not have exactly-once source support enabled."
         remedy = "Set exactly.once.source.support=enabled on every worker."
-        yield Check(key, failed, text, remedy, key, decides=required)
+        yield Check(key, result, text, remedy, key, decides=required)
         return
     if (behind := findings.lagging(question.modes, required=required)) is not None:
         yield behind
@@ -143,7 +143,7 @@ def _support(question: Question, worker: WorkerConfig) -> Iterator[Check]:
         case _:
             text = "The connector does not declare whether it is exactly once."
             remedy = f"Read its documentation; if that promises exactly-once, use {key}=requested."
-            yield Check(key, failed, text, remedy, key, decides=required)
+            yield Check(key, result, text, remedy, key, decides=required)
 
 
 def _boundary(question: Question) -> Iterator[Check]:

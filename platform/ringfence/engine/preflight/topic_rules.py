@@ -32,7 +32,7 @@ class TopicRules:
         self._topics = topics_of(worker)
         self._state = state
         self._active = active
-        self._folded: tuple[ClusterState | None, frozenset[str]] = (None, frozenset())
+        self._cache: tuple[ClusterState | None, frozenset[str]] = (None, frozenset())
 
     def access(self, connector: str) -> TopicAccess:
         """Return the topics that the connector may write to now."""
@@ -45,9 +45,9 @@ class TopicRules:
     def offsets_topics(self) -> frozenset[str]:
         """Return the offsets topics of all connectors that this worker knows. Computed once for each state."""
         state = self._state()
-        if state is not None and state is not self._folded[0]:
-            self._folded = state, offsets_topics(state)
-        return self._folded[1]
+        if state is not None and state is not self._cache[0]:
+            self._cache = state, offsets_topics(state)
+        return self._cache[1]
 
     def errors_of(self, config: Config) -> dict[str, list[str]]:
         """Return the errors by setting: topics that take no records, and topics that cannot keep offsets."""

@@ -59,10 +59,10 @@ class ValidationErrors:
 
     def ask(self, config: Mapping[str, str], limit: Deadline) -> ValidationRun:
         """Start the checks; none for a configuration without a name, which is refused anyway."""
-        checks = ValidationRun()
+        run = ValidationRun()
         if config.get("name", "").strip():
-            checks.work = self._pool.submit(self._ask, config, limit, checks.checks.append)
-        return checks
+            run.work = self._pool.submit(self._ask, config, limit, run.checks.append)
+        return run
 
     def _ask(self, config: Mapping[str, str], limit: Deadline, report: Callable[[Check], None]) -> None:
         """Run the checks. It is the root of their thread: an error here refuses nothing."""
@@ -86,10 +86,10 @@ class ValidationErrors:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-def add_to(validation: dict[str, Any], refused: list[Check]) -> dict[str, Any]:
+def add_to(validation: dict[str, Any], checks: list[Check]) -> dict[str, Any]:
     """Return Kafka Connect's validation object with these checks as errors of the settings that they belong to."""
     entries: dict[str, dict[str, Any]] = {str(entry["value"]["name"]): entry for entry in validation["configs"]}
-    for check in refused:
+    for check in checks:
         target = entries.get(check.key)
         if target is None and (target := entry_of(check.key)) is not None:
             entries[check.key] = target

@@ -31,11 +31,11 @@ def _refuse(error: FencingError) -> Refusal:
     return Refusal(status, f"The consumer groups cannot be read: {error}", retry=again)
 
 
-def lag_of(committed: int | None, ends: Ends | None) -> tuple[int | None, int | None]:
+def lag_of(offset: int | None, ends: Ends | None) -> tuple[int | None, int | None]:
     """Return the lag to the last stable offset, and to the end, in offsets with markers; None if unknown."""
-    if committed is None or ends is None:
+    if offset is None or ends is None:
         return None, None
-    return max(0, ends.stable - committed), max(0, ends.end - committed)
+    return max(0, ends.stable - offset), max(0, ends.end - offset)
 
 
 def list_all(request: ListConsumerGroups, worker: WorkerConfig, rules: TopicRules, limit: Deadline) -> dict[str, Any]:
@@ -109,29 +109,29 @@ def _head(group: ListedGroup) -> dict[str, Any]:
     return {"group": group.name, "state": group.state, "protocol": group.protocol}
 
 
-def _places(members: Sequence[ConsumerMember], committed: Mapping[Where, int]) -> set[Where]:
+def _places(members: Sequence[ConsumerMember], offsets: Mapping[Where, int]) -> set[Where]:
     """Return the group's partitions: those with committed offsets, and those that its members are assigned."""
-    return {*committed, *(place for each in members for place in each.assigned)}
+    return {*offsets, *(place for each in members for place in each.assigned)}
 
 
-def _by_topic(places: Iterable[Where], committed: Mapping[Where, int], ends: Mapping[Where, Ends]) -> list[Any]:
+def _by_topic(places: Iterable[Where], offsets: Mapping[Where, int], ends: Mapping[Where, Ends]) -> list[Any]:
     topics: dict[str, dict[str, Any]] = {}
     for place in sorted(places):
         one = topics.setdefault(place[0], {"topic": place[0], "partitions": 0, "lag": None, "lag_to_end": None})
         one["partitions"] += 1
-        for key, value in zip(("lag", "lag_to_end"), lag_of(committed.get(place), ends.get(place)), strict=True):
+        for key, value in zip(("lag", "lag_to_end"), lag_of(offsets.get(place), ends.get(place)), strict=True):
             one[key] = value if one[key] is None else one[key] + (value or 0)
     return list(topics.values())
 
 
 def _partition(
-    place: Where, committed: int | None, ends: Ends | None, member: str, holder: Holder | None
+    place: Where, offset: int | None, ends: Ends | None, member: str, holder: Holder | None
 ) -> dict[str, Any]:
-    lag, to_end = lag_of(committed, ends)
+    lag, to_end = lag_of(offset, ends)
     return {
         "topic": place[0],
         "partition": place[1],
-        "committed": committed,
+        "committed": offset,
         "stable": ends.stable if ends else None,
         "end": ends.end if ends else None,
         "lag": lag,
@@ -150,8 +150,8 @@ def _partition(
 
 
 def _member(each: ConsumerMember) -> dict[str, Any]:
-    assigned = [{"topic": topic, "partition": number} for topic, number in each.assigned]
-    return {"member": each.member_id, "client": each.client_id, "host": each.host, "assigned": assigned}
+    partitions = [{"topic": topic, "partition": number} for topic, number in each.assigned]
+    return {"member": each.member_id, "client": each.client_id, "host": each.host, "assigned": partitions}
 
 
 def _internal(topics: Iterable[str], rules: TopicRules) -> dict[str, str]:

@@ -39,7 +39,7 @@ AT_ONCE: Final = 2
 _SHOWN_BYTES: Final = 8192
 _TIMEOUT_MS: Final = 60_000
 _CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
-_TOLD: Final = {
+_DETAILS: Final = {
     "stage": "stage",
     "class": "class.name",
     "error": "exception.class.name",
@@ -75,12 +75,12 @@ class DeadLetters:
     ) -> dict[str, object]:
         """Return the newest matching dead letters as JSON, with `before` for the next page. Raises `Refusal`."""
         topic, selection = self._topic_of(config), DeadLetterFilter(config["name"], stage, by)
-        resolved = ConfigProviders(self._worker.settings).attempt(config)[0]
+        resolution = ConfigProviders(self._worker.settings).attempt(config)[0]
         try:
             base = self._worker.connection("ringfence-dead-letters")
-            accesses = ways(None, resolved.config, base, self._worker.settings)
+            accesses = ways(None, resolution.config, base, self._worker.settings)
         except FencingError as error:
-            raise Refusal(400, resolved.hide(f"The cluster of topic {topic} cannot be reached: {error}")) from error
+            raise Refusal(400, resolution.hide(f"The cluster of topic {topic} cannot be reached: {error}")) from error
         troubles = []
         for way in accesses:
             limits = Limits(PAGE_SIZE, _SHOWN_BYTES)
@@ -92,24 +92,24 @@ class DeadLetters:
                 troubles.append(f"with {way.whose}: {error}")
             else:
                 return {"topic": topic, **_serialize(read)}
-        raise Refusal(500, resolved.hide(f"Topic {topic} cannot be read {'; '.join(troubles)}"))
+        raise Refusal(500, resolution.hide(f"Topic {topic} cannot be read {'; '.join(troubles)}"))
 
     def replay(
         self,
         config: Config,
-        selection: Mapping[str, Any],
-        client_settings: Mapping[str, str],
+        choice: Mapping[str, Any],
+        details: Mapping[str, str],
         secret: Sequence[str],
         limit: Deadline,
     ) -> dict[str, object]:
         """Replay dead letters; return the result as JSON. Raises `Refusal`.
 
-        selection: `places`, a list of [partition, offset]; or `stage` and `class`, for all that match.
+        choice: `places`, a list of [partition, offset]; or `stage` and `class`, for all that match.
         """
         if not self._places.acquire(blocking=False):
             raise Refusal(503, f"{AT_ONCE} replays are under way on this worker. Ask again in a moment", retry=True)
         try:
-            return self._replay(config, selection, client_settings, secret, limit)
+            return self._replay(config, choice, details, secret, limit)
         finally:
             self._places.release()
 
@@ -117,13 +117,13 @@ class DeadLetters:
         self,
         config: Config,
         choice: Mapping[str, Any],
-        client_settings: Mapping[str, str],
+        details: Mapping[str, str],
         secret: Sequence[str],
         limit: Deadline,
     ) -> dict[str, object]:
         name, topic = ConnectorName(config["name"]), self._topic_of(config)
         settings = self._worker.settings
-        resolved = ConfigProviders(settings).attempt(config)[0]
+        resolution = ConfigProviders(settings).attempt(config)[0]
         base = self._worker.connection("ringfence-replay")
         transactional_id = replay_transactional_id(self._worker.group_id, name)
 
@@ -131,16 +131,16 @@ class DeadLetters:
             records = self._convert(config, letters, secret, topic, limit)
             rules = CreationRules.of(config, settings)
             if rules is not None:
-                admin = connection_of(Role.ADMIN, base, settings, resolved.config)
+                admin = connection_of(Role.ADMIN, base, settings, resolution.config)
                 maker = TopicMaker(admin, rules, SYSTEM_CLOCK, lambda text: log.info("Replay of %s: %s", name, text))
                 for target in sorted({str(each.call[0]) for each in records if each.call is not None}):
                     maker.ensure(target)
             return records
 
         try:
-            reading = connection_of(Role.CONSUMER, base, settings, resolved.config)
+            reading = connection_of(Role.CONSUMER, base, settings, resolution.config)
             replays = Replays(
-                lambda: connector_producer(base, settings, resolved.config, transactional_id, _TIMEOUT_MS),
+                lambda: connector_producer(base, settings, resolution.config, transactional_id, _TIMEOUT_MS),
                 reading,
                 topic,
                 name,
@@ -148,21 +148,21 @@ class DeadLetters:
             )
             if "places" in choice:
                 places: list[Place] = [(int(partition), int(offset)) for partition, offset in choice["places"]]
-                results = replays.replay(places, convert, client_settings)
+                results = replays.replay(places, convert, details)
             else:
                 selection = DeadLetterFilter(name, str(choice.get("stage") or ""), str(choice.get("class") or ""))
-                results = replays.all(selection, convert, client_settings)
+                results = replays.all(selection, convert, details)
         except Invalid as error:
-            raise Refusal(400, resolved.hide(f"Nothing was replayed: {error}")) from error
+            raise Refusal(400, resolution.hide(f"Nothing was replayed: {error}")) from error
         except Fenced as error:
             log.info("A replay of connector %s was ended by a newer one: %s", name, error)
             text = f"A newer replay of connector {name} has started, which ended this one. Load the dead letters again"
             raise Refusal(409, text, retry=True) from error
         except UnknownOutcome as error:
             text = "Whether the records were written is not known yet. Look at the letters again: nothing that was "
-            raise Refusal(500, resolved.hide(f"{text}written is written twice by another replay. {error}")) from error
+            raise Refusal(500, resolution.hide(f"{text}written is written twice by another replay. {error}")) from error
         except FencingError as error:
-            raise Refusal(500, resolved.hide(f"Nothing was replayed: {error}")) from error
+            raise Refusal(500, resolution.hide(f"Nothing was replayed: {error}")) from error
         return {"topic": topic, "results": [_result(each) for each in results], "left": replays.left}
 
     def _topic_of(self, config: Config) -> str:
@@ -182,9 +182,11 @@ class DeadLetters:
         if not letters:
             return []
         converters = {key: value for key, value in self._worker.settings.items() if key.startswith(_CONVERTERS)}
-        refused_topics = [topic, config.get(OFFSETS_STORAGE_TOPIC, "").strip() or topic]
+        reserved_topics = [topic, config.get(OFFSETS_STORAGE_TOPIC, "").strip() or topic]
         payloads = [_encode(letter) for letter in letters]
-        results = self._plugins.replay(config, payloads, converters, secret, refused_topics, min(30.0, limit.remaining))
+        results = self._plugins.replay(
+            config, payloads, converters, secret, reserved_topics, min(30.0, limit.remaining)
+        )
         access = self._topics.access(config.get("name", ""))
         return [_check_topic(_decode(each), access) for each in results]
 
@@ -207,7 +209,7 @@ def _letter(record: TailRecord, replay: Replay) -> dict[str, object]:
         "timestamp_ms": record.timestamp_ms,
         "seen": record.visibility.value,
         "replayed": replay.value,
-        **{key: (ours.get(PREFIX + name) or b"").decode("utf-8", "replace") for key, name in _TOLD.items()},
+        **{key: (ours.get(PREFIX + name) or b"").decode("utf-8", "replace") for key, name in _DETAILS.items()},
         "key": encode(record.key),
         "key_size": record.key_size,
         "value": encode(record.value),

@@ -67,14 +67,14 @@ class Proofs:
 
     def _run(self, request: StartProof) -> None:
         row = _Row(request.config["name"], request.number, self._id)
-        resolved = ConfigProviders(self._worker.settings).attempt(request.config)[0]
+        resolution = ConfigProviders(self._worker.settings).attempt(request.config)[0]
         try:
             row.beat("starting", 0, 0)
-            report = self._count(request, resolved, row)
+            report = self._count(request, resolution, row)
             row.end(json.dumps(report))
         except (FencingError, Refusal) as error:
             text = error.message if isinstance(error, Refusal) else str(error)
-            row.fail(resolved.hide(text))
+            row.fail(resolution.hide(text))
         except Exception as error:
             # The root of the thread. Without a report, the page would wait for progress that never comes.
             log.exception("Counting for the proof of connector %s failed", request.config["name"])
@@ -83,32 +83,32 @@ class Proofs:
             self._places.release()
             close_old_connections()
 
-    def _count(self, proof: StartProof, resolved: ResolvedConfig, row: "_Row") -> dict[str, Any]:
-        name = ConnectorName(proof.config["name"])
-        deadline = Deadline.after(proof.limit_seconds)
+    def _count(self, request: StartProof, resolution: ResolvedConfig, row: "_Row") -> dict[str, Any]:
+        name = ConnectorName(request.config["name"])
+        deadline = Deadline.after(request.limit_seconds)
         access = self._topics.access(name)
-        topics = [topic for topic in proof.topics if not access.internal(topic)]
-        letters = proof.config.get(DEAD_LETTERS, "").strip()
-        stores = self._offsets.stores(resolved.config, deadline)
-        declaration, no_positions = self._ask_declaration(proof.config)
-        request = ProofScope(
+        topics = [topic for topic in request.topics if not access.internal(topic)]
+        letters = request.config.get(DEAD_LETTERS, "").strip()
+        stores = self._offsets.stores(resolution.config, deadline)
+        declaration, no_positions = self._ask_declaration(request.config)
+        scope = ProofScope(
             name,
             stores.effective.name,
             [topic for topic in topics if topic != letters],
-            ids_of(name, proof.tasks, self._worker),
+            ids_of(name, request.tasks, self._worker),
             "" if access.internal(letters) else letters,
             parse_declaration(declaration),
         )
         troubles = []
-        for way in self._ways(resolved.config):
+        for way in self._ways(resolution.config):
             try:
-                counts = Counting(way.connection, stores.effective.reading, request, deadline, row.beat).run()
+                counts = Counting(way.connection, stores.effective.reading, scope, deadline, row.beat).run()
             except FencingError as error:
                 if deadline.expired:
                     raise
                 troubles.append(f"with {way.whose}: {error}")
             else:
-                return self._report(proof, counts, way, no_positions, row)
+                return self._report(request, counts, way, no_positions, row)
         raise Refusal(500, f"The topics of connector {name} cannot be read {'; '.join(troubles)}")
 
     def _ways(self, config: Mapping[str, str]) -> list[AdminAccess]:

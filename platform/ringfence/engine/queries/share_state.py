@@ -55,9 +55,9 @@ def find_archived(worker: WorkerConfig, name: str, limit: Deadline) -> dict[str,
     places = []
     for each in page:
         state = _last(histories[_key(name, each)].entries)
-        archived = () if state is None else state.find_archived(often)
+        batches = () if state is None else state.find_archived(often)
         place = {key: each[key] for key in ("topic", "topic_id", "partition", "start", "stable")}
-        places.append({**place, "archived": [[one.first, one.last] for one in archived[:MOST_RANGES]]})
+        places.append({**place, "archived": [[one.first, one.last] for one in batches[:MOST_RANGES]]})
     return {"worker_group": worker.group_id, "places": places, "left_out": len(partitions) - len(page)}
 
 
@@ -126,12 +126,12 @@ def _state(state: PersistedState | None, delivery_limit: int) -> dict[str, Any]:
     if state is None:
         return {"start": -1, "end": -1, "strip": [], "archived": [], "cut": 0, "complete": -1}
     strip = state.strip() if state.start_offset >= 0 else ()
-    archived = state.find_archived(delivery_limit)
+    batches = state.find_archived(delivery_limit)
     return {
         "start": state.start_offset,
         "end": state.end_offset,
         "strip": _ranges(strip),
-        "archived": _ranges(archived),
+        "archived": _ranges(batches),
         "cut": max(0, len(strip) - MOST_RANGES),
         "complete": state.delivery_complete_count,
     }

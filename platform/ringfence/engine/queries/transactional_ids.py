@@ -107,9 +107,9 @@ def fence_id(
             400, f"{transactional_id} is not an id of connector {name}: it has {prefix}0, {prefix}1 and so on"
         )
     try:
-        fenced = fence([transactional_id], ways_of(state.connector(name), worker))
+        result = fence([transactional_id], ways_of(state.connector(name), worker))
     except FencingError as error:
         raise Refusal(500, f"{transactional_id} could not be fenced: {error}. Send the request again") from error
     return [
-        {"id": one.transactional_id, "producer_id": one.producer_id, "epoch": one.epoch} for one in fenced.producers
+        {"id": one.transactional_id, "producer_id": one.producer_id, "epoch": one.epoch} for one in result.producers
     ]

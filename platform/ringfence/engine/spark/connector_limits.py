@@ -18,21 +18,21 @@ _SQLITE: Final = ("", "-wal", "-shm", "-journal")
 
 def limits_of(worker: WorkerConfig, cluster_id: str, environment: Mapping[str, str] | None = None) -> WorkerLimits:
     """Return the limits. cluster_id: of the worker's Kafka; environment: this process's by default."""
-    closed = sorted(set(_forbidden_paths(worker.settings, os.environ if environment is None else environment)))
+    paths = sorted(set(_forbidden_paths(worker.settings, os.environ if environment is None else environment)))
     roots = names(worker.settings.get(FILE_ROOTS, ""))
     egress = worker.settings[EGRESS_ALLOW]
     home = worker.connection().bootstrap
     writable = names(worker.settings.get(WRITE_ROOTS, ""))
-    return WorkerLimits(roots, tuple(closed), cluster_id, tuple(astuple(topics_of(worker))), egress, home, writable)
+    return WorkerLimits(roots, tuple(paths), cluster_id, tuple(astuple(topics_of(worker))), egress, home, writable)
 
 
 def _forbidden_paths(settings: Mapping[str, str], environment: Mapping[str, str]) -> Iterator[str]:
     """Yield the data folder, the database, and all files with keys, of the worker and of config providers."""
     if data := environment.get("RINGFENCE_DATA", "").strip():
         yield os.path.abspath(data)
-    stored = database(environment.get("RINGFENCE_DATABASE_URL", "sqlite:///ringfence.sqlite3"))
-    if stored["ENGINE"] == "django.db.backends.sqlite3":
-        yield from (f"{stored['NAME']}{end}" for end in _SQLITE)
+    database_settings = database(environment.get("RINGFENCE_DATABASE_URL", "sqlite:///ringfence.sqlite3"))
+    if database_settings["ENGINE"] == "django.db.backends.sqlite3":
+        yield from (f"{database_settings['NAME']}{end}" for end in _SQLITE)
     for name, value in environment.items():
         if value.strip() and (name in _FILES or (name.startswith("RINGFENCE_") and name.endswith("_FILE"))):
             yield os.path.abspath(value.strip())

@@ -25,9 +25,9 @@ _SHARED = (
 
 def _prefer_installed() -> None:
     """Remove Spark's archives from the path if Python finds PySpark without them."""
-    installed = [entry for entry in sys.path if not entry.endswith(_ARCHIVES)]
-    if all(PathFinder.find_spec(name, installed) for name in ("pyspark", "py4j")):
-        sys.path[:] = installed
+    entries = [entry for entry in sys.path if not entry.endswith(_ARCHIVES)]
+    if all(PathFinder.find_spec(name, entries) for name in ("pyspark", "py4j")):
+        sys.path[:] = entries
         for entry in [each for each in sys.path_importer_cache if each.endswith(_ARCHIVES)]:
             # PySpark invalidates Python's caches in every new process. Then such an importer reads the whole directory
             # of its archive again, also of Spark's own jar: 14 MiB for each task.

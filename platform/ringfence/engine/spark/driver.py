@@ -64,14 +64,14 @@ class SparkHost:
             self._spark = SparkContext(conf=SparkConf().setAll(list(_not_secret(settings).items())))
         self._spark.setLogLevel("ERROR")
 
-    def watch(self, died: Callable[[], None]) -> None:
-        """Call `died` if the driver's JVM ends before `stop`: without it, no job can be started."""
+    def watch(self, on_end: Callable[[], None]) -> None:
+        """Call `on_end` if the driver's JVM ends before `stop`: without it, no job can be started."""
 
         def wait() -> None:
             code = wait_for_end(self._spark)
             if not self._stopping:
                 log.error("%s; this worker starts again", _how_it_ended(code, self._memory))
-                died()
+                on_end()
 
         threading.Thread(target=wait, name="spark-watch", daemon=True).start()
 

@@ -77,7 +77,7 @@ class Launcher:
         self._reporter = reporter
         self._connection = config.connection(f"ringfence-{worker.worker}")
         self._spark: SparkHost | None = None
-        self._started: dict[TaskId, Placement] = {}
+        self._placements: dict[TaskId, Placement] = {}
         self._specs: list[TaskSpec] = []
         self._overdue: dict[str, float] = {}
         self._holding = False
@@ -133,7 +133,7 @@ class Launcher:
             for number, placement in connector.placements.items():
                 task = TaskId(connector.name, number)
                 mine = (placement.worker, placement.incarnation) == (self._worker.worker, self._worker.incarnation)
-                if mine and self._started.get(task) != placement and connector.may_run(number, placement):
+                if mine and self._placements.get(task) != placement and connector.may_run(number, placement):
                     if self._must_wait(task):
                         self._holding = True
                         continue
@@ -141,7 +141,7 @@ class Launcher:
                         self._holding = True
                         waiting.append((task, placement))
                         continue
-                    self._started[task] = placement
+                    self._placements[task] = placement
                     self._start(connector, task, placement)
 
         self._tell_waiting(waiting)
@@ -238,8 +238,8 @@ class Launcher:
         elif result.trace is not None:
             # The task reports it, too. This is in case its last report was not sent.
             log.warning("Task %s, attempt %d failed: %s", spec.task, placement.attempt, error_of(result.trace))
-            failed = self._report(spec, State.FAILED, result.reason, result.trace, left_open=result.left_open)
-            self._reporter.status(replace(failed, failure=result.failure))
+            status = self._report(spec, State.FAILED, result.reason, result.trace, left_open=result.left_open)
+            self._reporter.status(replace(status, failure=result.failure))
         else:
             log.info("Task %s, attempt %d ended: %s", spec.task, placement.attempt, result.reason)
             if spec.mode is not Mode.ENABLED:

@@ -147,8 +147,8 @@ def run_spec(spec: TaskSpec, reporter: Reporter, *, tell_logs: bool = False) -> 
     providers = ConfigProviders(spec.worker_settings)
     connector, errors = providers.attempt(spec.connector_config)
     task, more = providers.attempt(spec.task_config)
-    closed = files.find_refused({**connector.config, **task.config})
-    problems = [*errors.values(), *more.values(), *closed.values()]
+    file_errors = files.find_refused({**connector.config, **task.config})
+    problems = [*errors.values(), *more.values(), *file_errors.values()]
 
     level = JavaLevel()
 
