@@ -36,7 +36,7 @@ class Provider:
 
 @dataclass(frozen=True)
 class ResolvedConfig:
-    """A configuration as the plugin sees it. raw: as it is stored. found: each reference and its value."""
+    """A configuration as the plugin sees it. raw: as it is stored. secret_values: of each reference."""
 
     raw: Mapping[str, str]
     config: dict[str, str]

@@ -19,14 +19,14 @@ from ringfence.connectors.builtin.postgres.types import Types
 logger = logging.getLogger(__name__)
 
 
-def selection_of(parsed: ParsedConfig) -> Selection:
+def selection_of(config: ParsedConfig) -> Selection:
     """Return the selection of schemas, tables, columns and messages."""
     return Selection(
-        rule(parsed, names.SCHEMAS, names.SCHEMAS_EXCLUDE),
-        rule(parsed, names.TABLES, names.TABLES_EXCLUDE),
-        rule(parsed, names.COLUMNS, names.COLUMNS_EXCLUDE),
-        rule(parsed, names.MESSAGES, names.MESSAGES_EXCLUDE),
-        parsed.string(names.KEY_COLUMNS) if parsed[names.KEY_COLUMNS] is not None else None,
+        rule(config, names.SCHEMAS, names.SCHEMAS_EXCLUDE),
+        rule(config, names.TABLES, names.TABLES_EXCLUDE),
+        rule(config, names.COLUMNS, names.COLUMNS_EXCLUDE),
+        rule(config, names.MESSAGES, names.MESSAGES_EXCLUDE),
+        config.string(names.KEY_COLUMNS) if config[names.KEY_COLUMNS] is not None else None,
     )
 
 
@@ -39,9 +39,9 @@ def captured_tables(session: Session, selection: Selection) -> list[tuple[str, s
     return [(schema, table) for schema, table in rows if selection.has_table(schema, table)]
 
 
-def describer(session: Session, parsed: ParsedConfig, selection: Selection, rename: Rename) -> Describe:
+def describer(session: Session, config: ParsedConfig, selection: Selection, rename: Rename) -> Describe:
     """Return a function that describes a relation as a `Table`, using the current catalog. rename: column to field."""
-    types = Types(type_settings(parsed), lambda oid: read_type(session.query, oid))
+    types = Types(type_settings(config), lambda oid: read_type(session.query, oid))
 
     def describe(relation: Relation) -> Table:
         schema, name = relation.schema, relation.name
@@ -49,11 +49,11 @@ def describer(session: Session, parsed: ParsedConfig, selection: Selection, rena
             relation,
             read_table(session.query, relation.oid),
             types,
-            parsed.string(names.PREFIX),
+            config.string(names.PREFIX),
             rename=rename,
             captured=lambda column: selection.has_column(schema, name, column),
             key_columns=selection.key_columns(schema, name),
-            placeholder=parsed.string(names.PLACEHOLDER),
+            placeholder=config.string(names.PLACEHOLDER),
         )
         if table.left_out:
             columns = ", ".join(table.left_out)
@@ -66,29 +66,29 @@ def describer(session: Session, parsed: ParsedConfig, selection: Selection, rena
 
 
 def record_settings(
-    parsed: ParsedConfig, database: str, partition: dict[str, object], skipped: Set[str]
+    config: ParsedConfig, database: str, partition: dict[str, object], skipped: Set[str]
 ) -> RecordSettings:
     """Return the settings of records. skipped: operations without records."""
     return RecordSettings(
-        parsed.string(names.PREFIX),
+        config.string(names.PREFIX),
         database,
         partition,
-        parsed.boolean(names.TOMBSTONES),
+        config.boolean(names.TOMBSTONES),
         frozenset(skipped),
-        parsed.boolean(names.METADATA),
-        parsed.boolean(names.CONTEXT_HEADERS),
-        parsed.string(names.HEARTBEAT_PREFIX),
+        config.boolean(names.METADATA),
+        config.boolean(names.CONTEXT_HEADERS),
+        config.string(names.HEARTBEAT_PREFIX),
     )
 
 
-def type_settings(parsed: ParsedConfig) -> TypeSettings:
+def type_settings(config: ParsedConfig) -> TypeSettings:
     """Return the settings of types."""
     return TypeSettings(
-        parsed.string(names.DECIMALS),
-        parsed.string(names.TIMES),
-        parsed.string(names.BINARY),
-        parsed.string(names.INTERVALS),
-        parsed.string(names.HSTORE),
-        parsed.integer(names.MONEY_DIGITS),
-        parsed.boolean(names.UNKNOWN_TYPES),
+        config.string(names.DECIMALS),
+        config.string(names.TIMES),
+        config.string(names.BINARY),
+        config.string(names.INTERVALS),
+        config.string(names.HSTORE),
+        config.integer(names.MONEY_DIGITS),
+        config.boolean(names.UNKNOWN_TYPES),
     )

@@ -78,5 +78,5 @@ def read_type(query: Query, oid: int) -> PgType:
             f"The type with the oid {oid} is no longer in the database, so rows written with it cannot be read. "
             "Exclude its column with column.exclude.list, and restart the task."
         )
-    found, name, kind, base, base_typmod, element, labels = rows[0]
-    return PgType(found, name, kind, base, base_typmod, element, tuple(labels))
+    type_oid, name, kind, base, base_typmod, element, labels = rows[0]
+    return PgType(type_oid, name, kind, base, base_typmod, element, tuple(labels))

@@ -39,18 +39,18 @@ ORDER BY 1, 2
 def find_errors(config: Mapping[str, str]) -> Errors:
     """Return errors by setting. Empty if the settings themselves are invalid: those errors are reported elsewhere."""
     try:
-        parsed = CONFIG_DEF.parse(config)
+        settings = CONFIG_DEF.parse(config)
     except ConfigException:
         return {}
     try:
-        session = Session(Server(parsed, config.get("name", "")))
+        session = Session(Server(settings, config.get("name", "")))
         try:
-            return _Checks(session, parsed.string(names.USER), parsed.string(names.DATABASE)).run(
-                slot=parsed.string(names.SLOT),
-                publication=parsed.string(names.PUBLICATION),
-                mode=parsed.string(names.AUTOCREATE),
-                tables=captured_tables(session, selection_of(parsed)),
-                snapshot=parsed.string(names.SNAPSHOT),
+            return _Checks(session, settings.string(names.USER), settings.string(names.DATABASE)).run(
+                slot=settings.string(names.SLOT),
+                publication=settings.string(names.PUBLICATION),
+                mode=settings.string(names.AUTOCREATE),
+                tables=captured_tables(session, selection_of(settings)),
+                snapshot=settings.string(names.SNAPSHOT),
                 boundary=transaction_boundary(config),
             )
         finally:
@@ -157,17 +157,17 @@ class _Checks:
 
     def _identities(self, publication: str, tables: list[tuple[str, str]]) -> None:
         """Report tables without a replica identity: once published, the server refuses their updates and deletes."""
-        wanted = set(tables)
+        captured = set(tables)
         bare = [table for *table, published in self._session.query(_BARE, [publication]) if not published]
-        bare = [table for table in bare if tuple(table) in wanted]
+        bare = [table for table in bare if tuple(table) in captured]
         if not bare:
             return
         quoted = [f"{_quote(schema)}.{_quote(table)}" for schema, table in bare]
-        shown = ", ".join(quoted[:_SHOWN]) + (f" and {len(quoted) - _SHOWN} more" if len(quoted) > _SHOWN else "")
+        text = ", ".join(quoted[:_SHOWN]) + (f" and {len(quoted) - _SHOWN} more" if len(quoted) > _SHOWN else "")
         mended = " ".join(f"ALTER TABLE {table} REPLICA IDENTITY FULL;" for table in quoted[:_SHOWN])
         self._say(
             names.TABLES,
-            f"The server would refuse all updates and deletes of {shown} once the publication {publication} contains "
+            f"The server would refuse all updates and deletes of {text} once the publication {publication} contains "
             f"{'it' if len(quoted) == 1 else 'them'}: without a primary key there is no replica identity. Add a "
             f"primary key, or as the owner: {mended} Or exclude the table with {names.TABLES_EXCLUDE}; or, if its rows "
             "are only inserted, create the publication yourself.",
@@ -183,8 +183,10 @@ class _Checks:
             )
         if boundary == "connector":
             return
-        wanted = set(tables)
-        keyless = [f"{schema}.{table}" for schema, table in self._session.query(_KEYLESS) if (schema, table) in wanted]
+        captured = set(tables)
+        keyless = [
+            f"{schema}.{table}" for schema, table in self._session.query(_KEYLESS) if (schema, table) in captured
+        ]
         if keyless:
             self._say(
                 names.SNAPSHOT,
@@ -194,12 +196,12 @@ class _Checks:
             )
 
     def _check_publication(self, name: str, mode: str) -> None:
-        known = self._session.query(
+        row_list = self._session.query(
             "SELECT pubinsert, pubupdate, pubdelete FROM pg_publication WHERE pubname = %s", [name]
         )
         quoted = _quote(name)
-        if known:
-            if not all(known[0]):
+        if row_list:
+            if not all(row_list[0]):
                 self._say(
                     names.PUBLICATION,
                     f"The publication {name} leaves out inserts, updates or deletes. As its owner: ALTER PUBLICATION "
@@ -210,20 +212,20 @@ class _Checks:
             "SELECT rolsuper, has_database_privilege(current_database(), 'CREATE') FROM pg_roles "
             "WHERE rolname = current_user"
         )
-        wanted = f"CREATE PUBLICATION {quoted} FOR ALL TABLES;"
+        statement = f"CREATE PUBLICATION {quoted} FOR ALL TABLES;"
         if mode == names.DISABLED:
-            self._say(names.PUBLICATION, f"There is no publication {name}. As a superuser: {wanted}")
+            self._say(names.PUBLICATION, f"There is no publication {name}. As a superuser: {statement}")
         elif mode == names.ALL_TABLES and not superuser:
             self._say(
                 names.PUBLICATION,
-                f"There is no publication {name}, and only a superuser can create one for all tables: {wanted} Or set "
+                f"There is no publication {name}, and only a superuser can create one for all tables: {statement} Or set "
                 f"{names.AUTOCREATE}={names.FILTERED}, if the user owns the tables.",
             )
         elif not creator:
             self._say(
                 names.PUBLICATION,
                 f"There is no publication {name}, and the user {self._user} may not create one. As a superuser: GRANT "
-                f"CREATE ON DATABASE {_quote(self._database)} TO {_quote(self._user)}; or {wanted}",
+                f"CREATE ON DATABASE {_quote(self._database)} TO {_quote(self._user)}; or {statement}",
             )
 
 

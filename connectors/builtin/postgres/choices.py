@@ -58,10 +58,10 @@ def list_choices(session: Session) -> Mapping[str, Sequence[Choice]]:
 
 def describe_snapshot(session: Session, selection: Selection) -> Sequence[Choice]:
     """Return the choices for `snapshot.mode`, with what each mode would read now."""
-    found = [row for row in session.query(_ROWS) if selection.has_table(row[0], row[1])]
-    rows, size = sum(row[2] for row in found), sum(row[3] for row in found)
-    keyless = sum(not row[4] for row in found)
-    what = f"{len(found):,} table{'s' if len(found) != 1 else ''}, about {rows:,} rows, {_size(size)}"
+    rows_found = [row for row in session.query(_ROWS) if selection.has_table(row[0], row[1])]
+    rows, size = sum(row[2] for row in rows_found), sum(row[3] for row in rows_found)
+    keyless = sum(not row[4] for row in rows_found)
+    what = f"{len(rows_found):,} table{'s' if len(rows_found) != 1 else ''}, about {rows:,} rows, {_size(size)}"
     if keyless:
         what += f"; {keyless:,} without a key, each read in one transaction"
     return [
@@ -78,10 +78,10 @@ def pattern(name: str) -> str:
 
 
 def _describe(rows: int, size: int, identity: str, key: str | None) -> str:
-    counted = f"about {rows:,} rows" if rows >= 0 else "rows not counted yet"
+    text = f"about {rows:,} rows" if rows >= 0 else "rows not counted yet"
     keyed = f"key {key}" if key else "no primary key"
-    told = {"f": ", replica identity FULL", "n": ", no replica identity", "i": ", replica identity by index"}
-    return f"{counted}, {_size(size)}, {keyed}{told.get(identity, '')}"
+    identities = {"f": ", replica identity FULL", "n": ", no replica identity", "i": ", replica identity by index"}
+    return f"{text}, {_size(size)}, {keyed}{identities.get(identity, '')}"
 
 
 def _size(number: int) -> str:

@@ -92,11 +92,11 @@ class PostgresSourceConnector(SourceConnector):
         """Return one task for streaming, or one for each range of a snapshot, up to `max_tasks`."""
         from ringfence.connectors.builtin.postgres.snapshot.progress import find_state
 
-        parsed = CONFIG_DEF.parse(self._config)
+        settings = CONFIG_DEF.parse(self._config)
         state = find_state(
-            parsed.string(names.PREFIX), parsed.string(names.SNAPSHOT), self.context.offset_reader.offset
+            settings.string(names.PREFIX), settings.string(names.SNAPSHOT), self.context.offset_reader.offset
         )
-        if not state.wanted:
+        if not state.has_work:
             return 1
         return max_tasks if state.plan is None else min(max_tasks, len(state.ranges))
 
@@ -113,9 +113,9 @@ class PostgresSourceConnector(SourceConnector):
             from ringfence.connectors.builtin.postgres.checks import find_errors
         except ModuleNotFoundError:
             return {"connector.class": [_EXTRA]}
-        found = find_errors(config)
-        self._reached = names.HOST not in found
-        errors = {**find_unsupported(config), **found}
+        errors_found = find_errors(config)
+        self._reached = names.HOST not in errors_found
+        errors = {**find_unsupported(config), **errors_found}
         boundary = transaction_boundary(config)
         if config.get(names.TRANSACTIONS, names.WHOLE) == names.WHOLE and boundary != "connector":
             errors.setdefault("transaction.boundary", []).append(
@@ -131,10 +131,10 @@ class PostgresSourceConnector(SourceConnector):
         from ringfence.connectors.builtin.postgres.choices import describe_snapshot, list_choices
         from ringfence.connectors.builtin.postgres.session import Server, Session
 
-        parsed = CONFIG_DEF.parse(config)
-        session = Session(Server(parsed, config.get("name", "")))
+        settings = CONFIG_DEF.parse(config)
+        session = Session(Server(settings, config.get("name", "")))
         try:
-            return {**list_choices(session), names.SNAPSHOT: describe_snapshot(session, selection_of(parsed))}
+            return {**list_choices(session), names.SNAPSHOT: describe_snapshot(session, selection_of(settings))}
         finally:
             session.close()
 

@@ -25,9 +25,9 @@ def read_delivered(offset: SourceOffset) -> DeliveredPosition:
     """Return what Debezium has delivered. Raises `ConnectorError` for an offset without a position in the stream."""
     if any(value is not None for key, value in offset.items() if key.startswith("incremental_snapshot_primary_key")):
         raise ConnectorError(f"Debezium is in the middle of an incremental snapshot. {_FINISH}")
-    found = [offset.get(name) for name in (_COMMITTED, "txId", PROCESSED)]
-    numbers = [each for each in found if isinstance(each, int) and not isinstance(each, bool) and each >= 0]
-    if len(numbers) < len(found):
+    values = [offset.get(name) for name in (_COMMITTED, "txId", PROCESSED)]
+    numbers = [each for each in values if isinstance(each, int) and not isinstance(each, bool) and each >= 0]
+    if len(numbers) < len(values):
         raise ConnectorError(
             f"Debezium's offset {dict(offset)} is from a snapshot, or from the first transaction that it has read, and "
             f"does not contain the position to continue from. {_FINISH}"

@@ -39,8 +39,8 @@ def default_of(expression: str | None, type_: ColumnType, required: bool) -> obj
 def _literal(expression: str) -> bytes | None:
     if (word := _WORDS.get(expression)) is not None:
         return word
-    if found := _LITERAL.match(expression):
-        return found[1].replace("''", "'").encode()
-    if found := _NUMBER.match(expression):
-        return found[1].encode()
+    if match := _LITERAL.match(expression):
+        return match[1].replace("''", "'").encode()
+    if match := _NUMBER.match(expression):
+        return match[1].encode()
     return None

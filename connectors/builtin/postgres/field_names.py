@@ -28,11 +28,11 @@ def renaming(mode: str, config: Mapping[str, str]) -> Rename:
 
 
 def _with_underscores(name: str) -> str:
-    return _DIGIT.sub("_", _OTHER.sub(lambda found: "_" * len(_units(found[0])), name))
+    return _DIGIT.sub("_", _OTHER.sub(lambda match: "_" * len(_units(match[0])), name))
 
 
 def _with_codes(name: str) -> str:
-    return _OTHER_OR_UNDERSCORE.sub(lambda found: "".join(map(_code, _units(found[0]))), name)
+    return _OTHER_OR_UNDERSCORE.sub(lambda match: "".join(map(_code, _units(match[0]))), name)
 
 
 def _units(char: str) -> memoryview:

@@ -40,7 +40,7 @@ class JsonRecords:
         self._headers = headers
         self._maker = maker
         self._partition = maker.partition
-        self._wanted = {kind: op for kind, op in _OPERATIONS.items() if not maker.skips(op.decode())}
+        self._kinds = {kind: op for kind, op in _OPERATIONS.items() if not maker.skips(op.decode())}
         self._encode_source = value.encoders.fields(SOURCE)
         self._transaction: SourceTransaction | None = None
         self._sources: dict[Table, tuple[bytes, bytes, bytes] | None] = {}
@@ -57,24 +57,24 @@ class JsonRecords:
         source = self._sources.get(table) or self._source(table, transaction)
         if source is None:
             return None
-        made = self._of(table)
+        table_bytes = self._of(table)
         now = b"%d" % time.time_ns()
-        times = b'","ts_ms":%b,"ts_us":%b,"ts_ns":%b}%b' % (now[:-6], now[:-3], now, made.end)
-        tails = {kind: source[2] + op + times for kind, op in self._wanted.items()}
+        times = b'","ts_ms":%b,"ts_us":%b,"ts_ns":%b}%b' % (now[:-6], now[:-3], now, table_bytes.end)
+        tails = {kind: source[2] + op + times for kind, op in self._kinds.items()}
         where = self._partition, transaction.offset, table.topic
-        return JsonRun(where, made, source[:2], tails, tombstones=self._maker.tombstones)
+        return JsonRun(where, table_bytes, source[:2], tails, tombstones=self._maker.tombstones)
 
     def _of(self, table: Table) -> TableBytes:
-        known = table.json
-        if isinstance(known, TableBytes) and known.owner is self and known.shape is table.envelope:
-            return known
+        cached = table.json
+        if isinstance(cached, TableBytes) and cached.owner is self and cached.shape is table.envelope:
+            return cached
         begin, end = self._value.wrapping(table.envelope)
         begin += b'{"before":'
         around = (b"", b"") if table.key_schema is None else self._key.wrapping(table.key_schema)
         columns, key = self._columns(table, identity_only=False)
-        kinds = b"".join(self._wanted.keys() & {b"I", b"U"})
+        kinds = b"".join(self._kinds.keys() & {b"I", b"U"})
         head = begin + ABSENT + b',"after":'
-        table.json = made = TableBytes(
+        table.json = table_bytes = TableBytes(
             self,
             table.envelope,
             message_function(table.oid, columns, key, operations=kinds, head=head, around_key=around)
@@ -88,18 +88,18 @@ class JsonRecords:
             around,
             self._headers.from_headers(table.topic, self._maker.headers),
         )
-        return made
+        return table_bytes
 
     def _columns(self, table: Table, *, identity_only: bool) -> tuple[list[WrittenColumn], list[int]]:
         """Return the columns of the relation, and the places of the key's columns."""
-        kept = range(len(table.readers)) if table.kept is None else table.kept
+        places = range(len(table.readers)) if table.places is None else table.places
         columns = [WrittenColumn(None)] * len(table.readers)
-        for place, field, zero in zip(kept, table.row_schema.fields, table.zeros, strict=True):
+        for place, field, zero in zip(places, table.row_schema.fields, table.zeros, strict=True):
             schema = field.schema
             null = self._null(schema, zero if identity_only else None)
             write, form = self._writer(schema, table.readers[place])
             columns[place] = WrittenColumn(dumps(field.name), write, null, form)
-        return columns, [kept[place] for place in table.key_places]
+        return columns, [places[place] for place in table.key_places]
 
     def _null(self, schema: Schema, zero: object) -> bytes | None:
         if schema.optional or schema.default is not None:
@@ -134,8 +134,8 @@ class JsonRecords:
         parts = dumps(self._encode_source(list(values))).split(b"%d" % _LSN)
         if len(parts) != len(("sequence", "lsn")) + 1:
             return None
-        made = self._sources[table] = b',"source":' + parts[0], parts[1], parts[2] + b',"transaction":null,"op":"'
-        return made
+        source = self._sources[table] = b',"source":' + parts[0], parts[1], parts[2] + b',"transaction":null,"op":"'
+        return source
 
 
 def find_json_records(converters: Converters | None, maker: RecordMaker) -> JsonRecords | None:

@@ -48,11 +48,11 @@ class TableBytes(NamedTuple):
         """
         mark = message[5]
         if mark == _NEW:
-            found = self.row(message, _ROW)
-            return None if found is None else (ABSENT, *found)
+            row = self.row(message, _ROW)
+            return None if row is None else (ABSENT, *row)
         if message[0] == _DELETE:
-            found = (self.key_row if mark == _KEY else self.row)(message, _ROW)
-            return None if found is None else (found[0], ABSENT, *found[1:])
+            row = (self.key_row if mark == _KEY else self.row)(message, _ROW)
+            return None if row is None else (row[0], ABSENT, *row[1:])
         if mark != _OLD or (old := self.row(message, _ROW)) is None:
             return None
         new = self.row(message, old[2] + _MARK)
@@ -66,12 +66,12 @@ class JsonRun:
     it appends nothing; `append` supports more kinds of messages.
     """
 
-    __slots__ = ("_keys", "_made", "_source", "_tails", "_tombstones", "records", "values", "write")
+    __slots__ = ("_keys", "_table_bytes", "_source", "_tails", "_tombstones", "records", "values", "write")
 
     def __init__(
         self,
         where: Place,
-        made: TableBytes,
+        table_bytes: TableBytes,
         source: tuple[bytes, bytes],
         tails: Mapping[bytes, bytes],
         *,
@@ -82,15 +82,15 @@ class JsonRun:
         """
         self.values: list[bytes | None] = []
         self._keys: list[bytes | None] = []
-        self.records = SerializedRecords(*where, self.values, self._keys, made.headers)
-        self._made = made
+        self.records = SerializedRecords(*where, self.values, self._keys, table_bytes.headers)
+        self._table_bytes = table_bytes
         self._source = source
         self._tails = tails
         self._tombstones = tombstones
         self.write: Write = (
             write_nothing
-            if made.message is None
-            else partial(made.message, self.values.append, self._keys.append, tails, *source)
+            if table_bytes.message is None
+            else partial(table_bytes.message, self.values.append, self._keys.append, tails, *source)
         )
 
     def end(self, records: list[SourceRecord]) -> None:
@@ -101,7 +101,7 @@ class JsonRun:
     def append(self, message: bytes, lsn: int) -> bool:
         """Append the records of a row's message. Return False, with nothing appended, if it must be decoded."""
         tail = self._tails.get(message[:1])
-        rows = None if tail is None else self._made.rows(message)
+        rows = None if tail is None else self._table_bytes.rows(message)
         if tail is None or rows is None:
             return False
         before, after, key, _ = rows
@@ -114,16 +114,16 @@ class JsonRun:
     def append_read(self, values: Sequence[bytes | None], lsn: int) -> bool:
         """Append the record of a row that was read from its table. Return False as `append` does."""
         tail = self._tails.get(READ)
-        found = None if tail is None else self._made.values(values)
-        if tail is None or found is None:
+        row = None if tail is None else self._table_bytes.values(values)
+        if tail is None or row is None:
             return False
-        self._append(ABSENT, *found, lsn, tail)
+        self._append(ABSENT, *row, lsn, tail)
         return True
 
     def _append(self, before: bytes, after: bytes, key: bytes | None, lsn: int, tail: bytes) -> None:
-        made, source, at = self._made, self._source, b"%d" % lsn
-        around = made.key
-        rows = made.begin, before, after
+        table_bytes, source, at = self._table_bytes, self._source, b"%d" % lsn
+        around = table_bytes.key
+        rows = table_bytes.begin, before, after
         self.values.append(b'%b%b,"after":%b%b%b%b%b%b' % (*rows, source[0], at, source[1], at, tail))
         self._keys.append(None if key is None else around[0] + key + around[1])
 

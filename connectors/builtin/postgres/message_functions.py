@@ -59,8 +59,8 @@ def message_function(
     oid: of the table; key: the places of the key's columns, in the key's order; operations: `I`, `U` or both; head: the
     bytes before the row; around_key: the bytes before and after the key.
     """
-    taken = [place for place, column in enumerate(columns) if column.name is not None]
-    known: dict[str, Any] = {}
+    places = [place for place, column in enumerate(columns) if column.name is not None]
+    namespace: dict[str, Any] = {}
     pattern, groups, lines = [], [], []
     for place, column in enumerate(columns):
         reading = _READINGS[column.form]
@@ -70,7 +70,7 @@ def message_function(
         pattern.append(_SHORT_VALUE + reading.pattern)
         names = [f"v{place}_{number}" for number in range(re.compile(pattern[-1]).groups)]
         groups += names
-        known[f"write{place}"] = column.write
+        namespace[f"write{place}"] = column.write
         if column.write is None:
             lines.append(f"v{place} = {names[0]}")
         else:
@@ -78,20 +78,20 @@ def message_function(
             lines.append(f"if v{place} is None: return None")
     start = re.escape(oid.to_bytes(4, "big") + b"N" + len(columns).to_bytes(2, "big"))
     # Header (kind, two positions, time), kind, relation, mark of a new row, count of columns, values.
-    known["match"] = re.compile(b"(?s)w(.{8}).{16}([%b])%b%b\\Z" % (operations, start, b"".join(pattern))).match
-    known["record"] = head.replace(b"%", b"%%") + row_format(columns, taken) + b"%b%b%b%b%b"
+    namespace["match"] = re.compile(b"(?s)w(.{8}).{16}([%b])%b%b\\Z" % (operations, start, b"".join(pattern))).match
+    namespace["record"] = head.replace(b"%", b"%%") + row_format(columns, places) + b"%b%b%b%b%b"
     first, last = (part.replace(b"%", b"%%") for part in around_key)
-    known["key"] = first + row_format(columns, key) + last
-    made = f"key % ({''.join(f'v{place}, ' for place in key)})" if key else "None"
+    namespace["key"] = first + row_format(columns, key) + last
+    key_code = f"key % ({''.join(f'v{place}, ' for place in key)})" if key else "None"
     body = [
         "found = match(message)",
         "if found is None: return None",
         f"at, kind, {', '.join(groups)} = found.groups()",
         *lines,
         "at = b'%d' % int.from_bytes(at, 'big')",
-        f"append(record % ({''.join(f'v{place}, ' for place in taken)}before, at, between, at, tails[kind]))",
-        f"append_key({made})",
+        f"append(record % ({''.join(f'v{place}, ' for place in places)}before, at, between, at, tails[kind]))",
+        f"append_key({key_code})",
         "return True",
     ]
     signature = "def row(append, append_key, tails, before, between, message):"
-    return define("\n    ".join((signature, *body)), known)  # type: ignore[no-any-return] # the def above
+    return define("\n    ".join((signature, *body)), namespace)  # type: ignore[no-any-return] # the def above

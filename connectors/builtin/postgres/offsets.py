@@ -73,5 +73,5 @@ def between(lsn: int, origin: Origin, xid: int, time_us: int) -> SourceOffset:
 
 def within(start: SourceOffset, xid: int, seq: int) -> SourceOffset:
     """Return the offset after `seq` changes of the transaction that begins at the offset `start`."""
-    kept = {name: start[name] for name in (LSN, SYSTEM, TIMELINE) if name in start}
-    return {**kept, XID: xid, SEQ: seq}
+    base = {name: start[name] for name in (LSN, SYSTEM, TIMELINE) if name in start}
+    return {**base, XID: xid, SEQ: seq}

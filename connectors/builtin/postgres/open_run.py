@@ -14,14 +14,14 @@ class OpenRun:
     the maximum number of values.
     """
 
-    __slots__ = ("_batch_size", "_json", "_more", "_noted", "_run", "_table", "room", "values", "write")
+    __slots__ = ("_batch_size", "_json", "_more", "_counted_values", "_run", "_table", "room", "values", "write")
 
     def __init__(self, json: JsonRecords | None, batch_size: int) -> None:
         self._json = json
         self._batch_size = batch_size
         self._run: JsonRun | None = None
         self._table: Table | None = None
-        self._noted = 0
+        self._counted_values = 0
         self._more = 0
         """The records of the ended runs minus the number of these runs, since `reset`."""
         self.values: list[bytes | None] = []
@@ -55,16 +55,16 @@ class OpenRun:
         if not self._run.append(message, lsn):
             return False
         transaction.changes += 1
-        self._noted = len(self.values)
+        self._counted_values = len(self.values)
         return True
 
     def _note(self, transaction: SourceTransaction | None) -> None:
         """Count the records that `write` has appended as changes of the transaction."""
-        written = len(self.values) - self._noted
-        if written:
+        count = len(self.values) - self._counted_values
+        if count:
             assert transaction is not None
-            transaction.changes += written
-            self._noted += written
+            transaction.changes += count
+            self._counted_values += count
 
     def end(self, records: list[SourceRecord], transaction: SourceTransaction | None) -> None:
         """End the open run, and add it to `records`."""
@@ -74,7 +74,7 @@ class OpenRun:
         self._run.end(records)
         self._more += max(0, len(self.values) - 1)
         self._run = self._table = None
-        self._noted = 0
+        self._counted_values = 0
         self.write, self.values = write_nothing, []
 
     def reset(self) -> None:

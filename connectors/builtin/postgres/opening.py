@@ -30,9 +30,9 @@ def prepare_publication(setup: Setup) -> None:
     slots.prepare_publication(
         setup.session,
         setup.publication,
-        setup.parsed.string(names.AUTOCREATE),
+        setup.settings.string(names.AUTOCREATE),
         lambda: captured_tables(setup.session, setup.selection),
-        via_root=setup.parsed.boolean(names.VIA_ROOT),
+        via_root=setup.settings.boolean(names.VIA_ROOT),
     )
 
 
@@ -44,7 +44,7 @@ def open_slot(setup: Setup, committed: SourceOffset | None) -> StreamStart:
     position = position_of(committed) if committed else None
     slot = slots.find_slot(session, name)
     if slot is None and position is None:
-        slots.create_slot(session, name, failover=setup.parsed.boolean(names.SLOT_FAILOVER))
+        slots.create_slot(session, name, failover=setup.settings.boolean(names.SLOT_FAILOVER))
         slot = slots.find_slot(session, name)
     slots.check_slot(name, slot, setup.server.database, position.lsn if position else None)
     assert slot is not None

@@ -49,7 +49,7 @@ class TransactionReader:
         self._contained = contained
         self._window: Window | None = None
         self._signals = signals
-        self._known = KnownTables(selection, describe)
+        self._tables = KnownTables(selection, describe)
         self.delivered: set[int] | None = None
         """Ids of the transactions that the stream has delivered; None if they are not recorded."""
         self._origin = origin
@@ -107,7 +107,7 @@ class TransactionReader:
         content = bytes(message[HEADER:])
         if content[0] in _ROWS:
             self._row(position_of(message), content)
-        elif (event := pgoutput.decode(content, self._known.decoders)) is not None:
+        elif (event := pgoutput.decode(content, self._tables.decoders)) is not None:
             self._end_run()
             self._other(position_of(message), event)
         return run.count(self.records) >= self._batch_size
@@ -139,8 +139,8 @@ class TransactionReader:
     def open_window(self, window: Window | None) -> None:
         """Pass the changes of the window's table to the window; None closes it."""
         self._window = window
-        if window is not None and (known := self._known.relations.get(window.oid)) is not None:
-            window.relate(known)
+        if window is not None and (relation := self._tables.relations.get(window.oid)) is not None:
+            window.relate(relation)
 
     def pass_position(self, lsn: int) -> None:
         """Note that everything committed before this position was read."""
@@ -154,14 +154,14 @@ class TransactionReader:
         if self._transaction is not None:
             self._already_read.restart(self._transaction.begin.xid, self._transaction.changes)
             self._transaction = None
-        self._known.clear()
+        self._tables.clear()
         return self.end
 
     def _row(self, lsn: int, message: bytes) -> None:
         transaction = self._transaction
         assert transaction is not None
         oid = int.from_bytes(message[1:5], "big")
-        table = self._known.tables[oid]
+        table = self._tables.tables[oid]
         plain = table if self._is_plain(oid, transaction) else None
         if plain is not None and self._run.append(self.records, plain, message, lsn, transaction):
             return
@@ -171,7 +171,7 @@ class TransactionReader:
             # A stream's record follows it, since the last record of a transaction carries the position after it.
             out += [self._signals.add(message), OffsetRecord(self._partition, transaction.offset)]
         if table is not None:
-            change = pgoutput.decode(message, self._known.decoders)
+            change = pgoutput.decode(message, self._tables.decoders)
             assert isinstance(change, pgoutput.Change)
             if self._contained is not None:
                 remainder = self._contained.remainder(change, message, transaction.begin.xid)
@@ -220,7 +220,7 @@ class TransactionReader:
     def _relation(self, relation: pgoutput.Relation) -> None:
         if self._signals is not None:
             self._signals.relate(relation)
-        if not self._known.relate(relation):
+        if not self._tables.relate(relation):
             return
         if self._contained is not None:
             self._contained.relate(relation)
@@ -232,7 +232,7 @@ class TransactionReader:
         assert transaction is not None
         out = self._out(transaction, lsn)
         for oid in event.relations:
-            table = self._known.tables[oid]
+            table = self._tables.tables[oid]
             if table is None:
                 continue
             if self._window is not None and self._window.oid == oid:
@@ -246,14 +246,14 @@ class TransactionReader:
             self._maker.truncate(out, table, lsn, transaction)
 
     def _message(self, message: pgoutput.LogicalMessage) -> None:
-        wanted = message.prefix in self._selection.messages
+        captured = message.prefix in self._selection.messages
         if message.transactional:
             transaction = self._transaction
             assert transaction is not None
             out = self._out(transaction, message.lsn)
-            if wanted:
+            if captured:
                 self._maker.message(out, message, transaction)
-        elif wanted:
+        elif captured:
             # It is between two transactions, and one by itself; the stream continues after its first byte.
             begin = pgoutput.Begin(message.lsn, self._last_time_us(), 0)
             alone = SourceTransaction(begin, self._begins_at, self._before)

@@ -71,14 +71,14 @@ class RecordMaker:
         self._partition = settings.partition
         self._headers: list[tuple[str, object]] = []
         if settings.context_headers:
-            named = {
+            context = {
                 "connectorLogicalName": settings.prefix,
                 "taskId": "0",
                 "connectorName": CONNECTOR,
                 "runId": str(uuid.uuid4()),
             }
             self._headers = [
-                (f"__debezium.context.{name}", SchemaAndValue(STRING, value)) for name, value in named.items()
+                (f"__debezium.context.{name}", SchemaAndValue(STRING, value)) for name, value in context.items()
             ]
 
     @property

@@ -43,24 +43,24 @@ class WrittenColumn(NamedTuple):
 
 def row_function(columns: Sequence[WrittenColumn], key: Sequence[int]) -> RowFunction:
     """Return the function for a table. key: the places of the key's columns, in the key's order."""
-    known: dict[str, Any] = {"length": _LENGTH}
+    namespace: dict[str, Any] = {"length": _LENGTH}
     lines = ["def row(message, at):"]
     for place, column in enumerate(columns):
         lines += ["    kind = message[at]", "    if kind == 116:", "        end = at + 5 + length(message, at + 1)[0]"]
-        lines += [f"        {line}" for line in _value(place, column, "message[at + 5 : end]", known)]
+        lines += [f"        {line}" for line in _value(place, column, "message[at + 5 : end]", namespace)]
         lines.append("        at = end")
         if column.name is None:
             lines += ["    elif kind == 110 or kind == 117:", "        at += 1"]
         elif column.null is not None:
             lines += ["    elif kind == 110:", f"        v{place} = null{place}", "        at += 1"]
         lines += ["    else:", "        return None"]
-    lines.append(f"    return {_result(columns, key, known)}, at")
-    return define("\n".join(lines), known)  # type: ignore[no-any-return] # the def above
+    lines.append(f"    return {_result(columns, key, namespace)}, at")
+    return define("\n".join(lines), namespace)  # type: ignore[no-any-return] # the def above
 
 
 def values_function(columns: Sequence[WrittenColumn], key: Sequence[int]) -> ValuesFunction:
     """Return the function for rows from COPY. key: as in `row_function`."""
-    known: dict[str, Any] = {}
+    namespace: dict[str, Any] = {}
     lines = ["def row(values):"]
     for place, column in enumerate(columns):
         if column.name is None:
@@ -69,38 +69,38 @@ def values_function(columns: Sequence[WrittenColumn], key: Sequence[int]) -> Val
         lines.append("        return None" if column.null is None else f"        v{place} = null{place}")
         if column.write is not None or column.null is None:
             lines += ["    else:"]
-            lines += [f"        {line}" for line in _value(place, column, f"v{place}", known)]
-        known[f"null{place}"] = column.null
-    lines.append(f"    return {_result(columns, key, known)}")
-    return define("\n".join(lines), known)  # type: ignore[no-any-return] # the def above
+            lines += [f"        {line}" for line in _value(place, column, f"v{place}", namespace)]
+        namespace[f"null{place}"] = column.null
+    lines.append(f"    return {_result(columns, key, namespace)}")
+    return define("\n".join(lines), namespace)  # type: ignore[no-any-return] # the def above
 
 
-def _value(place: int, column: WrittenColumn, text: str, known: dict[str, Any]) -> list[str]:
+def _value(place: int, column: WrittenColumn, text: str, namespace: dict[str, Any]) -> list[str]:
     """Return the lines that assign a value's JSON to its variable."""
     if column.name is None:
         return []
-    known[f"null{place}"] = column.null
+    namespace[f"null{place}"] = column.null
     if column.write is None:
         return [f"v{place} = {text}"]
-    known[f"write{place}"] = column.write
+    namespace[f"write{place}"] = column.write
     return [f"v{place} = write{place}({text})", f"if v{place} is None: return None"]
 
 
-def _result(columns: Sequence[WrittenColumn], key: Sequence[int], known: dict[str, Any]) -> str:
+def _result(columns: Sequence[WrittenColumn], key: Sequence[int], namespace: dict[str, Any]) -> str:
     """Return the expression for row and key."""
-    taken = [place for place, column in enumerate(columns) if column.name is not None]
-    known["all"] = row_format(columns, taken)
-    values = "".join(f"v{place}, " for place in taken)
+    places = [place for place, column in enumerate(columns) if column.name is not None]
+    namespace["all"] = row_format(columns, places)
+    values = "".join(f"v{place}, " for place in places)
     if not key:
         return f"all % ({values}), None"
-    known["key"] = row_format(columns, key)
+    namespace["key"] = row_format(columns, key)
     return f"all % ({values}), key % ({''.join(f'v{place}, ' for place in key)})"
 
 
-def define(text: str, known: dict[str, Any]) -> Any:
-    """Return the function `row` that the code defines. known: the objects that the code refers to."""
-    exec(text, known)  # noqa: S102 - contains only numbers of columns
-    return known["row"]
+def define(text: str, namespace: dict[str, Any]) -> Any:
+    """Return the function `row` that the code defines. namespace: the objects that the code refers to."""
+    exec(text, namespace)  # noqa: S102 - contains only numbers of columns
+    return namespace["row"]
 
 
 def row_format(columns: Sequence[WrittenColumn], places: Sequence[int]) -> bytes:

@@ -42,9 +42,9 @@ def read_sample(
                 tuple(RelationColumn(each.name, True, each.oid, each.typmod) for each in columns),
             )
         )
-        wanted = sql.SQL(", ").join(sql.Identifier(column.name) for column in columns)
+        column_list = sql.SQL(", ").join(sql.Identifier(column.name) for column in columns)
         statement = sql.SQL("COPY (SELECT {} FROM {} LIMIT {}) TO STDOUT").format(
-            wanted, sql.Identifier(schema, name), sql.Literal(_ROWS)
+            column_list, sql.Identifier(schema, name), sql.Literal(_ROWS)
         )
         with session.connection.cursor().copy(statement) as copy:
             for texts in copy.rows():

@@ -43,13 +43,13 @@ class Rule:
         return name not in self.exclude and (not self.include or name in self.include)
 
 
-def rule(parsed: ParsedConfig, include: str, exclude: str) -> Rule:
+def rule(config: ParsedConfig, include: str, exclude: str) -> Rule:
     """Return the rule of two settings."""
-    return Rule(Patterns(_items(parsed, include)), Patterns(_items(parsed, exclude)))
+    return Rule(Patterns(_items(config, include)), Patterns(_items(config, exclude)))
 
 
-def _items(parsed: ParsedConfig, name: str) -> Sequence[object]:
-    value = parsed[name]
+def _items(config: ParsedConfig, name: str) -> Sequence[object]:
+    value = config[name]
     assert isinstance(value, list)
     return value
 

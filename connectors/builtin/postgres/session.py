@@ -28,15 +28,15 @@ def application_name(connector: str) -> str:
 class Server:
     """The database server and the user. `connect` raises `ConnectorError` if the worker does not allow the address."""
 
-    def __init__(self, parsed: ParsedConfig, connector: str) -> None:
-        self.host = parsed.string(names.HOST).strip()
-        self.port = parsed.integer(names.PORT)
-        self.user = parsed.string(names.USER)
-        self.database = parsed.string(names.DATABASE)
+    def __init__(self, config: ParsedConfig, connector: str) -> None:
+        self.host = config.string(names.HOST).strip()
+        self.port = config.integer(names.PORT)
+        self.user = config.string(names.USER)
+        self.database = config.string(names.DATABASE)
         self.application = application_name(connector)
-        self._password = parsed.get(names.PASSWORD)
-        self._ssl = parsed.string(names.SSL_MODE)
-        self._root = parsed.get(names.SSL_ROOT)
+        self._password = config.get(names.PASSWORD)
+        self._ssl = config.string(names.SSL_MODE)
+        self._root = config.get(names.SSL_ROOT)
 
     def connect(self, *, replication: bool = False) -> "psycopg.Connection[tuple[Any, ...]]":
         """Open a connection in autocommit mode. Raises `ConnectorError`, whose cause may be an `OperationalError`."""

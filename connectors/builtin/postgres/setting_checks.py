@@ -16,8 +16,8 @@ def check_topic_prefix(name: str, value: object) -> None:
 
 
 def check_operations(name: str, value: object) -> None:
-    given = {str(one) for one in value} if isinstance(value, list) else set()
-    if given - {"c", "u", "d", "t", "m", "r", "none"}:
+    operations = {str(one) for one in value} if isinstance(value, list) else set()
+    if operations - {"c", "u", "d", "t", "m", "r", "none"}:
         raise ConfigException.invalid(name, value, "Use c, u, d, t, m and r, or none")
 
 

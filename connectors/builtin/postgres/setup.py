@@ -19,17 +19,17 @@ class Setup:
     """A task's parsed configuration. session: for catalog queries; the task closes it."""
 
     def __init__(self, config: Mapping[str, str]) -> None:
-        parsed: ParsedConfig = CONFIG_DEF.parse(config)
-        self.parsed = parsed
-        self.server = Server(parsed, config.get("name", ""))
+        settings: ParsedConfig = CONFIG_DEF.parse(config)
+        self.settings = settings
+        self.server = Server(settings, config.get("name", ""))
         self.session = Session(self.server)
-        self.slot = parsed.string(names.SLOT)
-        self.publication = parsed.string(names.PUBLICATION)
-        self.prefix = parsed.string(names.PREFIX)
+        self.slot = settings.string(names.SLOT)
+        self.publication = settings.string(names.PUBLICATION)
+        self.prefix = settings.string(names.PREFIX)
         self.partition: dict[str, object] = {"server": self.prefix}
-        self.selection = selection_of(parsed)
-        self._rename = renaming(parsed.string(names.FIELD_NAMES), config)
-        self.batch_size = parsed.integer(names.BATCH_SIZE)
+        self.selection = selection_of(settings)
+        self._rename = renaming(settings.string(names.FIELD_NAMES), config)
+        self.batch_size = settings.integer(names.BATCH_SIZE)
         timeout_ms = int(config.get("producer.override.transaction.timeout.ms", _DEFAULT_TIMEOUT_MS))
         self.longest_seconds = timeout_ms / 2000
         """The longest time for which a Kafka transaction should be open: half of its timeout."""
@@ -37,19 +37,19 @@ class Setup:
     @property
     def silent_operations(self) -> frozenset[str]:
         """Operations without records (`skipped.operations`)."""
-        given = self.parsed[names.SKIPPED]
-        assert isinstance(given, list)
-        return frozenset(map(str, given))
+        operations = self.settings[names.SKIPPED]
+        assert isinstance(operations, list)
+        return frozenset(map(str, operations))
 
     @cached_property
     def records(self) -> RecordSettings:
-        return record_settings(self.parsed, self.server.database, self.partition, self.silent_operations)
+        return record_settings(self.settings, self.server.database, self.partition, self.silent_operations)
 
     def new_maker(self) -> RecordMaker:
         return RecordMaker(self.records)
 
     def new_describer(self) -> Describe:
-        return describer(self.session, self.parsed, self.selection, self._rename)
+        return describer(self.session, self.settings, self.selection, self._rename)
 
     def query_server_version(self) -> int:
         return self.session.connection.info.server_version

@@ -141,24 +141,24 @@ def prepare_publication(
 
     Raises `ConnectorError`.
     """
-    known = session.query("SELECT puballtables FROM pg_publication WHERE pubname = %s", [name])
+    rows = session.query("SELECT puballtables FROM pg_publication WHERE pubname = %s", [name])
     here = sql.Identifier(name)
-    if known and (mode != names.FILTERED or known[0][0]):
+    if rows and (mode != names.FILTERED or rows[0][0]):
         return
     if mode == names.DISABLED:
         raise ConnectorError(
             f"There is no publication {name}, and {names.AUTOCREATE}={mode}. Create it: "
             f"CREATE PUBLICATION {name} FOR ALL TABLES; or for the captured tables only."
         )
-    named = sql.SQL(", ").join(sql.Identifier(*table) for table in tables()) if mode == names.FILTERED else None
+    table_list = sql.SQL(", ").join(sql.Identifier(*table) for table in tables()) if mode == names.FILTERED else None
     root = sql.SQL(" WITH (publish_via_partition_root = true)") if via_root else sql.SQL("")
     try:
-        if known:
-            session.execute(sql.SQL("ALTER PUBLICATION {} SET TABLE {}").format(here, named))
+        if rows:
+            session.execute(sql.SQL("ALTER PUBLICATION {} SET TABLE {}").format(here, table_list))
         elif mode == names.ALL_TABLES:
             session.execute(sql.SQL("CREATE PUBLICATION {} FOR ALL TABLES{}").format(here, root))
-        elif named is not None:
-            session.execute(sql.SQL("CREATE PUBLICATION {} FOR TABLE {}{}").format(here, named, root))
+        elif table_list is not None:
+            session.execute(sql.SQL("CREATE PUBLICATION {} FOR TABLE {}{}").format(here, table_list, root))
         else:
             session.execute(sql.SQL("CREATE PUBLICATION {}{}").format(here, root))
     except psycopg.Error as error:

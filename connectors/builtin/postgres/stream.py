@@ -50,7 +50,7 @@ class Stream:
         self._lock = threading.Lock()
         self.server_end = start
         """The end of the server's log in its newest keepalive message."""
-        self.asked = False
+        self.reply_requested = False
         """Whether the server has requested a status. When it shuts down, it waits until `server_end` is confirmed."""
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
@@ -77,17 +77,17 @@ class Stream:
         """
         until = time.monotonic() + seconds
         while True:
-            dry, taken = self._drain(take)
+            dry, any_taken = self._drain(take)
             if not dry:
                 return False
             left = until - time.monotonic()
-            if taken or left <= 0 or not select.select([self._pg.socket], [], [], left)[0]:
+            if any_taken or left <= 0 or not select.select([self._pg.socket], [], [], left)[0]:
                 return True
 
     def _drain(self, take: Take) -> tuple[bool, bool]:
         """Return whether the stream is dry, and whether there was a message."""
         pg = self._pg
-        taken = False
+        any_taken = False
         until = time.monotonic() + _LONGEST_SECONDS
         with self._lock:
             try:
@@ -97,12 +97,12 @@ class Stream:
                         raise self._end_error()
                     if size == 0:
                         if not select.select([pg.socket], [], [], 0)[0]:
-                            return True, taken
+                            return True, any_taken
                         pg.consume_input()  # it may read only a part of what has arrived
                         if time.monotonic() > until:
-                            return False, taken
+                            return False, any_taken
                     elif data[0] == _DATA:
-                        taken = True
+                        any_taken = True
                         if take(data):
                             return False, True
                     elif data[0] == _KEEPALIVE:
@@ -113,7 +113,7 @@ class Stream:
     def _keepalive(self, data: memoryview) -> None:
         self.server_end = max(self.server_end, int.from_bytes(data[1:9], "big"))
         if data[17]:
-            self.asked = True
+            self.reply_requested = True
             self._send()
 
     def _end_error(self) -> ConnectorError:

@@ -66,13 +66,13 @@ class Streaming:
         self._partition = setup.partition
         self._slot = setup.slot
         self._progress = progress
-        parsed = self._parsed = setup.parsed
+        settings = self._settings = setup.settings
         self._longest_seconds = setup.longest_seconds
-        self._most_changes = parsed.integer(names.TRANSACTION_ROWS)
-        interval = parsed.integer(names.HEARTBEAT) / 1000
+        self._most_changes = settings.integer(names.TRANSACTION_ROWS)
+        interval = settings.integer(names.HEARTBEAT) / 1000
         self._beats = interval > 0
         self._beat_seconds = interval or _QUIET_SECONDS
-        query = parsed[names.HEARTBEAT_QUERY]
+        query = settings[names.HEARTBEAT_QUERY]
         self._beat_query = str(query) if query is not None else None
         self._beat_at = time.monotonic() + self._beat_seconds
         self._asked_for_position = False
@@ -88,7 +88,7 @@ class Streaming:
         self._confirmable = 0
         slots.free_slot(setup.session, setup.slot, setup.server.application, context.wait)
         self._maker = setup.new_maker()
-        signals = SignalTable.of(setup.parsed, setup.prefix)
+        signals = SignalTable.of(setup.settings, setup.prefix)
         self._reader = TransactionReader(
             opened.start,
             opened.origin,
@@ -178,7 +178,7 @@ class Streaming:
         if not self._torn:
             if due:
                 self._request_commit()
-        elif self._parsed.string(names.TRANSACTIONS) == names.SPLIT or self._too_large(reader, now):
+        elif self._settings.string(names.TRANSACTIONS) == names.SPLIT or self._too_large(reader, now):
             self._request_commit()
         elif whole and due:
             self._request_commit(records[whole - 1])
@@ -212,8 +212,8 @@ class Streaming:
         if self._opened_at is not None or reader.torn:
             return None
         end = reader.end if reader.inside else max(reader.end, stream.server_end)
-        if stream.asked and end > self._confirmable and now - self._answered_at >= _ANSWER_SECONDS:
-            stream.asked, self._answered_at = False, now
+        if stream.reply_requested and end > self._confirmable and now - self._answered_at >= _ANSWER_SECONDS:
+            stream.reply_requested, self._answered_at = False, now
             return self._commit_position(reader.heartbeat(end))
         if now < self._beat_at:
             return None

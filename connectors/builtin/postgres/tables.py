@@ -46,11 +46,11 @@ class Table:
         key_columns: from `message.key.columns`."""
         self.oid, self.schema_name, self.name = relation.oid, relation.schema, relation.name
         self.topic = topic_name(prefix, relation.schema, relation.name)
-        known = {column.name: column for column in catalog.columns}
+        catalog_columns = {column.name: column for column in catalog.columns}
         self.readers: list[Read] = []
         self.json: object = None
         """A cache of `JsonRecords`. It belongs to this description: the server sends a new one after each ANALYZE."""
-        self.kept: list[int] | None = []
+        self.places: list[int] | None = []
         """Places in the relation of the columns that records contain; None for all."""
         self.left_out: list[str] = []
         fields: dict[str, Schema] = {}
@@ -58,30 +58,30 @@ class Table:
         """For each field of a row, the value that replaces an unknown value."""
         self._unavailable: list[object] = []
         for place, (name, _, oid, typmod) in enumerate(relation.columns):
-            here = known.get(name)
+            here = catalog_columns.get(name)
             if here is not None and here.oid != oid:
                 here = None  # the type was changed since: the catalog's default is for the new type
-            made = types.column(oid, typmod, here.dimensions if here else 1) if captured(name) else None
-            if made is None:
+            column_type = types.column(oid, typmod, here.dimensions if here else 1) if captured(name) else None
+            if column_type is None:
                 if captured(name):
                     self.left_out.append(f"{name} ({types.name(oid)})")
                 self.readers.append(_drop)
                 continue
-            self.readers.append(made.read)
-            self.kept.append(place)
-            fields[name] = _field(made, here)
-            self.zeros.append(made.zero)
-            self._unavailable.append(unavailable_value(made, placeholder))
-        if len(self.kept) == len(relation.columns):
-            self.kept = None
+            self.readers.append(column_type.read)
+            self.places.append(place)
+            fields[name] = _field(column_type, here)
+            self.zeros.append(column_type.zero)
+            self._unavailable.append(unavailable_value(column_type, placeholder))
+        if len(self.places) == len(relation.columns):
+            self.places = None
         self._fields = fields
         self._rename = rename
-        wanted = self._key_columns(relation, catalog, key_columns)
+        key_names = self._key_columns(relation, catalog, key_columns)
         self.key_places = [  # among the fields of a row
-            list(fields).index(name) for name in wanted
+            list(fields).index(name) for name in key_names
         ]
         self.key_schema = (
-            struct(self._rename_fields({name: fields[name] for name in wanted}), f"{self.topic}.Key")
+            struct(self._rename_fields({name: fields[name] for name in key_names}), f"{self.topic}.Key")
             if self.key_places
             else None
         )
@@ -99,14 +99,14 @@ class Table:
                     f"records do not. Use {', '.join(self._fields)}."
                 )
             return key_columns
-        wanted: Sequence[str] = catalog.key
-        if not here.issuperset(wanted) or (
-            relation.identity in "di" and in_identity and not set(in_identity).issuperset(wanted)
+        key_names: Sequence[str] = catalog.key
+        if not here.issuperset(key_names) or (
+            relation.identity in "di" and in_identity and not set(in_identity).issuperset(key_names)
         ):
-            wanted = ()  # deletes would not contain it
-        if not wanted and relation.identity in "di":
-            wanted = in_identity
-        return [name for name in wanted if name in self._fields]
+            key_names = ()  # deletes would not contain it
+        if not key_names and relation.identity in "di":
+            key_names = in_identity
+        return [name for name in key_names if name in self._fields]
 
     def _shape(self) -> None:
         self.row_schema = struct(self._rename_fields(self._fields), f"{self.topic}.Value", optional=True)
@@ -131,8 +131,8 @@ class Table:
 
     def row(self, values: Row, *, torn: bool = False) -> Struct:
         """Return the struct of a decoded row. torn: it contains `UNCHANGED`, which the placeholder replaces."""
-        if self.kept is not None:
-            values = [values[place] for place in self.kept]
+        if self.places is not None:
+            values = [values[place] for place in self.places]
         if torn:
             values = [self._unavailable[place] if value is UNCHANGED else value for place, value in enumerate(values)]
         if None in values:
@@ -141,11 +141,13 @@ class Table:
 
     def key_row(self, values: Row) -> Struct:
         """Return the struct of a replica identity: the other columns are null, or their type's zero if required."""
-        if self.kept is not None:
-            values = [values[place] for place in self.kept]
-        known = list(self._fields.values())
+        if self.places is not None:
+            values = [values[place] for place in self.places]
+        field_schemas = list(self._fields.values())
         full = [
-            self.zeros[place] if value is None and not known[place].optional and known[place].default is None else value
+            self.zeros[place]
+            if value is None and not field_schemas[place].optional and field_schemas[place].default is None
+            else value
             for place, value in enumerate(values)
         ]
         return Struct.of(self.row_schema, full)
@@ -167,13 +169,13 @@ class Table:
             self._shape()
 
 
-def _field(made: ColumnType, here: CatalogColumn | None) -> Schema:
+def _field(column_type: ColumnType, here: CatalogColumn | None) -> Schema:
     if here is None:
-        return made.schema.but(optional=True)
-    default = default_of(here.default, made, here.required)
+        return column_type.schema.but(optional=True)
+    default = default_of(here.default, column_type, here.required)
     if here.required and default is None:
-        return made.schema
-    return made.schema.but(optional=not here.required, default=default)
+        return column_type.schema
+    return column_type.schema.but(optional=not here.required, default=default)
 
 
 Tables = Mapping[int, Table]

@@ -61,14 +61,14 @@ class PostgresSourceTask(SourceTask):
             raise ConnectorError(f"{words}: {one_line(error)}.") from error
 
     def _open(self, setup: Setup) -> None:
-        mode = setup.parsed.string(names.SNAPSHOT)
+        mode = setup.settings.string(names.SNAPSHOT)
         state = find_state(setup.prefix, mode, self.context.offset_reader.offset)
         if self._number == 0:
             prepare_publication(setup)
             if mode != names.INITIAL_ONLY:
                 self._opened, state = self._open_slot(setup, mode, state)
                 self._begin_watch(setup)
-        if state.wanted:
+        if state.has_work:
             position = None if self._opened is None or not self._opened.new else self._opened.offset
             first = [] if position is None else [OffsetRecord(setup.partition, position)]
             self._snapshot = SnapshotRun(setup, self.context, mode, state, self._number, self._tasks, first)
@@ -88,12 +88,12 @@ class PostgresSourceTask(SourceTask):
             if mode != names.WHEN_NEEDED or self._tasks > 1:
                 raise
             logger.warning("Changes were lost. With %s=%s, all tables are read again. %s", names.SNAPSHOT, mode, error)
-            return renew_slot(setup), SnapshotState(setup.prefix, None, None, wanted=True)
+            return renew_slot(setup), SnapshotState(setup.prefix, None, None, has_work=True)
 
     def _begin_watch(self, setup: Setup) -> None:
         """Start to measure now: the server already retains its log while the snapshot is read."""
         self._progress = Progress()
-        warn = setup.parsed.integer(names.RETAINED_WARN)
+        warn = setup.settings.integer(names.RETAINED_WARN)
         self._watch = SlotWatch(setup.server, setup.slot, self.context.metrics, self._progress, warn)
 
     def _stream(self, contained: SnapshotContent | None) -> None:

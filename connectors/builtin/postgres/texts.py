@@ -26,8 +26,8 @@ INFINITE_MS: Final = {b"infinity": 9_223_372_036_825_200, b"-infinity": -9_223_3
 
 def day_of(raw: bytes) -> int:
     """Return days since 1970."""
-    found = INFINITE_DAYS.get(raw)
-    return _day(raw.decode()) if found is None else found
+    match = INFINITE_DAYS.get(raw)
+    return _day(raw.decode()) if match is None else match
 
 
 def _day(text: str) -> int:
@@ -48,8 +48,8 @@ def micros_of_day(text: str) -> int:
 
 def micros_of(raw: bytes) -> int:
     """Return the microseconds since 1970 of a timestamp without time zone."""
-    found = INFINITE_US.get(raw)
-    return _micros(raw.decode()) if found is None else found
+    match = INFINITE_US.get(raw)
+    return _micros(raw.decode()) if match is None else match
 
 
 def _micros(text: str) -> int:
@@ -61,8 +61,8 @@ def _micros(text: str) -> int:
 
 def millis_of(raw: bytes) -> int:
     """Return the milliseconds since 1970 of a timestamp without time zone."""
-    found = INFINITE_MS.get(raw)
-    return _micros(raw.decode()) // 1000 if found is None else found
+    match = INFINITE_MS.get(raw)
+    return _micros(raw.decode()) // 1000 if match is None else match
 
 
 def time_millis(raw: bytes) -> int:
@@ -138,8 +138,8 @@ def interval_iso(raw: bytes) -> str:
     sign = -1 if micros < 0 else 1
     seconds, fraction = divmod(abs(micros), 1_000_000)
     second = Decimal(sign * (seconds % 60)) + sign * Decimal(fraction).scaleb(-6)
-    shown = f"{second.normalize():f}" if second else "0"
-    return f"P{years}Y{months}M{days}DT{sign * (seconds // 3600)}H{sign * (seconds // 60 % 60)}M{shown}S"
+    seconds_text = f"{second.normalize():f}" if second else "0"
+    return f"P{years}Y{months}M{days}DT{sign * (seconds // 3600)}H{sign * (seconds // 60 % 60)}M{seconds_text}S"
 
 
 def bits_of(raw: bytes) -> bytes:
@@ -172,10 +172,10 @@ def unescape_array(text: str) -> list[object]:
             value, at = _read_quoted(text, at + 1)
             stack[-1].append(value)
         else:
-            found = _BARE.match(text, at)
-            assert found is not None
-            at = found.end()
-            stack[-1].append(None if found[0].upper() == "NULL" else found[0])
+            match = _BARE.match(text, at)
+            assert match is not None
+            at = match.end()
+            stack[-1].append(None if match[0].upper() == "NULL" else match[0])
 
 
 _BARE: Final = re.compile(r'[^{},"]+')
@@ -186,10 +186,10 @@ def _read_quoted(text: str, at: int) -> tuple[str, int]:
     """Return the quoted element that starts at `at`, after its quote, and the position after the closing quote."""
     parts: list[str] = []
     while True:
-        found = _PLAIN.match(text, at)
-        assert found is not None
-        parts.append(found[0])
-        at = found.end()
+        match = _PLAIN.match(text, at)
+        assert match is not None
+        parts.append(match[0])
+        at = match.end()
         if text[at] == '"':
             return "".join(parts), at + 1
         parts.append(text[at + 1])
@@ -203,6 +203,6 @@ _ESCAPED: Final = re.compile(r"\\(.)")
 def hstore_pairs(text: str) -> dict[str, str | None]:
     """Return the keys and values of an hstore."""
     return {
-        _ESCAPED.sub(r"\1", found[1]): None if found[2] is None else _ESCAPED.sub(r"\1", found[2])
-        for found in _PAIR.finditer(text)
+        _ESCAPED.sub(r"\1", match[1]): None if match[2] is None else _ESCAPED.sub(r"\1", match[2])
+        for match in _PAIR.finditer(text)
     }

@@ -39,8 +39,8 @@ def _query_history(server: Server, timeline: int) -> str:
     try:
         result = connection.pgconn.exec_(f"TIMELINE_HISTORY {timeline}".encode())
         if result.status != pq.ExecStatus.TUPLES_OK:
-            said = " ".join(result.get_error_message().split())
-            raise ConnectorError(f"The history of the server's timeline {timeline} cannot be read: {said}.")
+            message = " ".join(result.get_error_message().split())
+            raise ConnectorError(f"The history of the server's timeline {timeline} cannot be read: {message}.")
         return (result.get_value(0, 1) or b"").decode()
     finally:
         connection.close()

@@ -126,24 +126,24 @@ class Types:
     def __init__(self, settings: TypeSettings, find: Callable[[int], PgType]) -> None:
         self._settings = settings
         self._find = find
-        self._known: dict[int, PgType] = {}
-        self._made: dict[tuple[int, int, int], ColumnType | None] = {}
+        self._types: dict[int, PgType] = {}
+        self._columns: dict[tuple[int, int, int], ColumnType | None] = {}
 
     def column(self, oid: int, typmod: int, dimensions: int = 1) -> ColumnType | None:
         """Return a column's type, or None if it is not supported. dimensions: those declared for an array."""
-        asked = (oid, typmod, dimensions)
-        if asked not in self._made:
-            self._made[asked] = self._make(self._type(oid), typmod, max(dimensions, 1))
-        return self._made[asked]
+        key = (oid, typmod, dimensions)
+        if key not in self._columns:
+            self._columns[key] = self._make(self._type(oid), typmod, max(dimensions, 1))
+        return self._columns[key]
 
     def name(self, oid: int) -> str:
         return self._type(oid).name
 
     def _type(self, oid: int) -> PgType:
-        known = self._known.get(oid)
-        if known is None:
-            known = self._known[oid] = self._find(oid)
-        return known
+        pg_type = self._types.get(oid)
+        if pg_type is None:
+            pg_type = self._types[oid] = self._find(oid)
+        return pg_type
 
     def _make(self, type_: PgType, typmod: int, dimensions: int) -> ColumnType | None:
         if type_.kind == "d":
@@ -156,12 +156,12 @@ class Types:
             return self._array(type_, typmod, dimensions)
         if type_.name in _TEXTS:
             return _plain(STRING, read_text)
-        known = _BY_NAME.get(type_.name)
-        if known is not None and not (type_.name == "date" and self._settings.times == _CONNECT):
-            return known
-        made = getattr(self, f"_{type_.name}", None) if type_.name in _SPECIAL else None
-        if made is not None:
-            return made(typmod)  # type: ignore[no-any-return] # a method of this class
+        column_type = _BY_NAME.get(type_.name)
+        if column_type is not None and not (type_.name == "date" and self._settings.times == _CONNECT):
+            return column_type
+        make = getattr(self, f"_{type_.name}", None) if type_.name in _SPECIAL else None
+        if make is not None:
+            return make(typmod)  # type: ignore[no-any-return] # a method of this class
         if self._settings.unknown:
             return ColumnType(BYTES, bytes, b"")
         return None

@@ -4,8 +4,8 @@ from ringfence.connectors.api import SchemaType
 from ringfence.connectors.builtin.postgres.column_types import ColumnType
 
 
-def unavailable_value(made: ColumnType, placeholder: str) -> object:
-    schema = made.schema
+def unavailable_value(column_type: ColumnType, placeholder: str) -> object:
+    schema = column_type.schema
     if schema.type is SchemaType.STRING:
         return placeholder
     if schema.type is SchemaType.BYTES and schema.name is None:
@@ -14,4 +14,4 @@ def unavailable_value(made: ColumnType, placeholder: str) -> object:
         return [placeholder]
     if schema.type is SchemaType.MAP:
         return {placeholder: placeholder}
-    return made.zero
+    return column_type.zero

@@ -59,7 +59,7 @@ def find_progress(row: Connector, tasks: Sequence[Task]) -> Progress:
         state, updated_ms = _read_state(row)
     except ConnectorError as error:
         return Progress(refusal=str(error))
-    measured = find_measured(tasks, _GAUGE) if state.wanted else {}
+    measured = find_measured(tasks, _GAUGE) if state.has_work else {}
     return Progress(state, _find_refusal(row), updated_ms, measured)
 
 

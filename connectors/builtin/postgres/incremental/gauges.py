@@ -14,17 +14,17 @@ class IncrementalGauges:
 
     def __init__(self, metrics: SourceMetrics) -> None:
         self._metrics = metrics
-        self._known: dict[str, Gauge] = {}
+        self._gauges: dict[str, Gauge] = {}
         self._rate = Rate()
         self._table: Gauge | None = None
 
     def show(self, state: IncrementalState) -> None:
         """Set the gauges to the current state."""
-        if not state.queue and not self._known:
+        if not state.queue and not self._gauges:
             return
         left = state.rows_left
         rate = self._rate.measure(state.total)
-        reading = rate if state.wanted else None
+        reading = rate if state.has_work else None
         self._set("tables_left", "Tables of the incremental snapshot that are not complete yet", len(state.queue))
         self._set("rows", "Rows of the incremental snapshot that were read", state.total)
         self._set(
@@ -41,7 +41,7 @@ class IncrementalGauges:
         self._show_table(state)
 
     def _set(self, name: str, description: str, value: float | None, unit: str = "") -> None:
-        gauge = self._known[name] = self._metrics.gauge(_PREFIX + name, description, unit=unit)
+        gauge = self._gauges[name] = self._metrics.gauge(_PREFIX + name, description, unit=unit)
         gauge.set(value)
 
     def _show_table(self, state: IncrementalState) -> None:

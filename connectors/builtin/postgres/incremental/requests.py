@@ -48,17 +48,21 @@ def parse_request(kind: str, data: object) -> SnapshotRequest:
     type_ = str(fields.get(_TYPE, "incremental")).lower()
     if type_ != "incremental":
         raise ValueError(f"type {type_!r} is not supported: use incremental")
-    given = fields.get(COLLECTIONS, [])
-    if not isinstance(given, list) or len(given) > _MOST_PATTERNS or not all(isinstance(one, str) for one in given):
+    patterns = fields.get(COLLECTIONS, [])
+    if (
+        not isinstance(patterns, list)
+        or len(patterns) > _MOST_PATTERNS
+        or not all(isinstance(one, str) for one in patterns)
+    ):
         raise ValueError(f"{COLLECTIONS} must be a list of up to {_MOST_PATTERNS} regular expressions for schema.table")
-    if kind == EXECUTE and not given:
+    if kind == EXECUTE and not patterns:
         raise ValueError(f"{COLLECTIONS} must name the tables to read")
-    for one in given:
+    for one in patterns:
         try:
             re.compile(one)
         except re.error as error:
             raise ValueError(f"{one!r} in {COLLECTIONS} is not a regular expression: {error}") from error
-    return SnapshotRequest(kind, tuple(given))
+    return SnapshotRequest(kind, tuple(patterns))
 
 
 def _fields(data: object) -> Mapping[str, Any]:

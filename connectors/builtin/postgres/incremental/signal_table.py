@@ -29,9 +29,9 @@ class SignalTable:
         self._pending: list[PendingSignal] = []
 
     @classmethod
-    def of(cls, parsed: ParsedConfig, prefix: str) -> "SignalTable | None":
+    def of(cls, config: ParsedConfig, prefix: str) -> "SignalTable | None":
         """Return the signal table of a configuration, or None."""
-        table = str(parsed[names.SIGNALS] or "").strip()
+        table = str(config[names.SIGNALS] or "").strip()
         return cls(table, incremental_partition(prefix)) if table else None
 
     def relate(self, relation: Relation) -> None:
@@ -51,13 +51,13 @@ class SignalTable:
         """Add a signal. Return the record that commits it."""
         columns = self._columns[int.from_bytes(message[1:5], "big")]
         values, _, _ = read_row(message, 6, [bytes] * len(columns))
-        found = {name: value for name, value in zip(columns, values, strict=True) if isinstance(value, bytes)}
+        row = {name: value for name, value in zip(columns, values, strict=True) if isinstance(value, bytes)}
         record = OffsetRecord(self._partition, {})
-        kind, data = (found.get(name, b"").decode() for name in ("type", "data"))
+        kind, data = (row.get(name, b"").decode() for name in ("type", "data"))
         self._pending.append(PendingSignal(record, kind, data))
         return record
 
     def take(self) -> list[PendingSignal]:
         """Return and remove the collected signals."""
-        taken, self._pending = self._pending, []
-        return taken
+        signals, self._pending = self._pending, []
+        return signals

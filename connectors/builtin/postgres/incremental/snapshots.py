@@ -59,7 +59,7 @@ class IncrementalSnapshots:
         self.state = state_of(context.offset_reader.offset(self._partition))
         self._maker = RecordMaker(replace(setup.records, partition=self._partition, metadata=False))
         self._describe = setup.new_describer()
-        self._chunks = ChunkReader(setup, setup.parsed.integer(names.CHUNK_SIZE))
+        self._chunks = ChunkReader(setup, setup.settings.integer(names.CHUNK_SIZE))
         self._gauges = IncrementalGauges(context.metrics)
         self._earlier = EarlierTransactions(setup.session.query)
         self._look_at = 0.0
@@ -71,7 +71,7 @@ class IncrementalSnapshots:
     @property
     def busy(self) -> bool:
         """Whether to read a chunk when the stream has no more messages."""
-        return self.state.wanted and time.monotonic() >= self._look_at
+        return self.state.has_work and time.monotonic() >= self._look_at
 
     def carry_out_requests(self) -> None:
         """Carry out the requests from the API and the stream. Each commits its result."""
@@ -113,20 +113,20 @@ class IncrementalSnapshots:
             raise ValueError("a table is locked, so the tables cannot be listed. Request it again") from error
         except psycopg.Error as error:
             raise read_error(error) from error
-        found = [one for one in tables if request.names(f"{one.schema}.{one.name}")]
-        if not found:
+        matches = [one for one in tables if request.names(f"{one.schema}.{one.name}")]
+        if not matches:
             raise ValueError(
                 f"no captured and published table matches {', '.join(request.tables)[:200]}. Check "
                 f"{names.TABLES} and the publication"
             )
-        if keyless := [one for one in found if not one.key]:
+        if keyless := [one for one in matches if not one.key]:
             raise ValueError(
                 f"{keyless[0].schema}.{keyless[0].name} has no primary key and no index as replica identity, so it "
                 "cannot be read in chunks"
             )
-        queued = [QueuedTable(one.oid, f"{one.schema}.{one.name}", one.rows) for one in found]
-        shown = ", ".join(one.name for one in queued[:5]) + (f" and {len(queued) - 5} more" if len(queued) > 5 else "")
-        return self.state.execute(queued, f"To be read: {shown}.")
+        queued = [QueuedTable(one.oid, f"{one.schema}.{one.name}", one.rows) for one in matches]
+        text = ", ".join(one.name for one in queued[:5]) + (f" and {len(queued) - 5} more" if len(queued) > 5 else "")
+        return self.state.execute(queued, f"To be read: {text}.")
 
     def _begin_recording(self) -> None:
         """Record the transactions that the stream delivers from now on. Wait for those that are running now: they may
@@ -198,8 +198,8 @@ class IncrementalSnapshots:
     def _join(self, stream: Stream, size: TableSize, chunk: Chunk) -> None:
         reader, setup = self._reader, self._setup
         keys = frozenset() if self._maker.skips("r") else frozenset(chunk.keys)
-        counted = setup.records.metadata
-        window = Window(chunk.table, chunk.view, keys, chunk.until, counted=counted)
+        with_metadata = setup.records.metadata
+        window = Window(chunk.table, chunk.view, keys, chunk.until, with_metadata=with_metadata)
         start = len(reader.records)
         reader.open_window(window)
         try:

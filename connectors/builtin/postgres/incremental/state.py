@@ -46,7 +46,7 @@ class IncrementalState:
     note: str = ""
 
     @property
-    def wanted(self) -> bool:
+    def has_work(self) -> bool:
         """Whether there is something to read now."""
         return bool(self.queue) and not self.paused
 
@@ -57,8 +57,8 @@ class IncrementalState:
 
     def execute(self, tables: Sequence[QueuedTable], note: str) -> "IncrementalState":
         """Append tables to the queue, except those that are already in it."""
-        known = {one.oid for one in self.queue}
-        new = tuple(one for one in tables if one.oid not in known)
+        oids = {one.oid for one in self.queue}
+        new = tuple(one for one in tables if one.oid not in oids)
         total, paused = (self.total, self.paused) if self.queue else (0, False)
         return replace(self, queue=self.queue + new, total=total, paused=paused, note=note)
 
@@ -70,8 +70,8 @@ class IncrementalState:
             return replace(self, paused=False, note="Resumed." if self.queue else "Nothing is read.")
         assert request.kind == STOP
         left = tuple(one for one in self.queue if request.tables and not request.names(one.name))
-        gone = len(self.queue) - len(left)
-        stopped = replace(self, note=f"Stopped: {gone} {'table' if gone == 1 else 'tables'}.")
+        count = len(self.queue) - len(left)
+        stopped = replace(self, note=f"Stopped: {count} {'table' if count == 1 else 'tables'}.")
         if self.queue and left[:1] == self.queue[:1]:
             return replace(stopped, queue=left)
         return stopped._turn_to(left)

@@ -22,9 +22,11 @@ class Window:
     the reason: the chunk is discarded, and read again.
     """
 
-    def __init__(self, table: PlannedTable, view: Visibility, keys: Set[Key], until: int, *, counted: bool) -> None:
+    def __init__(
+        self, table: PlannedTable, view: Visibility, keys: Set[Key], until: int, *, with_metadata: bool
+    ) -> None:
         """keys: of the chunk's rows; until: a position after the commit of every transaction that the view sees;
-        counted: the records of a transaction are counted for its metadata, so none may be left out.
+        with_metadata: the records of a transaction are counted for its metadata, so none may be left out.
         """
         self.oid = table.oid
         self.until = until
@@ -33,7 +35,7 @@ class Window:
         self.broken = ""
         self._view = view
         self._keys = keys
-        self._counted = counted
+        self._with_metadata = with_metadata
         self._change_keys = ChangeKeys(table.key)
 
     def relate(self, relation: Relation) -> None:
@@ -49,10 +51,10 @@ class Window:
         moved = change.op == "u" and old != new and len(records) > 1  # a delete, a tombstone and a create
         at_old = records[:-1] if moved else records if change.op == "d" else ()
         at_new = records[-1:] if moved else () if change.op == "d" else records
-        found = [*(at_old if old in self._keys else ()), *(at_new if new in self._keys else ())]
-        if found and self._counted:
+        rows = [*(at_old if old in self._keys else ()), *(at_new if new in self._keys else ())]
+        if rows and self._with_metadata:
             self.broken = "a transaction whose records are counted has changed its rows"
-        self.contained.update(map(id, found))
+        self.contained.update(map(id, rows))
 
     def truncate(self) -> None:
         """Note a TRUNCATE of the table."""

@@ -64,10 +64,10 @@ class ReadTable:
         old, new = self._change_keys.find(change, message)
         if old == new:
             return None if self.sees(new, xid) else change
-        gone, come = self.sees(old, xid), self.sees(new, xid)
-        if gone and come:
+        saw_old, come = self.sees(old, xid), self.sees(new, xid)
+        if saw_old and come:
             return None
-        if gone:
+        if saw_old:
             return Change("c", change.relation, None, change.after, torn=change.torn)
         if come:
             return Change("d", change.relation, change.before, None, key_only=change.key_only)
@@ -106,10 +106,10 @@ class SnapshotContent:
         table = self._tables.get(oid)
         if table is None:
             return []
-        seen = [view.has(xid) for view in table.views]
-        if all(seen):
+        views_with_it = [view.has(xid) for view in table.views]
+        if all(views_with_it):
             return None
-        if skipped or not any(seen):
+        if skipped or not any(views_with_it):
             return []
         del self._tables[oid]
         logger.warning(

@@ -60,13 +60,13 @@ _TEXTS: Final = frozenset({"text", "varchar"})
 
 def order_of(query: Query, table: PlannedTable, bounds: Sequence[Key]) -> KeyOrder:
     """Return the order of the table's keys. bounds: ascending."""
-    known = {str(name): row for name, *row in query(_COLUMNS, [table.oid, list(table.key)])}
+    columns = {str(name): row for name, *row in query(_COLUMNS, [table.oid, list(table.key)])}
     if not bounds:
         return PythonOrder((), ())
-    readers = [_reader(*known[column]) for column in table.key if column in known]
+    readers = [_reader(*columns[column]) for column in table.key if column in columns]
     if len(readers) == len(table.key) and None not in readers:
         return PythonOrder(bounds, [read for read in readers if read is not None])
-    types = [known.get(column, ["", "text", None, False]) for column in table.key]
+    types = [columns.get(column, ["", "text", None, False]) for column in table.key]
     return AskedOrder(query, _statement([(str(row[1]), row[2]) for row in types]), bounds)
 
 
@@ -86,9 +86,9 @@ def _statement(types: Sequence[tuple[str, str | None]]) -> str:
 
     names = ", ".join(f"c{number}" for number in range(len(types)))
     bounds = ", ".join(column_of(f"c{number}", *one) for number, one in enumerate(types))
-    asked = ", ".join(column_of("%s::text", *one) for one in types)
+    row_values = ", ".join(column_of("%s::text", *one) for one in types)
     arrays = ", ".join("%s::text[]" for _ in types)
-    return f"SELECT count(*) FROM unnest({arrays}) AS b({names}) WHERE ROW({bounds}) < ROW({asked})"  # noqa: S608
+    return f"SELECT count(*) FROM unnest({arrays}) AS b({names}) WHERE ROW({bounds}) < ROW({row_values})"  # noqa: S608
 
 
 def keys_between(key: Sequence[str], lower: Key | None, upper: Key | None) -> sql.Composed:

@@ -59,11 +59,11 @@ class TableSize(NamedTuple):
 
 def find_tables(session: Session, publication: str, selection: Selection) -> list[TableSize]:
     """Return the tables that are selected and published: for others, the stream would have no changes."""
-    found = []
+    tables = []
     for oid, schema, name in session.query(_PUBLISHED, [publication]):
         if selection.has_table(schema, name):
-            found.append(measure(session, oid, schema, name))
-    return found
+            tables.append(measure(session, oid, schema, name))
+    return tables
 
 
 def measure(session: Session, oid: int, schema: str, name: str) -> TableSize:
@@ -84,18 +84,18 @@ def find_keyed(session: Session, oid: int) -> TableSize | None:
 
 def make_plan(session: Session, tables: Sequence[TableSize], range_rows: int) -> Plan:
     """Divide the tables into ranges. range_rows: the approximate number of rows in a range."""
-    wanted = {table.oid: max(1, math.ceil(table.rows / range_rows)) if table.key else 1 for table in tables}
-    total = sum(wanted.values())
+    counts = {table.oid: max(1, math.ceil(table.rows / range_rows)) if table.key else 1 for table in tables}
+    total = sum(counts.values())
     if total > _MOST_RANGES:
         room = max(0, _MOST_RANGES - len(tables))
-        wanted = {oid: 1 + (count - 1) * room // total for oid, count in wanted.items()}
+        counts = {oid: 1 + (count - 1) * room // total for oid, count in counts.items()}
     planned = [
         PlannedTable(
             table.oid,
             table.schema,
             table.name,
             table.key,
-            find_bounds(session, table, wanted[table.oid]),
+            find_bounds(session, table, counts[table.oid]),
             table.rows,
         )
         for table in tables
@@ -122,7 +122,7 @@ def find_bounds(session: Session, table: TableSize, ranges: int) -> tuple[Key, .
         sql.Literal(ranges),
     )
     rows = session.query(statement.as_string(session.connection).replace("%%", "%"))
-    found = list(dict.fromkeys(tuple(map(str, row)) for row in rows))[: ranges - 1]
-    while sum(len(value) for bound in found for value in bound) > _MOST_BOUND_BYTES:
-        found = found[1::2]
-    return tuple(found)
+    key_bounds = list(dict.fromkeys(tuple(map(str, row)) for row in rows))[: ranges - 1]
+    while sum(len(value) for bound in key_bounds for value in bound) > _MOST_BOUND_BYTES:
+        key_bounds = key_bounds[1::2]
+    return tuple(key_bounds)

@@ -22,7 +22,7 @@ class SnapshotState:
     committed: SourceOffset | None
     plan: Plan | None
     ranges: Mapping[tuple[int, int], RangeProgress] = field(default_factory=dict)
-    wanted: bool = False
+    has_work: bool = False
 
     @property
     def complete(self) -> bool:
@@ -33,10 +33,10 @@ class SnapshotState:
         """Return what the stream must skip from this position; None if it has passed all of that."""
         if self.plan is None:
             return None
-        made = SnapshotContent(
+        content = SnapshotContent(
             self.server, self.plan, self.ranges, lambda table, bounds: order_of(query, table, bounds)
         )
-        return made if made.until > position else None
+        return content if content.until > position else None
 
 
 def find_state(server: str, mode: str, offset: Callable[[SourcePartition], SourceOffset | None]) -> SnapshotState:
@@ -46,7 +46,7 @@ def find_state(server: str, mode: str, offset: Callable[[SourcePartition], Sourc
     if plan is not None and mode in (names.INITIAL, names.WHEN_NEEDED) and committed is None:
         plan = None  # from a snapshot without a stream (initial_only): later changes are unknown
     if plan is None:
-        return SnapshotState(server, committed, None, wanted=mode != names.NO_DATA and committed is None)
+        return SnapshotState(server, committed, None, has_work=mode != names.NO_DATA and committed is None)
     ranges = {
         (table.oid, number): progress_of(plan, offset(range_partition(server, table, number)))
         for table, number in plan.ranges()
@@ -59,4 +59,4 @@ def find_state(server: str, mode: str, offset: Callable[[SourcePartition], Sourc
             f"A snapshot is unfinished, and {names.SNAPSHOT}={mode} does not continue it. Set {names.SNAPSHOT}="
             f"{names.INITIAL}; or stop the connector and reset its offsets, to start without a snapshot."
         )
-    return SnapshotState(server, committed, plan, ranges, wanted=True)
+    return SnapshotState(server, committed, plan, ranges, has_work=True)

@@ -40,10 +40,10 @@ class RangeProgress:
 
     def begin(self, snapshot: str, until: int) -> "RangeProgress":
         """Begin a segment for the rest of the range. It replaces the last segment if that has no rows."""
-        kept = self.segments
-        if kept and (self.last is None or kept[-1].after == self.last):
-            kept = kept[:-1]
-        return replace(self, segments=(*kept, Segment(self.last, snapshot, until)))
+        segments = self.segments
+        if segments and (self.last is None or segments[-1].after == self.last):
+            segments = segments[:-1]
+        return replace(self, segments=(*segments, Segment(self.last, snapshot, until)))
 
     def as_offset(self) -> SourceOffset:
         return {

@@ -39,8 +39,8 @@ def split_row(line: bytes) -> RawRow:
     return [None if value == _NULL else _ESCAPED.sub(_unescape, value) for value in values]
 
 
-def _unescape(found: re.Match[bytes]) -> bytes:
-    return _ESCAPES.get(found[1], found[1])
+def _unescape(match: re.Match[bytes]) -> bytes:
+    return _ESCAPES.get(match[1], match[1])
 
 
 class RangeReading:
@@ -78,7 +78,7 @@ class RangeReading:
         self.finished = False
         connection = self._connection
         current_name = read_name(session.query, table.oid)
-        found = None
+        pair = None
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         if current_name is not None:
             # Lock before taking the snapshot: TRUNCATE and other rewrites of a table ignore older snapshots.
@@ -88,15 +88,15 @@ class RangeReading:
                 connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(name))
             except psycopg.errors.LockNotAvailable as error:
                 raise RetriableError(f"{table.schema}.{table.name} is locked: {one_line(error)}.") from error
-            found = find_relation(session.query, table.oid)
+            pair = find_relation(session.query, table.oid)
         row = connection.execute(_BEGIN).fetchone()
         assert row is not None
         self.snapshot, self.until, self.time_us = row
         self._await_flush(session)
-        if found is None:  # the table was dropped
+        if pair is None:  # the table was dropped
             self.finished = True
             return
-        relation, partitioned = found
+        relation, partitioned = pair
         relation, condition = find_published(session.query, publication, relation)
         self.relation = self._narrow(relation, table.key)
         if missing := [name for name in table.key if name not in {one.name for one in self.relation.columns}]:
@@ -112,8 +112,8 @@ class RangeReading:
     def _narrow(self, relation: Relation, key: Sequence[str]) -> Relation:
         """Keep the captured columns and the key's: the user may lack permission to read others."""
         has = self._selection.has_column
-        wanted = [one for one in relation.columns if one.name in key or has(relation.schema, relation.name, one.name)]
-        return relation._replace(columns=tuple(wanted))
+        columns = [one for one in relation.columns if one.name in key or has(relation.schema, relation.name, one.name)]
+        return relation._replace(columns=tuple(columns))
 
     def _await_flush(self, session: Session) -> None:
         """Wait until the log is flushed up to the snapshot. A transaction with synchronous_commit=off is visible

@@ -12,16 +12,16 @@ class Rate:
     """The rate of a growing number of rows."""
 
     def __init__(self) -> None:
-        self._seen: deque[tuple[float, int]] = deque()
+        self._points: deque[tuple[float, int]] = deque()
 
     def measure(self, rows: int) -> float | None:
         """Record the number of rows now. Return the rate, or None for the first measurement."""
         now = time.monotonic()
-        if self._seen and rows < self._seen[-1][1]:
-            self._seen.clear()  # another snapshot
-        if not self._seen or now - self._seen[-1][0] >= _APART:
-            self._seen.append((now, rows))
-        while now - self._seen[0][0] > _SECONDS:
-            self._seen.popleft()
-        since, before = self._seen[0]
+        if self._points and rows < self._points[-1][1]:
+            self._points.clear()  # another snapshot
+        if not self._points or now - self._points[-1][0] >= _APART:
+            self._points.append((now, rows))
+        while now - self._points[0][0] > _SECONDS:
+            self._points.popleft()
+        since, before = self._points[0]
         return (rows - before) / (now - since) if now > since else None

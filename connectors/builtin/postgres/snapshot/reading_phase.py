@@ -60,7 +60,7 @@ class _OpenRange:
             source.server, source.session, source.publication, table, number, progress.last, source.selection
         )
         self.progress = progress.begin(self.reading.snapshot, self.reading.until)
-        self._kept: list[RawRow] = []
+        self._held_back: list[RawRow] = []
         tables = plan.tables
         self._first = self._mark("first", table == tables[0]) if number == 0 and not progress.rows else None
         self._last = self._mark("last", table == tables[-1]) if number == table.ranges - 1 else None
@@ -81,10 +81,10 @@ class _OpenRange:
     def take(self, limit: int) -> list[SourceRecord]:
         """Return the next records; the last one's offset is the position after exactly these."""
         reading = self.reading
-        rows = self._kept + reading.take(limit, _WAIT_SECONDS)
-        self._kept = []
+        rows = self._held_back + reading.take(limit, _WAIT_SECONDS)
+        self._held_back = []
         if not reading.finished and rows and self._last is not None:
-            self._kept = [rows.pop()]  # it may be the last row, which is marked
+            self._held_back = [rows.pop()]  # it may be the last row, which is marked
         records = self._make_records(rows)
         if rows or reading.finished:
             key = reading.key_of(rows[-1]) if rows and self.table.key else self.progress.last
@@ -153,8 +153,8 @@ class ReadingPhase:
         self._plan = plan
         self._limits = limits
         self._request_commit = request_commit
-        known = [(table, number, self._find_progress(offset, table, number)) for table, number in share]
-        self._left = [one for one in known if not one[2].done]
+        progress_list = [(table, number, self._find_progress(offset, table, number)) for table, number in share]
+        self._left = [one for one in progress_list if not one[2].done]
         self._left.reverse()
         self._open: _OpenRange | None = None
         self._uncommitted_since: float | None = None

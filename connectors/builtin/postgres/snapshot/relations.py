@@ -27,9 +27,9 @@ def find_relation(query: Query, oid: int) -> tuple[Relation, bool] | None:
     if not rows:
         return None
     schema, name, kind, identity, parts = rows[0]
-    known = set(parts or ())
+    key_columns = set(parts or ())
     columns = tuple(
-        RelationColumn(column.name, column.name in known, column.oid, column.typmod)
+        RelationColumn(column.name, column.name in key_columns, column.oid, column.typmod)
         for column in read_table(query, oid).columns
         if not column.generated
     )

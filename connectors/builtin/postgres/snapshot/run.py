@@ -42,12 +42,12 @@ class SnapshotRun:
         setup: Setup,
         context: SourceTaskContext,
         mode: str,
-        known: SnapshotState,
+        state: SnapshotState,
         number: int,
         tasks: int,
         first: Sequence[SourceRecord],
     ) -> None:
-        """known: without a plan if a new one is needed; first: records to commit with the plan."""
+        """state: without a plan if a new one is needed; first: records to commit with the plan."""
         self._setup = setup
         self._context = context
         self._mode = mode
@@ -59,8 +59,8 @@ class SnapshotRun:
         self._gauges = SnapshotGauges(context.metrics) if number == 0 else None
         self._look_at = time.monotonic() + _SHOW_SECONDS
         self._plan_id = ""
-        if known.plan is not None:
-            self._begin(known.plan, context.offset_reader.offset)
+        if state.plan is not None:
+            self._begin(state.plan, context.offset_reader.offset)
 
     def poll(self) -> Sequence[SourceRecord] | None:
         """Return the next records, or None if there are none now. Raises `ConnectorError`."""
@@ -92,7 +92,7 @@ class SnapshotRun:
                 return None
             setup = self._setup
             tables = find_tables(setup.session, setup.publication, setup.selection)
-            plan = make_plan(setup.session, tables, setup.parsed.integer(names.RANGE_ROWS))
+            plan = make_plan(setup.session, tables, setup.settings.integer(names.RANGE_ROWS))
         except psycopg.OperationalError as error:
             raise RetriableError(f"The database server does not answer: {one_line(error)}.") from error
         except psycopg.Error as error:
