@@ -29,8 +29,8 @@ class KnownRows:
         """partition: the resource's. columns: those of its primary key. Raises `ConnectorError`."""
         self._partition = dict(partition)
         self._columns = columns
-        found = reader.offsets([self._bucket(number) for number in range(BUCKETS)])
-        self._rows: Buckets = {number: check_rows(offset) for number, offset in enumerate(found) if offset}
+        offsets = reader.offsets([self._bucket(number) for number in range(BUCKETS)])
+        self._rows: Buckets = {number: check_rows(offset) for number, offset in enumerate(offsets) if offset}
 
     def compare(self) -> "Comparison":
         """Return a comparison for a new reading."""

@@ -6,21 +6,21 @@ from ringfence.connectors.builtin.dlt_source.promises import find_doubt, why_no_
 from ringfence.connectors.builtin.dlt_source.resources import SourceResources
 
 
-def find_problem(parsed: ParsedConfig, opened: SourceResources, *, exactly_once: bool) -> tuple[str, str] | None:
+def find_problem(config: ParsedConfig, resources: SourceResources, *, exactly_once: bool) -> tuple[str, str] | None:
     """Return a setting and its error, or None. exactly_once: whether exactly once is required."""
-    if not opened.wanted:
+    if not resources.selection:
         return names.RESOURCES, "The source selects no resource: name those to read."
-    by_page, changes_only = parsed.string(names.CHECKPOINT) == names.PAGE, parsed.boolean(names.CHANGES)
-    for name, one in opened.wanted.items():
+    by_page, changes_only = config.string(names.CHECKPOINT) == names.PAGE, config.boolean(names.CHANGES)
+    for name, one in resources.selection.items():
         if by_page and (why := why_no_pages(one)):
             return (
                 names.CHECKPOINT,
                 f"Pages of {name} cannot be committed one by one: {why}. Set {names.CHECKPOINT}={names.PASS}, or "
                 "row_order=asc if the API sorts by the cursor.",
             )
-        if changes_only and (why := why_no_changes(one, opened.known)):
+        if changes_only and (why := why_no_changes(one, resources.all_resources)):
             return names.CHANGES, f"Rows of {name} cannot be compared: {why}. Add one, or leave the resource out."
-        if exactly_once and (why := find_doubt(one, opened.known, changes_only=changes_only)):
+        if exactly_once and (why := find_doubt(one, resources.all_resources, changes_only=changes_only)):
             return (
                 names.RESOURCES,
                 f"{name} cannot be read exactly once: {why}. Change its incremental, leave the resource out of "
@@ -29,10 +29,10 @@ def find_problem(parsed: ParsedConfig, opened: SourceResources, *, exactly_once:
     return None
 
 
-def explain(parsed: ParsedConfig, opened: SourceResources) -> str:
+def explain(config: ParsedConfig, resources: SourceResources) -> str:
     """Which resource makes the connector at least once, and why; "" if none does."""
-    changes_only = parsed.boolean(names.CHANGES)
-    for name, one in opened.wanted.items():
-        if why := find_doubt(one, opened.known, changes_only=changes_only):
+    changes_only = config.boolean(names.CHANGES)
+    for name, one in resources.selection.items():
+        if why := find_doubt(one, resources.all_resources, changes_only=changes_only):
             return f"Resource {name}: {why}."
     return ""

@@ -67,7 +67,7 @@ class DltSourceConnector(SourceConnector):
         from ringfence.connectors.builtin.dlt_source.resources import open_resources
 
         self._config = dict(config)
-        self._resources = list(open_resources(CONFIG_DEF.parse(config)).wanted)
+        self._resources = list(open_resources(CONFIG_DEF.parse(config)).selection)
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         count = min(max_tasks, len(self._resources))
@@ -76,10 +76,10 @@ class DltSourceConnector(SourceConnector):
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
         try:
-            parsed = CONFIG_DEF.parse(config)
+            settings = CONFIG_DEF.parse(config)
         except ConfigException:
             return {}  # the definition has already reported it
-        if parsed.string(names.CHECKPOINT) == names.PASS and transaction_boundary(config) != "connector":
+        if settings.string(names.CHECKPOINT) == names.PASS and transaction_boundary(config) != "connector":
             return {
                 "transaction.boundary": [
                     f"Set transaction.boundary=connector: with {names.CHECKPOINT}={names.PASS}, a whole reading is "
@@ -92,12 +92,12 @@ class DltSourceConnector(SourceConnector):
         except ModuleNotFoundError:
             return {"connector.class": [_EXTRA]}
         try:
-            opened = open_resources(parsed)
+            resources = open_resources(settings)
         except ConnectorError as error:
             setting, colon, _ = str(error).partition(":")
             return {setting if colon and setting in CONFIG_DEF.keys else names.REST: [str(error)]}
         required = config.get("exactly.once.support", "").strip().lower() == "required"
-        problem = find_problem(parsed, opened, exactly_once=required)
+        problem = find_problem(settings, resources, exactly_once=required)
         return {problem[0]: [problem[1]]} if problem else {}
 
     def list_choices(self, config: Mapping[str, str]) -> Mapping[str, Sequence[Choice]]:
@@ -105,12 +105,15 @@ class DltSourceConnector(SourceConnector):
         from ringfence.connectors.builtin.dlt_source.promises import find_doubt
         from ringfence.connectors.builtin.dlt_source.resources import open_resources
 
-        parsed = CONFIG_DEF.parse({**config, names.RESOURCES: ""})
-        opened, changes_only = open_resources(parsed), parsed.boolean(names.CHANGES)
-        found = {name: find_doubt(one, opened.known, changes_only=changes_only) for name, one in opened.known.items()}
+        settings = CONFIG_DEF.parse({**config, names.RESOURCES: ""})
+        resources, changes_only = open_resources(settings), settings.boolean(names.CHANGES)
+        doubts = {
+            name: find_doubt(one, resources.all_resources, changes_only=changes_only)
+            for name, one in resources.all_resources.items()
+        }
         return {
             names.RESOURCES: [
-                Choice(name, f"at least once: {doubt}" if doubt else "exactly once") for name, doubt in found.items()
+                Choice(name, f"at least once: {doubt}" if doubt else "exactly once") for name, doubt in doubts.items()
             ]
         }
 
@@ -120,12 +123,14 @@ class DltSourceConnector(SourceConnector):
             from ringfence.connectors.builtin.dlt_source.promises import find_doubt
             from ringfence.connectors.builtin.dlt_source.resources import open_resources
 
-            parsed = CONFIG_DEF.parse(config)
-            opened = open_resources(parsed)
+            settings = CONFIG_DEF.parse(config)
+            resources = open_resources(settings)
         except (ModuleNotFoundError, ConfigException, ConnectorError):
             return ExactlyOnceSupport.SUPPORTED  # it cannot run; `validate` reports why, and must not be preempted
-        changes_only = parsed.boolean(names.CHANGES)
-        doubtful = any(find_doubt(one, opened.known, changes_only=changes_only) for one in opened.wanted.values())
+        changes_only = settings.boolean(names.CHANGES)
+        doubtful = any(
+            find_doubt(one, resources.all_resources, changes_only=changes_only) for one in resources.selection.values()
+        )
         return ExactlyOnceSupport.UNSUPPORTED if doubtful else ExactlyOnceSupport.SUPPORTED
 
     def explain_guarantee(self, config: Mapping[str, str]) -> str:
@@ -133,8 +138,8 @@ class DltSourceConnector(SourceConnector):
             from ringfence.connectors.builtin.dlt_source.checks import explain
             from ringfence.connectors.builtin.dlt_source.resources import open_resources
 
-            parsed = CONFIG_DEF.parse(config)
-            return explain(parsed, open_resources(parsed))
+            settings = CONFIG_DEF.parse(config)
+            return explain(settings, open_resources(settings))
         except (ModuleNotFoundError, ConfigException, ConnectorError):
             return ""  # `validate` says why
 

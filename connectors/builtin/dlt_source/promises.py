@@ -9,28 +9,28 @@ from dlt.extract import DltResource, Incremental
 from ringfence.connectors.builtin.dlt_source.settings import CHANGES
 
 
-def find_doubt(resource: DltResource, known: Mapping[str, DltResource], *, changes_only: bool) -> str:
+def find_doubt(resource: DltResource, resources: Mapping[str, DltResource], *, changes_only: bool) -> str:
     """Return why a resource cannot be read exactly once; "" if it can. changes_only: see the setting."""
-    incrementals = _find_incrementals(resource, known)
+    incrementals = _find_incrementals(resource, resources)
     if not incrementals and changes_only:
-        return why_no_changes(resource, known)
+        return why_no_changes(resource, resources)
     if not incrementals:
         return f"it has no incremental, so it is read as a whole each time ({CHANGES}=true delivers only what is new)"
     return next((doubt for each in incrementals if (doubt := _judge(each))), "")
 
 
-def is_read_whole(resource: DltResource, known: Mapping[str, DltResource]) -> bool:
+def is_read_whole(resource: DltResource, resources: Mapping[str, DltResource]) -> bool:
     """Return whether neither the resource nor its parents have an incremental."""
-    return not _find_incrementals(resource, known)
+    return not _find_incrementals(resource, resources)
 
 
-def why_no_changes(resource: DltResource, known: Mapping[str, DltResource]) -> str:
+def why_no_changes(resource: DltResource, resources: Mapping[str, DltResource]) -> str:
     """Return why changed rows cannot be found; "" if they can, or if rows are not compared."""
-    return "it has no primary_key" if is_read_whole(resource, known) and not primary_key(resource) else ""
+    return "it has no primary_key" if is_read_whole(resource, resources) and not primary_key(resource) else ""
 
 
-def _find_incrementals(resource: DltResource, known: Mapping[str, DltResource]) -> list[Incremental[Any]]:
-    return [each for each in map(find_incremental, _with_parents(resource, known)) if each is not None]
+def _find_incrementals(resource: DltResource, resources: Mapping[str, DltResource]) -> list[Incremental[Any]]:
+    return [each for each in map(find_incremental, _with_parents(resource, resources)) if each is not None]
 
 
 def _judge(incremental: Incremental[Any]) -> str:
@@ -51,14 +51,14 @@ def _judge(incremental: Incremental[Any]) -> str:
     return next((doubt for doubt, holds in doubts.items() if holds), "")
 
 
-def _with_parents(resource: DltResource, known: Mapping[str, DltResource]) -> list[DltResource]:
-    found = [resource]
+def _with_parents(resource: DltResource, resources: Mapping[str, DltResource]) -> list[DltResource]:
+    chain = [resource]
     pipe: Any = resource._pipe.parent  # it may be None, which dlt's types deny
     while pipe is not None:
-        if pipe.name in known:
-            found.append(known[pipe.name])
+        if pipe.name in resources:
+            chain.append(resources[pipe.name])
         pipe = pipe.parent
-    return found
+    return chain
 
 
 def why_no_pages(resource: DltResource) -> str:
@@ -76,16 +76,16 @@ def why_no_pages(resource: DltResource) -> str:
 def find_incremental(resource: DltResource) -> Incremental[Any] | None:
     """Return the incremental that the resource was given, or its function's default."""
     wrapper = resource.incremental
-    given = [wrapper.incremental] if wrapper is not None and hasattr(wrapper, "incremental") else [wrapper]
-    given += list(resource.explicit_args.values()) if resource.args_bound else []
+    candidates = [wrapper.incremental] if wrapper is not None and hasattr(wrapper, "incremental") else [wrapper]
+    candidates += list(resource.explicit_args.values()) if resource.args_bound else []
     if callable(resource._pipe.gen):
-        given += [each.default for each in inspect.signature(resource._pipe.gen).parameters.values()]
-    return next((each for each in given if isinstance(each, Incremental)), None)
+        candidates += [each.default for each in inspect.signature(resource._pipe.gen).parameters.values()]
+    return next((each for each in candidates if isinstance(each, Incremental)), None)
 
 
 def primary_key(resource: DltResource) -> tuple[str, ...]:
     """Return the columns of the primary key; () if the resource names none."""
-    found: Any = (resource._hints or {}).get("primary_key")
-    if isinstance(found, str):
-        return (found,)
-    return tuple(found) if isinstance(found, list | tuple) else ()
+    key: Any = (resource._hints or {}).get("primary_key")
+    if isinstance(key, str):
+        return (key,)
+    return tuple(key) if isinstance(key, list | tuple) else ()

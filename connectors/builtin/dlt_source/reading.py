@@ -43,10 +43,10 @@ class Reading:
 
     def take(self, seconds: float) -> Page | None:
         """Return the next page; None at the end. Raises `queue.Empty` after `seconds`, and what the resource raised."""
-        found = self._pages.get(timeout=seconds)
-        if isinstance(found, BaseException):
-            raise found
-        return found
+        page = self._pages.get(timeout=seconds)
+        if isinstance(page, BaseException):
+            raise page
+        return page
 
     def stop(self) -> None:
         self._stopped.set()

@@ -24,8 +24,8 @@ from ringfence.connectors.builtin.dlt_source.sessions import open_session
 class SourceResources(NamedTuple):
     """wanted: the resources to read, by name, in the source's order. known: all of the source, including parents."""
 
-    wanted: dict[str, DltResource]
-    known: dict[str, DltResource]
+    selection: dict[str, DltResource]
+    all_resources: dict[str, DltResource]
 
 
 def open_resources(config: ParsedConfig) -> SourceResources:
@@ -34,19 +34,21 @@ def open_resources(config: ParsedConfig) -> SourceResources:
     Container()[PluggableRunContext].providers = ConfigProvidersContainer([])
     name = config.string(names.SOURCE)
     try:
-        found = _open_rest_api(config) if name == names.REST_API else _open_installed(name, config)
+        resources = _open_rest_api(config) if name == names.REST_API else _open_installed(name, config)
     except ConnectorError:
         raise
     except Exception as error:  # noqa: BLE001 - from dlt, or from the source
         setting = names.REST if name == names.REST_API else names.ARGUMENTS
         raise ConnectorError(f"{setting}: dlt refuses the configuration: {redact(config, error)}") from None
-    wanted = config.strings(names.RESOURCES)
-    if missing := [each for each in wanted if each not in found]:
+    names_to_read = config.strings(names.RESOURCES)
+    if missing := [each for each in names_to_read if each not in resources]:
         raise ConnectorError(
-            f"{names.RESOURCES}: there is no resource {missing[0]}. Existing resources: {', '.join(found)}."
+            f"{names.RESOURCES}: there is no resource {missing[0]}. Existing resources: {', '.join(resources)}."
         )
-    chosen = {each: found[each] for each in wanted} or {each: one for each, one in found.items() if one.selected}
-    return SourceResources(chosen, found)
+    selection = {each: resources[each] for each in names_to_read} or {
+        each: one for each, one in resources.items() if one.selected
+    }
+    return SourceResources(selection, resources)
 
 
 def _open_rest_api(config: ParsedConfig) -> dict[str, DltResource]:
@@ -64,15 +66,15 @@ def _open_rest_api(config: ParsedConfig) -> dict[str, DltResource]:
 def _open_installed(name: str, config: ParsedConfig) -> dict[str, DltResource]:
     points = {point.name: point for point in entry_points(group=names.GROUP)}
     if name not in points:
-        known = ", ".join([names.REST_API, *sorted(points)])
+        available = ", ".join([names.REST_API, *sorted(points)])
         raise ConnectorError(
             f"{names.SOURCE}: no installed package has an entry point {name!r} in the group {names.GROUP}. Existing "
-            f"ones: {known}."
+            f"ones: {available}."
         )
     arguments = parse_object(names.ARGUMENTS, config.get(names.ARGUMENTS))  # type: ignore[arg-type]
-    made = points[name].load()(**arguments, **parse_object(names.SECRETS, secret_text(config, names.SECRETS)))
-    if isinstance(made, DltResource):
-        return {made.name: made}
-    if isinstance(made, DltSource):
-        return dict(made.resources)
+    source = points[name].load()(**arguments, **parse_object(names.SECRETS, secret_text(config, names.SECRETS)))
+    if isinstance(source, DltResource):
+        return {source.name: source}
+    if isinstance(source, DltSource):
+        return dict(source.resources)
     raise ConnectorError(f"{names.SOURCE}: the entry point {name!r} returns neither a dlt source nor a dlt resource.")

@@ -29,13 +29,13 @@ def parse_object(name: str, text: str | None) -> dict[str, Any]:
     if not text:
         return {}
     try:
-        found = json.loads(text)
+        content = json.loads(text)
     except ValueError as error:
         where = f"line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else "somewhere"
         raise ConnectorError(f"{name}: not valid JSON ({where}).") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise ConnectorError(f"{name}: must be a JSON object, in braces.")
-    return found
+    return content
 
 
 def parse_rest_config(text: str | None) -> dict[str, Any]:
@@ -79,8 +79,8 @@ def redact(config: ParsedConfig, error: BaseException) -> str:
 
 def secret_text(config: ParsedConfig, name: str) -> str | None:
     """Return a secret setting in clear text; None if it is not set."""
-    found: Any = config.get(name)
-    return None if found is None else str(getattr(found, "value", found))
+    value: Any = config.get(name)
+    return None if value is None else str(getattr(value, "value", value))
 
 
 def _check(value: object, key: str = "") -> None:
@@ -107,10 +107,10 @@ def _check_text(text: str) -> None:
     process.
     """
     plain = text.replace("{{", "").replace("}}", "")
-    for found in re.findall(r"\{([^{}]*)\}?", plain):
-        if not _PLACEHOLDER.fullmatch(found):
+    for placeholder in re.findall(r"\{([^{}]*)\}?", plain):
+        if not _PLACEHOLDER.fullmatch(placeholder):
             raise ConnectorError(
-                f"{names.REST}: the placeholder {{{found[:60]}}} is not allowed. Allowed are "
+                f"{names.REST}: the placeholder {{{placeholder[:60]}}} is not allowed. Allowed are "
                 "{incremental.start_value}, {incremental.initial_value}, "
                 "{incremental.last_value}, {incremental.end_value} and {resources.NAME.FIELD}; "
                 "double a literal brace."

@@ -37,20 +37,20 @@ class DltSourceTask(SourceTask):
     _spool: IO[bytes] | None = None
 
     def start(self, config: Mapping[str, str]) -> None:
-        parsed = CONFIG_DEF.parse(config)
-        self._parsed = parsed
-        self._source = parsed.string(names.SOURCE)
-        self._prefix = parsed.string(names.PREFIX)
-        self._interval = parsed.integer(names.POLL_INTERVAL) / 1000
-        self._by_page = parsed.string(names.CHECKPOINT) == names.PAGE
-        opened = open_resources(parsed)
-        mine = json.loads(config.get(names.TASK_RESOURCES) or json.dumps(list(opened.wanted)))
-        self._resources = {name: opened.known[name] for name in mine}
+        settings = CONFIG_DEF.parse(config)
+        self._settings = settings
+        self._source = settings.string(names.SOURCE)
+        self._prefix = settings.string(names.PREFIX)
+        self._interval = settings.integer(names.POLL_INTERVAL) / 1000
+        self._by_page = settings.string(names.CHECKPOINT) == names.PAGE
+        resources = open_resources(settings)
+        mine = json.loads(config.get(names.TASK_RESOURCES) or json.dumps(list(resources.selection)))
+        self._resources = {name: resources.all_resources[name] for name in mine}
         self._states = {name: self._read_state(name) for name in mine}
         self._known_rows = {
             name: KnownRows(self._partition(name), primary_key(one), self.context.offset_reader)
             for name, one in self._resources.items()
-            if parsed.boolean(names.CHANGES) and is_read_whole(one, opened.known)
+            if settings.boolean(names.CHANGES) and is_read_whole(one, resources.all_resources)
         }
         self._due = dict.fromkeys(mine, 0.0)
         self._at = ""
@@ -90,10 +90,10 @@ class DltSourceTask(SourceTask):
         self._latest: State = self._states[name] or {}
         self._rows = 0
         self._last_cursor: Any = None
-        known = self._known_rows.get(name)
-        self._comparison = known.compare() if known else None
+        rows = self._known_rows.get(name)
+        self._comparison = rows.compare() if rows else None
         # A reading changes dlt's objects, so each starts with new ones.
-        self._reading = Reading(open_resources(self._parsed).known[name], self._states[name])
+        self._reading = Reading(open_resources(self._settings).all_resources[name], self._states[name])
         if not self._by_page:
             self._spool = tempfile.TemporaryFile()  # noqa: SIM115 - closed by _drop
         return True
@@ -202,7 +202,7 @@ class DltSourceTask(SourceTask):
 
     def _explain(self, error: BaseException) -> Exception:
         """Return the error to raise: retriable or not, and without secrets."""
-        text = f"{self._at} cannot be read: {redact(self._parsed, error)}"
+        text = f"{self._at} cannot be read: {redact(self._settings, error)}"
         cause: BaseException | None = error
         while cause is not None:
             response = getattr(cause, "response", None)

@@ -75,29 +75,29 @@ class LineBuffer:
 
     def take(self, limit: int) -> list[bytes]:
         """Return at most `limit` lines without their line ends; `position` moves to the end of the last."""
-        taken = self._cut(limit)
+        lines = self._cut(limit)
         if self._with_ends:
-            self.position += sum(map(len, taken))
-            return [line.rstrip(_ENDS) for line in taken]
-        self.position += sum(map(len, taken)) + len(taken)
-        return taken
+            self.position += sum(map(len, lines))
+            return [line.rstrip(_ENDS) for line in lines]
+        self.position += sum(map(len, lines)) + len(lines)
+        return lines
 
     def take_with_positions(self, limit: int) -> tuple[list[bytes], list[int]]:
         """Do the same, and return the position after each line."""
-        taken = self._cut(limit)
-        lengths = [len(line) for line in taken] if self._with_ends else [len(line) + 1 for line in taken]
+        lines = self._cut(limit)
+        lengths = [len(line) for line in lines] if self._with_ends else [len(line) + 1 for line in lines]
         positions = list(accumulate(lengths, initial=self.position))
         self.position = positions[-1]
         del positions[0]
-        return ([line.rstrip(_ENDS) for line in taken] if self._with_ends else taken), positions
+        return ([line.rstrip(_ENDS) for line in lines] if self._with_ends else lines), positions
 
     def _cut(self, limit: int) -> list[bytes]:
-        taken = self._lines[self._next : self._next + limit]
-        self._next += len(taken)
+        lines = self._lines[self._next : self._next + limit]
+        self._next += len(lines)
         if self._next == len(self._lines):
             self._lines = []
             self._next = 0
-        return taken
+        return lines
 
 
 def count_lines(file: BinaryIO, size: int) -> int | None:

@@ -45,22 +45,22 @@ class Backlog:
         """By name: the ETag that was seen last, and since when."""
         self._closed: dict[str, str] = {}
         """By name: the ETag of the content that needs no more reading."""
-        self._listed: list[FileInfo] = []
+        self._files: list[FileInfo] = []
 
     def update(self, files: Iterable[FileInfo], now: float) -> list[FileInfo]:
         """Process a listing. Returns the files that are ready, in reading order.
 
         now: seconds of any monotonic clock.
         """
-        listed = [file for file in files if self._share.owns(file.name) and self._matches(file.name)]
+        own_files = [file for file in files if self._share.owns(file.name) and self._matches(file.name)]
         since = {}
-        for file in listed:
-            etag, seen = self._since.get(file.name, (None, now))
-            since[file.name] = (file.etag, seen if etag == file.etag else now)
+        for file in own_files:
+            etag, since_s = self._since.get(file.name, (None, now))
+            since[file.name] = (file.etag, since_s if etag == file.etag else now)
         self._since = since
         self._closed = {name: etag for name, etag in self._closed.items() if name in since}
-        self._listed = listed
-        return sorted(filter(self._ready_at(now), listed), key=self._order)
+        self._files = own_files
+        return sorted(filter(self._ready_at(now), own_files), key=self._order)
 
     def close(self, file: FileInfo) -> None:
         """Record that this content needs no more reading."""
@@ -68,7 +68,7 @@ class Backlog:
 
     def names(self, *, closed: bool) -> list[str]:
         """Return the files of the last listing that need no more reading (closed), or those that do."""
-        return [file.name for file in self._listed if (self._closed.get(file.name) == file.etag) is closed]
+        return [file.name for file in self._files if (self._closed.get(file.name) == file.etag) is closed]
 
     def _ready_at(self, now: float) -> Callable[[FileInfo], bool]:
         def ready(file: FileInfo) -> bool:

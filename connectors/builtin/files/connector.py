@@ -70,16 +70,16 @@ class FilesSourceConnector(SourceConnector):
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
         try:
-            parsed = CONFIG_DEF.parse(config)
+            settings = CONFIG_DEF.parse(config)
         except ConfigException:
             return {}  # the definition has already reported it
         errors: dict[str, list[str]] = {}
-        name = parsed.string(names.FORMAT)
+        name = settings.string(names.FORMAT)
         try:
             require(FORMATS[name].module, f"Files of the format {name}")
         except ConnectorError as error:
             errors[names.FORMAT] = [str(error)]
-        for setting, problem in _find_problems(parsed):
+        for setting, problem in _find_problems(settings):
             errors.setdefault(setting, []).append(problem)
         return errors
 
@@ -103,37 +103,37 @@ class FilesSourceConnector(SourceConnector):
         return True
 
 
-def _find_problems(parsed: ParsedConfig) -> list[tuple[str, str]]:
+def _find_problems(settings: ParsedConfig) -> list[tuple[str, str]]:
     """Find what is wrong with the folders, and settings that contradict each other. Returns (setting, error) pairs."""
-    found: list[tuple[str, str]] = []
-    after, target = parsed.string(names.AFTER), str(parsed.get(names.MOVE_TO) or "").strip()
+    problems: list[tuple[str, str]] = []
+    after, target = settings.string(names.AFTER), str(settings.get(names.MOVE_TO) or "").strip()
     if after == names.MOVE and not target:
-        found.append((names.MOVE_TO, f"Set the folder to move files to, or choose another {names.AFTER}."))
-    if parsed.integer(names.LOOKBACK):
-        if parsed.string(names.ORDER) != names.NAME:
-            found.append(
+        problems.append((names.MOVE_TO, f"Set the folder to move files to, or choose another {names.AFTER}."))
+    if settings.integer(names.LOOKBACK):
+        if settings.string(names.ORDER) != names.NAME:
+            problems.append(
                 (
                     names.LOOKBACK,
                     f"Needs {names.ORDER}={names.NAME}: only then does a name show which files came before.",
                 )
             )
         if after != names.KEEP:
-            found.append((names.LOOKBACK, f"Not needed with {names.AFTER}={after}, which forgets files anyway."))
+            problems.append((names.LOOKBACK, f"Not needed with {names.AFTER}={after}, which forgets files anyway."))
     for kind in PLACES.values():
-        found += kind.find_problems(parsed)
+        problems += kind.find_problems(settings)
     try:
-        with closing(open_place(parsed.string(names.URL), parsed)) as place:
+        with closing(open_place(settings.string(names.URL), settings)) as place:
             place.check()
-            found += _find_problems_of(place, parsed, target)
+            problems += _find_problems_of(place, settings, target)
     except (ConnectorError, OSError) as error:
-        found.append((names.URL, str(error)))
-    return found
+        problems.append((names.URL, str(error)))
+    return problems
 
 
-def _find_problems_of(place: Place, parsed: ParsedConfig, target: str) -> Iterator[tuple[str, str]]:
+def _find_problems_of(place: Place, settings: ParsedConfig, target: str) -> Iterator[tuple[str, str]]:
     """Find what does not fit this place. Raises `ConnectorError` if files must not be deleted from it."""
-    after = parsed.string(names.AFTER)
-    if parsed.integer(names.SETTLE) < place.least_settle_ms:
+    after = settings.string(names.AFTER)
+    if settings.integer(names.SETTLE) < place.least_settle_ms:
         yield (
             names.SETTLE,
             (f"Must be at least {place.least_settle_ms} for {place.scheme}:// addresses: their file times are coarse."),
@@ -142,7 +142,7 @@ def _find_problems_of(place: Place, parsed: ParsedConfig, target: str) -> Iterat
         place.check_writable()
     if after == names.MOVE and target:
         try:
-            with closing(open_place(target, parsed)) as moved:
+            with closing(open_place(target, settings)) as moved:
                 if type(moved) is not type(place):
                     yield names.MOVE_TO, f"Must begin with {place.scheme}://, like {names.URL}."
                 elif f"{moved.address}/".startswith(f"{place.address}/"):

@@ -18,10 +18,10 @@ class FileOffset(NamedTuple):
 
     def as_json(self) -> dict[str, object]:
         """Return the form in the offsets topic: `{"etag": "…", "byte": 4096}`, with `"done": true` at the end."""
-        found: dict[str, object] = {ETAG: self.etag, self.unit: self.position}
+        offset: dict[str, object] = {ETAG: self.etag, self.unit: self.position}
         if self.done:
-            found[DONE] = True
-        return found
+            offset[DONE] = True
+        return offset
 
 
 def parse(offset: SourceOffset) -> FileOffset:

@@ -67,21 +67,21 @@ class FileReading:
     def read_columns(self, limit: int) -> Columns | None:
         """Return the next records by column; None at the end of the file, and if the format cannot."""
         with self._errors():
-            found = self._reader.read_columns(limit)
-        if found is None:
+            columns = self._reader.read_columns(limit)
+        if columns is None:
             return None
         self._opened.check()
-        self.position = found.first + len(found.values[0]) - 1
-        return found
+        self.position = columns.first + len(columns.values[0]) - 1
+        return columns
 
     def read_lines(self, limit: int) -> list[bytes] | None:
         """Return the next records as encoded bytes; None if the format cannot."""
         with self._errors():
-            found = self._reader.read_lines(limit)
-        if found is None:
+            part = self._reader.read_lines(limit)
+        if part is None:
             return None
         self._opened.check()
-        lines, self.position = found
+        lines, self.position = part
         return lines
 
     def close(self) -> None:

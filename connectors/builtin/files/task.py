@@ -34,26 +34,26 @@ class FilesSourceTask(SourceTask):
     _reading: FileReading | None = None  # so that stop() can follow a failed start
 
     def start(self, config: Mapping[str, str]) -> None:
-        parsed = CONFIG_DEF.parse(config)
+        settings = CONFIG_DEF.parse(config)
         index, _, count = config[names.SHARE].partition("/")
         share = Share(int(index), int(count))
-        self._settings = parsed
-        self._format = FORMATS[parsed.string(names.FORMAT)]
-        self._topic = parsed.string(names.TOPIC)
-        self._batch_size = parsed.integer(names.BATCH_SIZE)
-        self._interval = parsed.integer(names.POLL_INTERVAL) / 1000
-        self._on_change = parsed.string(names.ON_CHANGE)
-        self._after = parsed.string(names.AFTER)
-        self._target = str(parsed.get(names.MOVE_TO) or "").strip()
-        self._headers = parsed.boolean(names.FILE_HEADERS)
-        self._place = open_place(parsed.string(names.URL), parsed)
+        self._settings = settings
+        self._format = FORMATS[settings.string(names.FORMAT)]
+        self._topic = settings.string(names.TOPIC)
+        self._batch_size = settings.integer(names.BATCH_SIZE)
+        self._interval = settings.integer(names.POLL_INTERVAL) / 1000
+        self._on_change = settings.string(names.ON_CHANGE)
+        self._after = settings.string(names.AFTER)
+        self._target = str(settings.get(names.MOVE_TO) or "").strip()
+        self._headers = settings.boolean(names.FILE_HEADERS)
+        self._place = open_place(settings.string(names.URL), settings)
         self._backlog = Backlog(
             share,
-            parsed.string(names.PATTERN),
-            parsed.string(names.ORDER),
-            parsed.integer(names.SETTLE) / 1000,
+            settings.string(names.PATTERN),
+            settings.string(names.ORDER),
+            settings.integer(names.SETTLE) / 1000,
         )
-        lookback = parsed.integer(names.LOOKBACK) if self._after == names.KEEP else 0
+        lookback = settings.integer(names.LOOKBACK) if self._after == names.KEEP else 0
         self._marks = Marks(lookback, self._read_marks(share)) if lookback else None
         self._offsets: dict[str, FileOffset | None] = {}
         """By name, of files that were listed: how far they were read; None: not at all."""
@@ -147,23 +147,23 @@ class FilesSourceTask(SourceTask):
             self._advance(self._marks)
             ready = [file for file in ready if not self._marks.covers(file.name)]
         new = [file.name for file in ready if file.name not in self._offsets]
-        found = self.context.offset_reader.offsets([self._partition(name) for name in new])
-        for name, offset in zip(new, found, strict=True):
+        offsets = self.context.offset_reader.offsets([self._partition(name) for name in new])
+        for name, offset in zip(new, offsets, strict=True):
             self._offsets[name] = parse(offset) if offset else None
         self._waiting = ready
         return bool(ready)
 
     def _position_in(self, file: FileInfo) -> FileOffset | None:
         """Return where to continue in this content; None: at its beginning; `done`: it must not be read."""
-        known = self._offsets.get(file.name)
-        if known is None or known.etag == file.etag:
-            return known
-        if self._on_change == names.READ or (known.done and self._after != names.KEEP):
+        former = self._offsets.get(file.name)
+        if former is None or former.etag == file.etag:
+            return former
+        if self._on_change == names.READ or (former.done and self._after != names.KEEP):
             return None
         if self._on_change == names.IGNORE:
             logger.warning("File %s has changed since it was read, and is skipped", self._address(file.name))
-            return known._replace(etag=file.etag, done=True)
-        raise self._change_error(file.name, known)
+            return former._replace(etag=file.etag, done=True)
+        raise self._change_error(file.name, former)
 
     def _read(self, reading: FileReading) -> Sequence[SourceRecord] | RecordBatch:
         try:
@@ -227,22 +227,22 @@ class FilesSourceTask(SourceTask):
         """
         name = reading.file.name
         self._close()
-        known = self._offsets.get(name) or FileOffset(reading.file.etag, reading.unit, 0, False)
+        former = self._offsets.get(name) or FileOffset(reading.file.etag, reading.unit, 0, False)
         if self._on_change == names.FAIL:
-            raise self._change_error(name, known) from error
+            raise self._change_error(name, former) from error
         if self._on_change == names.READ:
             return []  # the next listing has its current content
         logger.warning("File %s has changed while it was read: the rest is skipped", self._address(name))
-        left = known._replace(done=True)
+        left = former._replace(done=True)
         self._offsets[name] = left
         self._end_transaction()
         return [OffsetRecord(self._partition(name), left.as_json())]
 
-    def _change_error(self, name: str, known: FileOffset) -> ConnectorError:
+    def _change_error(self, name: str, former: FileOffset) -> ConnectorError:
         return ConnectorError(
             f"File {self._address(name)} has changed or was deleted since it was "
-            f"read{'' if known.done else f' up to {known.unit} {known.position}'}: its positions would mean other "
-            f"records. Put the former file back; or set {names.ON_CHANGE}={names.READ} to read changed files from "
+            f"read{'' if former.done else f' up to {former.unit} {former.position}'}: its positions would mean "
+            f"other records. Put the former file back; or set {names.ON_CHANGE}={names.READ} to read changed files from "
             f"their beginning, or {names.ON_CHANGE}={names.IGNORE} to skip them, and restart the task."
         )
 
@@ -258,10 +258,10 @@ class FilesSourceTask(SourceTask):
                 self._forget(name)
 
     def _read_marks(self, share: Share) -> dict[int, str]:
-        found = self.context.offset_reader.offsets([self._bucket_partition(bucket) for bucket in share.buckets])
+        offsets = self.context.offset_reader.offsets([self._bucket_partition(bucket) for bucket in share.buckets])
         return {
             bucket: str(offset[names.THROUGH])
-            for bucket, offset in zip(share.buckets, found, strict=True)
+            for bucket, offset in zip(share.buckets, offsets, strict=True)
             if offset and names.THROUGH in offset
         }
 

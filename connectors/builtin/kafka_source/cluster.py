@@ -50,9 +50,9 @@ def _clients(config: Mapping[str, str], *prefixes: str) -> dict[str, str]:
 def source_settings(config: Mapping[str, str]) -> Translation:
     """Return librdkafka's settings for the source's clients, and errors by the connector's setting."""
     settings, unreadable = pin_client_files(_clients(config, SOURCE_PREFIX, CONSUMER_PREFIX))
-    found = merge(Role.CONSUMER, [(SOURCE_PREFIX, settings), (CONSUMER_PREFIX, settings)])
-    found.errors.update(unreadable)
-    return _judge_egress(found, names.SOURCE_SERVERS)
+    translation = merge(Role.CONSUMER, [(SOURCE_PREFIX, settings), (CONSUMER_PREFIX, settings)])
+    translation.errors.update(unreadable)
+    return _judge_egress(translation, names.SOURCE_SERVERS)
 
 
 def target_settings(config: Mapping[str, str]) -> Translation:
@@ -60,27 +60,29 @@ def target_settings(config: Mapping[str, str]) -> Translation:
     egress entry.
     """
     settings, unreadable = pin_client_files(_clients(config, TARGET_PREFIX))
-    found = merge(Role.ADMIN, [(TARGET_PREFIX, settings)])
-    found.errors.update(unreadable)
+    translation = merge(Role.ADMIN, [(TARGET_PREFIX, settings)])
+    translation.errors.update(unreadable)
     home = worker_limits.current().home
-    if home and servers(found.settings.get("bootstrap.servers", "")) == servers(home):
-        return found
-    return _judge_egress(found, names.TARGET_SERVERS)
+    if home and servers(translation.settings.get("bootstrap.servers", "")) == servers(home):
+        return translation
+    return _judge_egress(translation, names.TARGET_SERVERS)
 
 
-def _judge_egress(found: Translation, key: str) -> Translation:
+def _judge_egress(translation: Translation, key: str) -> Translation:
     try:
-        egress.check_servers(egress.Policy(worker_limits.current().egress), found.settings.get("bootstrap.servers", ""))
+        egress.check_servers(
+            egress.Policy(worker_limits.current().egress), translation.settings.get("bootstrap.servers", "")
+        )
     except egress.Refusal as refused:
-        found.errors[key] = f"{refused}."
-    return found
+        translation.errors[key] = f"{refused}."
+    return translation
 
 
-def validate(found: Translation) -> dict[str, str]:
+def validate(translation: Translation) -> dict[str, str]:
     """Return the settings. Raises `ConnectorError` with the first error."""
-    if found.errors:
-        raise ConnectorError(next(iter(found.errors.values())))
-    return found.settings
+    if translation.errors:
+        raise ConnectorError(next(iter(translation.errors.values())))
+    return translation.settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +103,18 @@ class Cluster:
 
     def topics(self) -> dict[str, int]:
         """Return the number of partitions of every topic that may be described."""
-        found = self._admin.list_topics(timeout=self._seconds).topics
-        return {name: len(topic.partitions) for name, topic in found.items() if topic.error is None}
+        topics = self._admin.list_topics(timeout=self._seconds).topics
+        return {name: len(topic.partitions) for name, topic in topics.items() if topic.error is None}
 
     def cluster_id(self) -> str:
         return str(self._admin.list_topics(timeout=self._seconds).cluster_id)
 
     def configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
         """Return the explicit settings of each topic, without the brokers' defaults."""
-        asked = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
-        if not asked:
+        resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+        if not resources:
             return {}
-        answers = self._admin.describe_configs(asked, request_timeout=self._seconds)
+        answers = self._admin.describe_configs(resources, request_timeout=self._seconds)
         return {
             resource.name: {
                 entry.name: str(entry.value)
@@ -126,18 +128,21 @@ class Cluster:
         """Create those topics that do not exist yet."""
         new = [
             NewTopic(
-                name, wanted.partitions, replication_factor, config=add_min_isr(wanted.configs, replication_factor)
+                name,
+                definition.partitions,
+                replication_factor,
+                config=add_min_isr(definition.configs, replication_factor),
             )
-            for name, wanted in topics.items()
+            for name, definition in topics.items()
         ]
-        for made in self._admin.create_topics(new, request_timeout=self._seconds).values() if new else ():
-            _accept(made, KafkaError.TOPIC_ALREADY_EXISTS)
+        for result in self._admin.create_topics(new, request_timeout=self._seconds).values() if new else ():
+            _accept(result, KafkaError.TOPIC_ALREADY_EXISTS)
 
     def grow(self, partitions: Mapping[str, int]) -> None:
         """Increase the number of partitions."""
         more = [NewPartitions(name, count) for name, count in partitions.items()]
-        for made in self._admin.create_partitions(more, request_timeout=self._seconds).values() if more else ():
-            _accept(made, KafkaError.INVALID_PARTITIONS)
+        for result in self._admin.create_partitions(more, request_timeout=self._seconds).values() if more else ():
+            _accept(result, KafkaError.INVALID_PARTITIONS)
 
     def bounds(self, partitions: Partitions) -> dict[tuple[str, int], tuple[int, int]]:
         """Return the first offset of each partition, and the one after its last."""
@@ -155,7 +160,7 @@ class Cluster:
         reading = {"group.id": group, "isolation.level": names.READ_COMMITTED, "enable.auto.commit": False}
         reader = Consumer({**self._settings, **_LOGS, **reading})
         try:
-            found = reader.committed([TopicPartition(*one) for one in partitions], timeout=self._seconds)
+            offsets = reader.committed([TopicPartition(*one) for one in partitions], timeout=self._seconds)
         except KafkaException as error:
             # A principal without access to the group has never been a member of it.
             if error.args[0].code() in (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.GROUP_ID_NOT_FOUND):
@@ -163,18 +168,18 @@ class Cluster:
             raise
         finally:
             reader.close()
-        return {(one.topic, one.partition): one.offset for one in found if one.offset >= 0}
+        return {(one.topic, one.partition): one.offset for one in offsets if one.offset >= 0}
 
     def _offsets(self, partitions: Partitions, spec: OffsetSpec) -> dict[tuple[str, int], int]:
-        asked = {TopicPartition(topic, partition): spec for topic, partition in partitions}
-        found = self._admin.list_offsets(asked, request_timeout=self._seconds) if asked else {}
-        return {(one.topic, one.partition): int(answer.result().offset) for one, answer in found.items()}
+        specs = {TopicPartition(topic, partition): spec for topic, partition in partitions}
+        answers = self._admin.list_offsets(specs, request_timeout=self._seconds) if specs else {}
+        return {(one.topic, one.partition): int(answer.result().offset) for one, answer in answers.items()}
 
 
-def _accept(made: object, code: int) -> None:
+def _accept(result: object, code: int) -> None:
     """Wait for a result. Ignores this error code: another client was faster."""
     try:
-        made.result()  # type: ignore[attr-defined]
+        result.result()  # type: ignore[attr-defined]
     except KafkaException as error:
         if error.args[0].code() != code:
             raise
@@ -213,9 +218,9 @@ class ReadableTopics:
     topic. Raises `ConnectorError` if the configuration names an internal topic, and `KafkaException`.
     """
 
-    def __init__(self, settings: Mapping[str, str], named: Iterable[str], topics: Iterable[str]) -> None:
+    def __init__(self, settings: Mapping[str, str], names: Iterable[str], topics: Iterable[str]) -> None:
         self._settings = settings
-        self._named = {one.strip() for one in named}
+        self._names = {one.strip() for one in names}
         self._topics = set(topics)
         self._judged_by: worker_limits.WorkerLimits | None = None
         self._here: bool | None = None
@@ -230,7 +235,7 @@ class ReadableTopics:
         if closed and self._here is None:
             self._here = Cluster(self._settings).cluster_id() == limits.cluster_id
         closed = closed if self._here else set()
-        for topic in sorted(closed & self._named):
+        for topic in sorted(closed & self._names):
             raise ConnectorError(f"{NOT_READ.format(topic)}: it is not read. Remove it from {names.TOPICS}")
         self._judged_by = limits
         new, self.closed = frozenset(closed - self.closed), self.closed | closed

@@ -77,11 +77,11 @@ class KafkaSourceConnector(SourceConnector):
 
     def start(self, config: Mapping[str, str]) -> None:
         self._config = dict(config)
-        self._parsed = self.config_def().parse(config)
-        self._renaming = Renaming.parse(self._parsed)
+        self._settings = self.config_def().parse(config)
+        self._renaming = Renaming.parse(self._settings)
         self._source = Cluster(validate(source_settings(config)))
         self._target = Cluster(validate(target_settings(config)))
-        self._known: dict[str, int] | None = None
+        self._last_topics: dict[str, int] | None = None
         self._left_out: dict[str, str] = {}
         self._stopping = threading.Event()
         self._watch = threading.Thread(target=self._watch_topics, name="topics", daemon=True)
@@ -99,12 +99,12 @@ class KafkaSourceConnector(SourceConnector):
                 self._prepare_target(topics)
         except KafkaException as error:
             raise ConnectorError(f"The topics cannot be prepared: {_words(error)}") from error
-        self._known = topics
+        self._last_topics = topics
         return self.divide(topics, max_tasks)
 
     def divide(self, topics: Mapping[str, int], max_tasks: int) -> list[dict[str, str]]:
         """Return the configurations of the tasks for these topics, given with the number of their partitions."""
-        if self._parsed.string(names.ASSIGNMENT) == names.GROUP:
+        if self._settings.string(names.ASSIGNMENT) == names.GROUP:
             if not topics:
                 return []
             tasks = min(max_tasks, sum(topics.values()))
@@ -119,17 +119,17 @@ class KafkaSourceConnector(SourceConnector):
         named. Closed topics that only match a pattern are skipped: otherwise anybody who may create a topic could stop
         all connectors with patterns.
         """
-        wanted, excluded = (Names(_list(self._parsed, key)) for key in (names.TOPICS, names.TOPICS_EXCLUDE))
-        found = choose_topics(self._source.topics(), wanted, excluded, self._renaming)
-        closed = self._closed_topics(found)
-        for topic in _list(self._parsed, names.TOPICS):
+        included, excluded = (Names(_list(self._settings, key)) for key in (names.TOPICS, names.TOPICS_EXCLUDE))
+        topics = choose_topics(self._source.topics(), included, excluded, self._renaming)
+        closed = self._closed_topics(topics)
+        for topic in _list(self._settings, names.TOPICS):
             if topic in closed:
                 raise ConnectorError(f"{names.TOPICS}: {closed[topic]}. Remove {topic} from the setting")
         if closed != self._left_out:
             self._left_out = closed
             if closed:
                 self.context.warn(f"Matching topics are skipped: {'; '.join(closed[each] for each in sorted(closed))}")
-        return {topic: count for topic, count in found.items() if topic not in closed}
+        return {topic: count for topic, count in topics.items() if topic not in closed}
 
     def _closed_topics(self, topics: Mapping[str, int]) -> dict[str, str]:
         """Return why some of the topics are neither read nor created at the target."""
@@ -147,35 +147,35 @@ class KafkaSourceConnector(SourceConnector):
         there = self._target.topics()
         missing = [topic for topic in topics if self._renaming.target(topic) not in there]
         configs = self._source.configs(missing)
-        left_out = Names(_list(self._parsed, names.CONFIGS_EXCLUDE))
-        made = {
+        left_out = Names(_list(self._settings, names.CONFIGS_EXCLUDE))
+        new_topics = {
             self._renaming.target(topic): TopicDefinition(
                 topics[topic], {name: value for name, value in configs[topic].items() if name not in left_out}
             )
             for topic in missing
         }
-        self._target.create(made, self._parsed.integer(names.REPLICATION_FACTOR))
+        self._target.create(new_topics, self._settings.integer(names.REPLICATION_FACTOR))
         small = {
             self._renaming.target(topic): count
             for topic, count in topics.items()
             if count > there.get(self._renaming.target(topic), count)
         }
         self._target.grow(small)
-        if made or small:
-            logger.info("At the target: created %s, with more partitions %s", sorted(made), sorted(small))
+        if new_topics or small:
+            logger.info("At the target: created %s, with more partitions %s", sorted(new_topics), sorted(small))
 
     def _watch_topics(self) -> None:
-        while not self._stopping.wait(self._parsed.integer(names.REFRESH_SECONDS)):
+        while not self._stopping.wait(self._settings.integer(names.REFRESH_SECONDS)):
             try:
-                found = self._choose_topics()
+                topics = self._choose_topics()
             except KafkaException as error:
                 logger.warning("The source's topics cannot be listed; the next refresh tries again: %s", _words(error))
                 continue
             except ConnectorError as error:  # the task that reads it reports this, too, and fails
                 logger.warning("%s", error)
                 continue
-            if self._known is not None and found != self._known:
-                logger.info("The topics to read have changed: %s", sorted(found))
+            if self._last_topics is not None and topics != self._last_topics:
+                logger.info("The topics to read have changed: %s", sorted(topics))
                 self.context.request_task_reconfiguration()
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
@@ -185,16 +185,16 @@ class KafkaSourceConnector(SourceConnector):
                 Names(part.strip() for part in config.get(key, "").split(","))
             except ValueError as error:
                 errors[key] = [f"Invalid value for configuration {key}: {error}."]
-        found: dict[str, Cluster] = {}
+        clusters: dict[str, Cluster] = {}
         for key, settings in (
             (names.SOURCE_SERVERS, source_settings(config)),
             (names.TARGET_SERVERS, target_settings(config)),
         ):
             errors.update({name: [text] for name, text in settings.errors.items()})
             if not settings.errors and config.get(key):
-                found[key] = Cluster(settings.settings, _VALIDATE_SECONDS)
+                clusters[key] = Cluster(settings.settings, _VALIDATE_SECONDS)
         ids: dict[str, str] = {}
-        for key, cluster in found.items():
+        for key, cluster in clusters.items():
             try:
                 ids[key] = cluster.cluster_id()
             except KafkaException as error:
@@ -203,8 +203,8 @@ class KafkaSourceConnector(SourceConnector):
                     "security settings."
                 ]
         if ids.get(names.SOURCE_SERVERS) == current().cluster_id and names.TOPICS not in errors:
-            wanted = (part.strip() for part in config.get(names.TOPICS, "").split(","))
-            if closed := [topic for topic in wanted if current().internal(topic)]:
+            topics = (part.strip() for part in config.get(names.TOPICS, "").split(","))
+            if closed := [topic for topic in topics if current().internal(topic)]:
                 errors[names.TOPICS] = [
                     f"{names.TOPICS}: {NOT_READ.format(closed[0])}, which connectors do not read. Remove it."
                 ]
@@ -264,8 +264,8 @@ class KafkaSourceConnector(SourceConnector):
         return True
 
 
-def _list(parsed: ParsedConfig, key: str) -> list[str]:
-    value = parsed[key]
+def _list(config: ParsedConfig, key: str) -> list[str]:
+    value = config[key]
     assert isinstance(value, list)
     return [str(one) for one in value]
 

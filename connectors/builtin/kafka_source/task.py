@@ -49,20 +49,20 @@ class KafkaSourceTask(SourceTask):
     _group: GroupInput | None = None  # the framework's: it leaves the group itself
 
     def start(self, config: Mapping[str, str]) -> None:
-        parsed = CONFIG_DEF.parse(config)
+        config_values = CONFIG_DEF.parse(config)
         self._settings = validate(source_settings(config))
-        self._alias = parsed.string(settings.SOURCE_ALIAS)
-        self._batch_size = parsed.integer(settings.BATCH_SIZE)
-        self._wait_s = parsed.integer(settings.POLL_MS) / 1000
+        self._alias = config_values.string(settings.SOURCE_ALIAS)
+        self._batch_size = config_values.integer(settings.BATCH_SIZE)
+        self._wait_s = config_values.integer(settings.POLL_MS) / 1000
         self._raw_headers = config.get(HEADER_CONVERTER, "").rpartition(".")[2] == _RAW_HEADERS
         self._ready: deque[tuple[str, RecordBatch | list[SourceRecord]]] = deque()
-        self._rename = Renaming.parse(parsed).target
+        self._rename = Renaming.parse(config_values).target
         self._targets: dict[str, str] = {}
         self._partitions: dict[tuple[str, int], dict[str, object]] = {}
-        assignment = parsed.string(settings.ASSIGNMENT)
+        assignment = config_values.string(settings.ASSIGNMENT)
         share = share_of(config)
-        named = config.get(settings.TOPICS, "").split(",")
-        self._readable = ReadableTopics(self._settings, named, {topic for topic, _ in share})
+        topic_names = config.get(settings.TOPICS, "").split(",")
+        self._readable = ReadableTopics(self._settings, topic_names, {topic for topic, _ in share})
         closed = self._find_closed()
         share = [one for one in share if one[0] not in closed]
         delivered = {one: parse_offset(self.context.offset_reader.offset(self._partition(one))) for one in share}
@@ -72,12 +72,12 @@ class KafkaSourceTask(SourceTask):
             self._group = self.context.join_group(
                 group_of(config),
                 sorted({topic for topic, _ in share}),
-                session_timeout_ms=parsed.integer(settings.SESSION_TIMEOUT_MS),
+                session_timeout_ms=config_values.integer(settings.SESSION_TIMEOUT_MS),
                 first=first,
             )
             logger.info("Reading %d partitions with consumer group %s", len(share), group_of(config))
             return
-        self._consumer = consumer(self._settings, parsed.string(settings.ISOLATION))
+        self._consumer = consumer(self._settings, config_values.string(settings.ISOLATION))
         if share:
             self._go_on(delivered)
         logger.info("Reading %d partitions", len(share))
@@ -113,13 +113,13 @@ class KafkaSourceTask(SourceTask):
         places = []
         for (topic, partition), last in delivered.items():
             try:
-                offset, said = starting_offset(
+                offset, warning = starting_offset(
                     f"Partition {partition} of topic {topic}", last, *bounds[topic, partition]
                 )
             except ValueError as error:
                 raise ConnectorError(str(error)) from error
-            if said:
-                logger.warning("%s", said)
+            if warning:
+                logger.warning("%s", warning)
             places.append(TopicPartition(topic, partition, offset))
         self._consumer.incremental_assign(places)
 
@@ -137,9 +137,9 @@ class KafkaSourceTask(SourceTask):
                 "restarts without it"
             )
         assert self._consumer is not None
-        gone = [one for one in self._partitions if one[0] in closed]
-        self._consumer.incremental_unassign([TopicPartition(*one) for one in gone])
-        for one in gone:
+        left_out = [one for one in self._partitions if one[0] in closed]
+        self._consumer.incremental_unassign([TopicPartition(*one) for one in left_out])
+        for one in left_out:
             del self._partitions[one]
         self._ready = deque(each for each in self._ready if each[0] not in closed)
 

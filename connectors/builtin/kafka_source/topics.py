@@ -46,12 +46,12 @@ class Renaming:
         return bool(self._prefix) and topic.startswith(self._prefix)
 
 
-def choose_topics(found: Mapping[str, int], wanted: Names, excluded: Names, renaming: Renaming) -> dict[str, int]:
-    """Return the topics to read, sorted. found: all topics, with the number of their partitions."""
+def choose_topics(topics: Mapping[str, int], included: Names, excluded: Names, renaming: Renaming) -> dict[str, int]:
+    """Return the topics to read, sorted. topics: all topics, with the number of their partitions."""
     return {
         topic: count
-        for topic, count in sorted(found.items())
-        if topic in wanted and topic not in excluded and not renaming.is_own(topic)
+        for topic, count in sorted(topics.items())
+        if topic in included and topic not in excluded and not renaming.is_own(topic)
     }
 
 

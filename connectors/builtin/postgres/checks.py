@@ -218,8 +218,8 @@ class _Checks:
         elif mode == names.ALL_TABLES and not superuser:
             self._say(
                 names.PUBLICATION,
-                f"There is no publication {name}, and only a superuser can create one for all tables: {statement} Or set "
-                f"{names.AUTOCREATE}={names.FILTERED}, if the user owns the tables.",
+                f"There is no publication {name}, and only a superuser can create one for all tables: {statement} Or "
+                f"set {names.AUTOCREATE}={names.FILTERED}, if the user owns the tables.",
             )
         elif not creator:
             self._say(

@@ -66,7 +66,7 @@ class JsonRun:
     it appends nothing; `append` supports more kinds of messages.
     """
 
-    __slots__ = ("_keys", "_table_bytes", "_source", "_tails", "_tombstones", "records", "values", "write")
+    __slots__ = ("_keys", "_source", "_table_bytes", "_tails", "_tombstones", "records", "values", "write")
 
     def __init__(
         self,

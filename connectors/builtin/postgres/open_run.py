@@ -14,7 +14,7 @@ class OpenRun:
     the maximum number of values.
     """
 
-    __slots__ = ("_batch_size", "_json", "_more", "_counted_values", "_run", "_table", "room", "values", "write")
+    __slots__ = ("_batch_size", "_counted_values", "_json", "_more", "_run", "_table", "room", "values", "write")
 
     def __init__(self, json: JsonRecords | None, batch_size: int) -> None:
         self._json = json

@@ -43,11 +43,11 @@ class _Parser:
         at = 0
         text = text.rstrip()
         while at < len(text):
-            found = _TOKEN.match(text, at)
-            if found is None:
+            match = _TOKEN.match(text, at)
+            if match is None:
                 raise self._error()
-            self._tokens.append(found[1])
-            at = found.end()
+            self._tokens.append(match[1])
+            at = match.end()
 
     def read_fields(self, end: str) -> spark.StructType:
         """Read `name type, name: type …` up to a token, or to the end of the text."""

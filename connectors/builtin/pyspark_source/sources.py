@@ -21,15 +21,15 @@ def open_source(config: Mapping[str, str]) -> DataSource:
     name = config[SOURCE]
     points = {point.name: point for point in entry_points(group=GROUP)}
     if name not in points:
-        known = ", ".join(sorted(points)) or "none"
+        names = ", ".join(sorted(points)) or "none"
         raise ConnectorError(
-            f"{SOURCE}: no installed package has an entry point {name!r} in the group {GROUP}. Existing ones: {known}."
+            f"{SOURCE}: no installed package has an entry point {name!r} in the group {GROUP}. Existing ones: {names}."
         )
-    found: Any = points[name].load()
-    if not (isinstance(found, type) and issubclass(found, DataSource)):
+    source_class: Any = points[name].load()
+    if not (isinstance(source_class, type) and issubclass(source_class, DataSource)):
         raise ConnectorError(f"{SOURCE}: the entry point {name!r} is not a class of pyspark.sql.datasource.DataSource.")
     options = {key.removeprefix(OPTION): value for key, value in config.items() if key.startswith(OPTION)}
-    return found(options)
+    return source_class(options)
 
 
 def read_schema(source: DataSource) -> StructType:

@@ -26,10 +26,10 @@ class PySparkSourceTask(SourceTask):
     _steps: "_Steps | None" = None  # so that stop() can follow a failed start
 
     def start(self, config: Mapping[str, str]) -> None:
-        parsed = CONFIG_DEF.parse(config)
-        self._topic = parsed.string(names.TOPIC)
-        self._interval = parsed.integer(names.POLL_INTERVAL) / 1000
-        self._partition = {names.SOURCE_KEY: parsed.string(names.SOURCE)}
+        settings = CONFIG_DEF.parse(config)
+        self._topic = settings.string(names.TOPIC)
+        self._interval = settings.integer(names.POLL_INTERVAL) / 1000
+        self._partition = {names.SOURCE_KEY: settings.string(names.SOURCE)}
         source = open_source(config)
         schema = read_schema(source)
         self._rows = describe(schema)
@@ -97,11 +97,11 @@ class _SimpleSteps(_Steps):
 
     def take(self) -> tuple[Iterable[Any], dict[str, object]] | None:
         rows, end = self._reader.read(self._at)
-        found = list(rows)
-        if not found and end == self._at:
+        row_list = list(rows)
+        if not row_list and end == self._at:
             return None
         self._at = self._read = end
-        return found, {names.OFFSET: end}
+        return row_list, {names.OFFSET: end}
 
 
 class _PlannedSteps(_Steps):
@@ -172,10 +172,10 @@ class _PlannedSteps(_Steps):
 
 def own_offset(committed: SourceOffset) -> Offset:
     """Return the offset in the data source's own form. Raises `ConnectorError`."""
-    found = committed.get(names.OFFSET)
-    if not isinstance(found, dict):
+    offset = committed.get(names.OFFSET)
+    if not isinstance(offset, dict):
         raise wrong_offset(committed)
-    return found
+    return offset
 
 
 def wrong_offset(committed: SourceOffset) -> ConnectorError:

@@ -89,8 +89,10 @@ def _value_of(kind: spark.DataType) -> ValueOf:
 
         def make(row: Any) -> object:
             values = [row[field.name] for field in columns] if isinstance(row, dict) else list(row)
-            made = [None if each is None else convert(each) for each, convert in zip(values, converters, strict=True)]
-            return {field.name: value for field, value in zip(columns, made, strict=True)}
+            converted_values = [
+                None if each is None else convert(each) for each, convert in zip(values, converters, strict=True)
+            ]
+            return {field.name: value for field, value in zip(columns, converted_values, strict=True)}
 
         return lambda row: make(row) if row is not None else fit(schema, None)
     return lambda value: value

@@ -40,8 +40,8 @@ def _number(definition: ConfigDef, name: str, display_name: str, documentation: 
 
 
 def _define() -> ConfigDef:
-    made = ConfigDef(_inherit_keys())
-    made.define(
+    config_def = ConfigDef(_inherit_keys())
+    config_def.define(
         share_group.GROUP,
         ConfigType.STRING,
         default=None,
@@ -53,7 +53,7 @@ def _define() -> ConfigDef:
         width=Width.MEDIUM,
         display_name="Share group",
     )
-    made.define(
+    config_def.define(
         share_group.START,
         ConfigType.STRING,
         default=share_group.EARLIEST,
@@ -67,41 +67,41 @@ def _define() -> ConfigDef:
         display_name="Start",
     )
     _number(
-        made,
+        config_def,
         share_group.LOCK_MS,
         "Lock (ms)",
         "How long a record belongs to one task before another task may get it, too. A record that takes longer is "
         "processed more than once, and committed once.",
     )
     _number(
-        made,
+        config_def,
         share_group.DELIVERY_LIMIT,
         "Delivery limit",
         "How often the broker delivers a record before it archives it. Archived records are not lost: the sweep "
         "reads them from their topic.",
     )
     _number(
-        made,
+        config_def,
         share_group.MAX_LOCKS,
         "Locked records",
         "How many records of one partition all tasks together may have. With batch.size, this limits how many tasks "
         "find work in one partition.",
     )
     _number(
-        made,
+        config_def,
         share_group.SWEEP_AFTER_MS,
         "Sweep after (ms)",
         "After how long a record that no task has committed is read from its topic. 0: the delivery limit times the "
         "lock, and five seconds.",
     )
     _number(
-        made,
+        config_def,
         share_group.CLAIM_TIMEOUT_MS,
         "Claim timeout (ms)",
         "How long a task waits for another task's open transaction on the same records before it fences that task. "
         "Must exceed the duration of a transaction.",
     )
-    made.define(
+    config_def.define(
         share_group.EXHAUSTED,
         ConfigType.STRING,
         default=share_group.RETRY,
@@ -114,7 +114,7 @@ def _define() -> ConfigDef:
         width=Width.SHORT,
         display_name="Exhausted records",
     )
-    return made
+    return config_def
 
 
 CONFIG_DEF: Final = _define()

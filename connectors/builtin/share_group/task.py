@@ -21,11 +21,11 @@ class ShareGroupSourceTask(SourceTask):
     version: ClassVar[str | None] = "1.0.0"
 
     def start(self, config: Mapping[str, str]) -> None:
-        parsed = CONFIG_DEF.parse(config)
-        self._limit = parsed.integer(settings.BATCH_SIZE)
-        self._wait_s = parsed.integer(settings.POLL_MS) / 1000
+        config_values = CONFIG_DEF.parse(config)
+        self._limit = config_values.integer(settings.BATCH_SIZE)
+        self._wait_s = config_values.integer(settings.POLL_MS) / 1000
         topics = sorted({topic for topic, _ in share_of(config)})
-        renaming = Renaming.parse(parsed)
+        renaming = Renaming.parse(config_values)
         self._targets = {topic: renaming.target(topic) for topic in topics}
         self._partitions: dict[tuple[str, int], dict[str, object]] = {}
         cluster = validate(source_settings(config))

@@ -15,16 +15,16 @@ MOST: Final = 500
 """The maximum number of tables to offer, from the user's own schema."""
 
 
-def list_choices(parsed: ParsedConfig) -> Mapping[str, Sequence[Choice]]:
+def list_choices(settings: ParsedConfig) -> Mapping[str, Sequence[Choice]]:
     """Return choices for `dbtable`, and for `partitionColumn` if that names a table."""
-    with closing(Database(parsed, LOGIN).engine().connect()) as connection:
-        found = {names.DBTABLE: [Choice(name) for name in sorted(sa.inspect(connection).get_table_names())[:MOST]]}
-        if wanted := str(parsed.get(names.DBTABLE) or "").strip():
-            schema, _, name = wanted.rpartition(".")
+    with closing(Database(settings, LOGIN).engine().connect()) as connection:
+        choices = {names.DBTABLE: [Choice(name) for name in sorted(sa.inspect(connection).get_table_names())[:MOST]]}
+        if table_name := str(settings.get(names.DBTABLE) or "").strip():
+            schema, _, name = table_name.rpartition(".")
             table = sa.Table(name, sa.MetaData(), schema=schema or None, autoload_with=connection, resolve_fks=False)
-            found[names.COLUMN] = [
+            choices[names.COLUMN] = [
                 Choice(str(one.name), str(one.type).lower())
                 for one in table.columns
                 if not one.nullable and kind_of(one) in DIVISIBLE
             ]
-    return found
+    return choices

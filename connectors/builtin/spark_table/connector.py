@@ -71,39 +71,39 @@ class SparkTableSourceConnector(SourceConnector):
         """Return whether all parts of the plan are read to their ends."""
         with closing(open_table(CONFIG_DEF.parse(self._config))) as table:
             partition = {**table.partition}
-        found = self.context.offset_reader.offset(partition)
-        if found is None:
+        head = self.context.offset_reader.offset(partition)
+        if head is None:
             return False
-        parts = [{**partition, names.PART_KEY: number} for number in range(parse_head(found).parts)]
+        parts = [{**partition, names.PART_KEY: number} for number in range(parse_head(head).parts)]
         return all(offset and parse_part(offset).done for offset in self.context.offset_reader.offsets(parts))
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
         try:
-            parsed = CONFIG_DEF.parse(config)
+            settings = CONFIG_DEF.parse(config)
         except ConfigException:
             return {}  # the definition has already reported it
         errors: dict[str, list[str]] = {}
         for kind in PLACES.values():
-            for setting, problem in kind.find_problems(parsed):
+            for setting, problem in kind.find_problems(settings):
                 errors.setdefault(setting, []).append(problem)
         try:
-            with closing(open_table(parsed)) as table:
+            with closing(open_table(settings)) as table:
                 table.check()
         except (ConnectorError, OSError) as error:
-            told = str(error)
+            message = str(error)
             # A message begins with its setting; a message without one is about the place.
-            setting = next((name for name in names.OF_DATABASE if told.replace(":", " ").split()[:1] == [name]), URL)
-            errors.setdefault(setting, []).append(told)
+            setting = next((name for name in names.OF_DATABASE if message.replace(":", " ").split()[:1] == [name]), URL)
+            errors.setdefault(setting, []).append(message)
         return errors
 
     def list_choices(self, config: Mapping[str, str]) -> Mapping[str, Sequence[Choice]]:
         """Return a database's tables, and the columns that can divide a table."""
-        parsed = CONFIG_DEF.parse(config)
-        if not parsed.string(URL).strip().startswith(names.JDBC):
+        settings = CONFIG_DEF.parse(config)
+        if not settings.string(URL).strip().startswith(names.JDBC):
             return {}
         from ringfence.connectors.builtin.spark_table.choices import list_choices
 
-        return list_choices(parsed)
+        return list_choices(settings)
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
         """Supported: parts name rows of a content that is checked on each read, and are committed before their rows."""

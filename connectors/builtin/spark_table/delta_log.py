@@ -30,9 +30,9 @@ Action = Mapping[str, Any]
 class DeltaSnapshot(Snapshot):
     """One version. Raises `ConnectorError` for tables with unsupported features, `RetriableError`, OSError."""
 
-    def __init__(self, place: Place, listed: Sequence[FileInfo], wanted: str | None) -> None:
-        """wanted: a version; None: the newest."""
-        log = _Log(place, listed, wanted)
+    def __init__(self, place: Place, files: Sequence[FileInfo], version: str | None) -> None:
+        """version: a version; None: the newest."""
+        log = _Log(place, files, version)
         self.version = str(log.version)
         self._metadata: Action = {}
         protocol: Action = {}
@@ -48,17 +48,17 @@ class DeltaSnapshot(Snapshot):
                     adds[_name_of(add)] = add
         _check_protocol(protocol)
         _check_metadata(self._metadata)
-        known = {file.name: file for file in listed}
+        by_name = {file.name: file for file in files}
         for name, add in adds.items():
             if add.get("deletionVector"):
                 raise _refusal("deletion vectors, which exclude rows of files", "REORG TABLE … APPLY (PURGE)")
-            if name not in known:
+            if name not in by_name:
                 raise ConnectorError(
                     f"File {name} of version {self.version} of the Delta table is missing, perhaps because of VACUUM. "
                     "Set a newer version, or none, and restart the task."
                 )
         self._adds = adds
-        self.files = [known[name] for name in sorted(adds)]
+        self.files = [by_name[name] for name in sorted(adds)]
 
     def tell_columns(self, file: FileInfo, schema: "pyarrow.Schema") -> FileConstants:
         """Return the partition columns, and columns that were added to the table after the file was written: these are
@@ -66,7 +66,7 @@ class DeltaSnapshot(Snapshot):
         """
         values = dict(self._adds[file.name].get("partitionValues") or {})
         inside = set(schema.names)
-        told: dict[str, Sequence[str | None]] = {}
+        constants: dict[str, Sequence[str | None]] = {}
         for field in json.loads(self._metadata["schemaString"])["fields"]:
             name, type = field["name"], field["type"]
             if name in inside:
@@ -76,29 +76,29 @@ class DeltaSnapshot(Snapshot):
                     f"File {file.name} of the Delta table lacks the column {name}, whose type is not a simple one. "
                     "Rewrite the table with Spark (INSERT OVERWRITE), or read an older version."
                 )
-            told[name] = [type, _check_value(name, type, values.get(name) or None)]
-        return told
+            constants[name] = [type, _check_value(name, type, values.get(name) or None)]
+        return constants
 
 
 class _Log:
     """The commits and checkpoints up to a version."""
 
-    def __init__(self, place: Place, listed: Sequence[FileInfo], wanted: str | None) -> None:
+    def __init__(self, place: Place, listing: Sequence[FileInfo], target: str | None) -> None:
         self._place = place
         self._commits: dict[int, FileInfo] = {}
         parts: dict[tuple[int, int], list[FileInfo]] = {}
-        for file in listed:
-            if found := _COMMIT.fullmatch(file.name):
-                self._commits[int(found[1])] = file
-            elif found := _CHECKPOINT.fullmatch(file.name):
-                parts.setdefault((int(found[1]), int(found[2] or 1)), []).append(file)
+        for file in listing:
+            if match := _COMMIT.fullmatch(file.name):
+                self._commits[int(match[1])] = file
+            elif match := _CHECKPOINT.fullmatch(file.name):
+                parts.setdefault((int(match[1]), int(match[2] or 1)), []).append(file)
         self._checkpoints = {
             version: sorted(files) for (version, count), files in sorted(parts.items()) if len(files) == count
         }
         newest = max([*self._commits, *self._checkpoints], default=-1)
-        if wanted is not None and not wanted.isdecimal():
-            raise ConnectorError(f"The version {wanted!r} of a Delta table is not a number.")
-        self.version = newest if wanted is None else int(wanted)
+        if target is not None and not target.isdecimal():
+            raise ConnectorError(f"The version {target!r} of a Delta table is not a number.")
+        self.version = newest if target is None else int(target)
         if not 0 <= self.version <= newest:
             raise ConnectorError(f"The Delta table has no version {self.version}: the newest is {newest}.")
 
@@ -122,9 +122,9 @@ class _Log:
         import pyarrow.parquet
 
         content = pyarrow.parquet.ParquetFile(io.BytesIO(read_whole(self._place, file)))
-        wanted = {"protocol", "metaData", "add"}
+        names_to_read = {"protocol", "metaData", "add"}
         for batch in content.iter_batches(10_000):
-            for row in batch.select([name for name in batch.schema.names if name in wanted]).to_pylist():
+            for row in batch.select([name for name in batch.schema.names if name in names_to_read]).to_pylist():
                 add = row.get("add")
                 if add and add.get("partitionValues") is not None:
                     add["partitionValues"] = dict(add["partitionValues"])

@@ -12,12 +12,12 @@ _HUDI_COLUMN = "_hoodie_commit_time"
 
 def folder_values(file: str) -> dict[str, str | None]:
     """Return the columns in the names of folders, as Hive and Spark write them: `day=2026-01-31/part-0.parquet`."""
-    found: dict[str, str | None] = {}
+    values: dict[str, str | None] = {}
     for folder in file.split("/")[:-1]:
         name, equals, value = folder.partition("=")
         if name and equals:
-            found[unquote(name)] = None if value == _NULL else unquote(value)
-    return found
+            values[unquote(name)] = None if value == _NULL else unquote(value)
+    return values
 
 
 def check_names(files: Sequence[str]) -> None:

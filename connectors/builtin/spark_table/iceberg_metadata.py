@@ -29,26 +29,26 @@ _DELETED: Final = 2
 Json = Mapping[str, Any]
 
 
-def is_iceberg(listed: Sequence[FileInfo]) -> bool:
+def is_iceberg(files: Sequence[FileInfo]) -> bool:
     """Return whether a folder contains an Iceberg table."""
-    return any(_FILE.fullmatch(file.name) for file in listed)
+    return any(_FILE.fullmatch(file.name) for file in files)
 
 
 class IcebergSnapshot(Snapshot):
     """One snapshot. Raises `ConnectorError` for tables with unsupported features, `RetriableError`, OSError."""
 
-    def __init__(self, place: Place, listed: Sequence[FileInfo], wanted: str | None, metadata: str | None) -> None:
-        """wanted: the id of a snapshot; None: the current one. metadata: the name of the current metadata file."""
+    def __init__(self, place: Place, files: Sequence[FileInfo], version: str | None, metadata: str | None) -> None:
+        """version: the id of a snapshot; None: the current one. metadata: the name of the current metadata file."""
         require("fastavro", "Iceberg tables")
         self._place = place
-        self._known = {file.name: file for file in listed}
-        table = self._read_metadata(listed, metadata)
+        self._files = {file.name: file for file in files}
+        table = self._read_metadata(files, metadata)
         if table["format-version"] not in (1, 2):
             raise _refusal(f"the format version {table['format-version']}, but only 1 and 2 are supported")
         self._location = str(table["location"]).rstrip("/") + "/"
-        snapshot = _find_snapshot(table, wanted)
+        snapshot = _find_snapshot(table, version)
         self.version = str(snapshot["snapshot-id"])
-        schema = snapshot.get("schema-id") if wanted else None
+        schema = snapshot.get("schema-id") if version else None
         self._fields = _find_fields(table, table.get("current-schema-id") if schema is None else schema)
         if "manifest-list" not in snapshot:
             raise _refusal("a snapshot without a manifest list")
@@ -59,25 +59,25 @@ class IcebergSnapshot(Snapshot):
         inside = {int(field.metadata[_ID]): field for field in schema if field.metadata and _ID in field.metadata}
         if len(inside) != len(schema):
             raise _old_file(file, "has columns without ids")
-        told: dict[str, Sequence[str | None]] = {}
+        constants: dict[str, Sequence[str | None]] = {}
         for field in self._fields:
-            found = inside.pop(field["id"], None)
-            if found is None:
+            column = inside.pop(field["id"], None)
+            if column is None:
                 type = _DELTA_NAMES.get(str(field["type"]), str(field["type"]))
                 if field["required"] or not isinstance(field["type"], str) or find_type(type) is None:
                     raise _old_file(file, f"lacks the column {field['name']}")
-                told[field["name"]] = [type, None]
-            elif found.name != field["name"] or not _is_same(found.type, field["type"]):
+                constants[field["name"]] = [type, None]
+            elif column.name != field["name"] or not _is_same(column.type, field["type"]):
                 raise _old_file(file, f"has another name or type for the column {field['name']}")
         if inside:
             raise _old_file(file, f"has a column {next(iter(inside.values())).name} that was dropped from the table")
-        return told
+        return constants
 
-    def _read_metadata(self, listed: Sequence[FileInfo], wanted: str | None) -> Json:
-        found = {file.name: _FILE.fullmatch(file.name) for file in listed}
-        numbers = {name: match[1] for name, match in found.items() if match}
-        if wanted is not None:
-            name = f"metadata/{wanted.rpartition('/')[2]}"
+    def _read_metadata(self, files: Sequence[FileInfo], pointer: str | None) -> Json:
+        matches = {file.name: _FILE.fullmatch(file.name) for file in files}
+        numbers = {name: match[1] for name, match in matches.items() if match}
+        if pointer is not None:
+            name = f"metadata/{pointer.rpartition('/')[2]}"
             if name not in numbers:
                 raise ConnectorError(f"{names.METADATA}: the table has no file {name}.")
         elif any(number is None for number in numbers.values()):
@@ -87,7 +87,7 @@ class IcebergSnapshot(Snapshot):
             )
         else:
             name = max(numbers, key=lambda each: int(numbers[each]))
-        content = read_whole(self._place, self._known[name])
+        content = read_whole(self._place, self._files[name])
         table: Json = json.loads(gzip.decompress(content) if ".gz" in name else content)
         return table
 
@@ -114,29 +114,29 @@ class IcebergSnapshot(Snapshot):
         if not path.startswith(self._location):
             raise _refusal("files outside its folder")
         name = path.removeprefix(self._location)
-        if name not in self._known:
+        if name not in self._files:
             raise ConnectorError(
                 f"File {name} of snapshot {self.version} of the Iceberg table is missing, perhaps because snapshots "
                 f"were expired. Set a newer snapshot, or set {names.METADATA} to the current file, and restart the "
                 "task."
             )
-        return self._known[name]
+        return self._files[name]
 
 
-def _find_snapshot(table: Json, wanted: str | None) -> Json:
-    asked = str(table.get("current-snapshot-id") if wanted is None else wanted)
+def _find_snapshot(table: Json, version: str | None) -> Json:
+    snapshot_id = str(table.get("current-snapshot-id") if version is None else version)
     for snapshot in table.get("snapshots") or ():
-        if str(snapshot["snapshot-id"]) == asked:
-            found: Json = snapshot
-            return found
-    if wanted is None:
+        if str(snapshot["snapshot-id"]) == snapshot_id:
+            snapshot_found: Json = snapshot
+            return snapshot_found
+    if version is None:
         raise ConnectorError("The Iceberg table has no snapshot yet. Write to it, then restart the task.")
-    raise ConnectorError(f"{names.VERSION}: the Iceberg table has no snapshot {wanted}, or it has expired.")
+    raise ConnectorError(f"{names.VERSION}: the Iceberg table has no snapshot {version}, or it has expired.")
 
 
 def _find_fields(table: Json, schema: int | None) -> Sequence[Json]:
-    known = table.get("schemas") or [table["schema"]]
-    fields: Sequence[Json] = next((each for each in known if each.get("schema-id") == schema), known[-1])["fields"]
+    schemas = table.get("schemas") or [table["schema"]]
+    fields: Sequence[Json] = next((each for each in schemas if each.get("schema-id") == schema), schemas[-1])["fields"]
     return fields
 
 

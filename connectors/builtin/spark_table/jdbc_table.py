@@ -141,11 +141,11 @@ class JdbcTable(Table[RangePart]):
         if not text:
             return None
         try:
-            found = from_json(text, kind_of(column))
+            bound = from_json(text, kind_of(column))
         except ValueError as error:
             raise ConnectorError(f"{setting} {text!r} is not a value of {column.name}: {error}.") from error
-        zoned = isinstance(found, datetime) and isinstance(column.type, sa.DateTime) and column.type.timezone
-        return found.replace(tzinfo=UTC) if zoned and not found.tzinfo else found
+        zoned = isinstance(bound, datetime) and isinstance(column.type, sa.DateTime) and column.type.timezone
+        return bound.replace(tzinfo=UTC) if zoned and not bound.tzinfo else bound
 
     def _reflect(self) -> tuple[sa.Table, list["sa.Column[Any]"]]:
         """Return the table, and the columns that order its rows: the dividing column first."""
@@ -172,14 +172,14 @@ class JdbcTable(Table[RangePart]):
                 f"The table {self._name} has no primary key, and no unique key of columns that are never null, so "
                 "nothing identifies the rows that are written. Add a key; or use SqlSource."
             )
-        wanted = str(self._settings.get(names.COLUMN) or "").strip() or str(key[0].name)
-        column = table.columns.get(wanted)
+        name_of_column = str(self._settings.get(names.COLUMN) or "").strip() or str(key[0].name)
+        column = table.columns.get(name_of_column)
         if column is None:
-            raise ConnectorError(f"{names.COLUMN}: the table {self._name} has no column {wanted}.")
+            raise ConnectorError(f"{names.COLUMN}: the table {self._name} has no column {name_of_column}.")
         if column.nullable or kind_of(column) not in DIVISIBLE:
             raise ConnectorError(
-                f"{names.COLUMN}: ranges of the column {wanted} cannot be parts. Choose a column with integers, dates "
-                "or times, and without nulls."
+                f"{names.COLUMN}: ranges of the column {name_of_column} cannot be parts. Choose a column with "
+                "integers, dates or times, and without nulls."
             )
         order = [column, *(one for one in key if one is not column)]
         for one in order:

@@ -71,8 +71,8 @@ class ParquetTable(Table[FilePart]):
         self._place.check()
 
     def divide(self, plan: str, preview: bool) -> Iterator[FilePart]:
-        listed = sorted(self._place.list())
-        snapshot = self._find_snapshot(listed)
+        files = sorted(self._place.list())
+        snapshot = self._find_snapshot(files)
         self.version = snapshot.version
         if not snapshot.files and snapshot.version is None:
             raise ConnectorError(
@@ -83,16 +83,16 @@ class ParquetTable(Table[FilePart]):
             for first, after in divide(groups, self._settings.integer(names.PART_ROWS)):
                 yield FilePart(plan, file.name, file.etag, first, after, first, columns)
 
-    def _find_snapshot(self, listed: Sequence[FileInfo]) -> Snapshot:
-        wanted = str(self._settings.get(names.VERSION) or "").strip() or None
-        if any(file.name.startswith(delta_log.FOLDER) for file in listed):
-            return delta_log.DeltaSnapshot(self._place, listed, wanted)
-        if is_iceberg(listed):
+    def _find_snapshot(self, files: Sequence[FileInfo]) -> Snapshot:
+        version = str(self._settings.get(names.VERSION) or "").strip() or None
+        if any(file.name.startswith(delta_log.FOLDER) for file in files):
+            return delta_log.DeltaSnapshot(self._place, files, version)
+        if is_iceberg(files):
             metadata = str(self._settings.get(names.METADATA) or "").strip() or None
-            return IcebergSnapshot(self._place, listed, wanted, metadata)
-        if wanted is not None:
+            return IcebergSnapshot(self._place, files, version, metadata)
+        if version is not None:
             raise ConnectorError(f"{names.VERSION}: a folder without a Delta or Iceberg table has no versions.")
-        return FolderSnapshot(listed)
+        return FolderSnapshot(files)
 
     def parse_part(self, offset: SourceOffset) -> FilePart:
         return parse_part(offset)
@@ -103,12 +103,12 @@ class ParquetTable(Table[FilePart]):
                 at = FileOffset(part.etag, ParquetReader.unit, part.row, done=False)
                 file = FileInfo(part.file, part.etag, 0.0)
                 self._reading = FileReading(self._place, file, ParquetReader, self._settings, at)
-            found = self._reading.read_columns(min(limit, part.end - part.row))
+            columns_read = self._reading.read_columns(min(limit, part.end - part.row))
         except FileChanged as error:
             raise self._change_error(part) from error
-        if found is None:
+        if columns_read is None:
             raise self._change_error(part)
-        schema, columns = _add_columns(part, found.schema, found.values)
+        schema, columns = _add_columns(part, columns_read.schema, columns_read.values)
         first = part.row + 1
         return Batch(schema, columns, part._replace(row=self._reading.position), lambda n: part._replace(row=first + n))
 
@@ -171,18 +171,18 @@ def _add_columns(
     part: FilePart, schema: Schema, columns: Sequence[Sequence[object]]
 ) -> tuple[Schema, Sequence[Sequence[object]]]:
     """Append the columns that are not in the file to its own."""
-    told = part.columns
-    if told is None:
-        told = {name: ["string", value] for name, value in folder_values(part.file).items()}
-    known = {field.name: field.schema for field in schema.fields}
+    constants = part.columns
+    if constants is None:
+        constants = {name: ["string", value] for name, value in folder_values(part.file).items()}
+    schemas = {field.name: field.schema for field in schema.fields}
     added = {
         name: make_column(name, str(type), value, len(columns[0]))
-        for name, (type, value) in told.items()
-        if name not in known
+        for name, (type, value) in constants.items()
+        if name not in schemas
     }
     if not added:
         return schema, columns
     return (
-        connect.struct({**known, **{name: made for name, (made, _) in added.items()}}),
+        connect.struct({**schemas, **{name: field_schema for name, (field_schema, _) in added.items()}}),
         [*columns, *(values for _, values in added.values())],
     )

@@ -99,14 +99,14 @@ class Planning(Generic[PartT]):
     def take(self) -> list[tuple[int, PartT]]:
         """Return the next parts with their numbers, as many as are found in half a second."""
         end = time.monotonic() + _SLICE_SECONDS
-        found: list[tuple[int, PartT]] = []
+        parts: list[tuple[int, PartT]] = []
         for part in self._parts:
-            found.append((self._count, part))
+            parts.append((self._count, part))
             self._count += 1
             if time.monotonic() >= end:
-                return found
+                return parts
         self.head = Head(self._id, self._count, self._table.version)
-        return found
+        return parts
 
 
 def parse_head(offset: SourceOffset) -> Head:

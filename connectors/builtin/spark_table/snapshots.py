@@ -35,9 +35,9 @@ class Snapshot(ABC):
 class FolderSnapshot(Snapshot):
     """All files in a folder. Raises `ConnectorError` if the files alone do not determine the rows."""
 
-    def __init__(self, listed: Sequence[FileInfo]) -> None:
-        check_names([file.name for file in listed])
-        self.files = [file for file in listed if is_data(file.name)]
+    def __init__(self, files: Sequence[FileInfo]) -> None:
+        check_names([file.name for file in files])
+        self.files = [file for file in files if is_data(file.name)]
 
     def tell_columns(self, file: FileInfo, schema: "pyarrow.Schema") -> FileConstants | None:
         return None
@@ -61,9 +61,9 @@ def find_type(name: str) -> "pyarrow.DataType | None":
     """Return Arrow's type for one of Delta's; None for nested and unknown ones."""
     import pyarrow as pa
 
-    if found := _DECIMAL.fullmatch(name):
-        return pa.decimal128(int(found[1]), int(found[2]))
-    known = {
+    if match := _DECIMAL.fullmatch(name):
+        return pa.decimal128(int(match[1]), int(match[2]))
+    types = {
         "string": pa.string(),
         "long": pa.int64(),
         "integer": pa.int32(),
@@ -77,7 +77,7 @@ def find_type(name: str) -> "pyarrow.DataType | None":
         "timestamp_ntz": pa.timestamp("us"),
         "binary": pa.binary(),
     }
-    return known.get(name)
+    return types.get(name)
 
 
 def make_column(name: str, type: str, text: str | None, rows: int) -> tuple[Schema, Sequence[object]]:

@@ -36,13 +36,13 @@ class SparkTableSourceTask(SourceTask):
     _table: Table[Any] | None = None  # so that stop() can follow a failed start
 
     def start(self, config: Mapping[str, str]) -> None:
-        parsed = CONFIG_DEF.parse(config)
+        settings = CONFIG_DEF.parse(config)
         index, _, count = config[names.SHARE].partition("/")
         self._index, self._count = int(index), int(count)
         self._preview = config.get(names.PREVIEW) == "true"
-        self._topic = parsed.string(names.TOPIC)
-        self._batch_size = parsed.integer(names.BATCH_SIZE)
-        self._table = open_table(parsed)
+        self._topic = settings.string(names.TOPIC)
+        self._batch_size = settings.integer(names.BATCH_SIZE)
+        self._table = open_table(settings)
         self._planning: Planning[Any] | None = None
         self._planned: list[tuple[int, Any]] = []
         """Of the plan in the making: this task's own parts."""
@@ -81,12 +81,12 @@ class SparkTableSourceTask(SourceTask):
         if self._planning is None:
             self._planning, self._planned = Planning(self._of, self._preview), []
         try:
-            found = self._planning.take()
+            parts = self._planning.take()
         except RetriableError:
             self._planning = None  # with the table's state at that time
             raise
-        self._planned += [each for each in found if each[0] % self._count == self._index]
-        records = [OffsetRecord(self._partition(number), part.as_json()) for number, part in found]
+        self._planned += [each for each in parts if each[0] % self._count == self._index]
+        records = [OffsetRecord(self._partition(number), part.as_json()) for number, part in parts]
         self._head = self._planning.head
         if self._head is not None:
             records.append(OffsetRecord({**self._of.partition}, self._head.as_json()))
@@ -100,10 +100,10 @@ class SparkTableSourceTask(SourceTask):
         return []
 
     def _find_plan(self, offsets: OffsetReader) -> None:
-        found = offsets.offset({**self._of.partition})
-        if found is None:
+        head = offsets.offset({**self._of.partition})
+        if head is None:
             return
-        self._head = parse_head(found)
+        self._head = parse_head(head)
         numbers = own_parts(self._head, self._index, self._count)
         committed = offsets.offsets([self._partition(number) for number in numbers])
         self._parts = []
@@ -135,20 +135,20 @@ class SparkTableSourceTask(SourceTask):
 
     def _read(self, number: int, part: Any) -> Sequence[SourceRecord] | RecordBatch:
         assert self._parts is not None
-        found = self._of.read(part, self._batch_size)
-        self._parts[0] = (number, found.after)
-        if found.after.done:
+        batch = self._of.read(part, self._batch_size)
+        self._parts[0] = (number, batch.after)
+        if batch.after.done:
             self._of.release()
             self._parts.pop(0)
-        if not found.columns[0]:
-            return [OffsetRecord(self._partition(number), found.after.as_json())]
+        if not batch.columns[0]:
+            return [OffsetRecord(self._partition(number), batch.after.as_json())]
         return StructBatch(
             self._partition(number),
-            found.after.as_json(),
+            batch.after.as_json(),
             self._topic,
-            found.schema,
-            found.columns,
-            lambda place: found.after_row(place).as_json(),
+            batch.schema,
+            batch.columns,
+            lambda place: batch.after_row(place).as_json(),
         )
 
     def _partition(self, number: int) -> dict[str, object]:

@@ -20,27 +20,27 @@ _NEEDS = {
 }
 
 
-def find_errors(parsed: ParsedConfig) -> Mapping[str, Sequence[str]]:
+def find_errors(settings: ParsedConfig) -> Mapping[str, Sequence[str]]:
     """Return the errors by setting."""
-    mode = parsed.string(names.MODE)
+    mode = settings.string(names.MODE)
     missing = {
         setting: [f"Required: {names.MODE}={mode} reads by this column."]
         for setting in _NEEDS.get(mode, ())
-        if not str(parsed.get(setting) or "").strip()
+        if not str(settings.get(setting) or "").strip()
     }
     if missing:
         return missing
-    query = names.query_of(parsed)
-    if query and (parsed.strings(names.TABLES) or parsed.strings(names.TABLES_EXCLUDE)):
+    query = names.query_of(settings)
+    if query and (settings.strings(names.TABLES) or settings.strings(names.TABLES_EXCLUDE)):
         return {names.QUERY: [f"Set either a query or {names.TABLES} and {names.TABLES_EXCLUDE}, not both."]}
-    if query and not parsed.string(names.PREFIX).strip():
+    if query and not settings.string(names.PREFIX).strip():
         return {names.PREFIX: ["Required with a query: the whole name of the topic that it is read into."]}
     try:
-        database = Database(parsed)
+        database = Database(settings)
         with closing(database.engine().connect()) as connection:
             if query:
-                return _find_query_errors(database, connection, query, parsed)
-            return _find_table_errors(database, connection, parsed)
+                return _find_query_errors(database, connection, query, settings)
+            return _find_table_errors(database, connection, settings)
     except ConnectorError as error:
         return {names.URL: [str(error)]}
     except sa.exc.SQLAlchemyError as error:
@@ -48,7 +48,7 @@ def find_errors(parsed: ParsedConfig) -> Mapping[str, Sequence[str]]:
 
 
 def _find_query_errors(
-    database: Database, connection: Connection, query: str, parsed: ParsedConfig
+    database: Database, connection: Connection, query: str, settings: ParsedConfig
 ) -> Mapping[str, Sequence[str]]:
     try:
         relation = reflect_query(database, connection, query)
@@ -57,20 +57,22 @@ def _find_query_errors(
     except ConnectorError as error:
         return {names.QUERY: [str(error)]}
     try:
-        MODES[parsed.string(names.MODE)](database, relation, parsed)
+        MODES[settings.string(names.MODE)](database, relation, settings)
     except ConnectorError as error:
         return {names.MODE: [str(error)]}
     return {}
 
 
-def _find_table_errors(database: Database, connection: Connection, parsed: ParsedConfig) -> Mapping[str, Sequence[str]]:
-    tables = list_tables(database, connection, parsed)
-    if missing := find_missing(tables, parsed):
+def _find_table_errors(
+    database: Database, connection: Connection, settings: ParsedConfig
+) -> Mapping[str, Sequence[str]]:
+    tables = list_tables(database, connection, settings)
+    if missing := find_missing(tables, settings):
         return {names.TABLES: [f"There is no table {missing[0]} that this user can see."]}
     problems = []
     for table in tables:
         try:
-            MODES[parsed.string(names.MODE)](database, reflect_table(connection, table), parsed)
+            MODES[settings.string(names.MODE)](database, reflect_table(connection, table), settings)
         except ConnectorError as error:
             problems.append(str(error))
     return {names.MODE: problems} if problems else {}

@@ -19,18 +19,18 @@ _LOOKED_AT: Final = 20
 """The maximum number of tables whose columns are compared."""
 
 
-def list_choices(parsed: ParsedConfig) -> Mapping[str, Sequence[Choice]]:
+def list_choices(settings: ParsedConfig) -> Mapping[str, Sequence[Choice]]:
     """Return the tables, and the columns that all selected tables, or the query, have."""
-    database = Database(parsed)
+    database = Database(settings)
     with closing(database.engine().connect()) as connection:
-        if query := names.query_of(parsed):
+        if query := names.query_of(settings):
             relations: list[Relation] = [reflect_query(database, connection, query)]
         else:
-            selected = list_tables(database, connection, parsed)[:_LOOKED_AT]
+            selected = list_tables(database, connection, settings)[:_LOOKED_AT]
             relations = [reflect_table(connection, table) for table in selected]
         tables = [
             Choice(f"{schema}.{table}" if schema else table)
-            for schema, table in list_all_tables(database, connection, parsed)[:MOST]
+            for schema, table in list_all_tables(database, connection, settings)[:MOST]
         ]
     return {
         names.TABLES: tables,

@@ -25,9 +25,9 @@ class ColumnType(NamedTuple):
     value_of: ValueOf | None
 
 
-def describe_all(relation: sa.FromClause, parsed: ParsedConfig, *, wide: bool) -> Sequence[tuple[str, ColumnType]]:
+def describe_all(relation: sa.FromClause, settings: ParsedConfig, *, wide: bool) -> Sequence[tuple[str, ColumnType]]:
     """Return the names and fields of all columns. wide: every integer may have 64 bits."""
-    zone, numeric = load_zone(parsed.string(names.ZONE)), parsed.string(names.NUMERIC)
+    zone, numeric = load_zone(settings.string(names.ZONE)), settings.string(names.NUMERIC)
     # SQLAlchemy's names are instances of its own class, which no converter knows.
     return [
         (str(one.name), describe(one, zone, numeric, wide=wide))
@@ -42,8 +42,8 @@ def describe(column: "sa.Column[Any]", zone: tzinfo, numeric: str, *, wide: bool
     zone: the time zone of columns without one. numeric: see the setting `numeric.mapping`. wide: every integer may have
     64 bits.
     """
-    found = _describe(column.type, zone, numeric, wide)
-    return ColumnType(found.schema.but(optional=True), found.value_of) if column.nullable else found
+    column_type = _describe(column.type, zone, numeric, wide)
+    return ColumnType(column_type.schema.but(optional=True), column_type.value_of) if column.nullable else column_type
 
 
 def _describe(type: "sa.types.TypeEngine[Any]", zone: tzinfo, numeric: str, wide: bool) -> ColumnType:

@@ -69,12 +69,12 @@ class SqlSourceConnector(SourceConnector):
 
     def start(self, config: Mapping[str, str]) -> None:
         self._config = dict(config)
-        self._parsed = CONFIG_DEF.parse(config)
+        self._settings = CONFIG_DEF.parse(config)
         self._stopped = threading.Event()
-        self._query = names.query_of(self._parsed) is not None
+        self._query = names.query_of(self._settings) is not None
         if self._query:
             return
-        self._tables = _read_tables(self._parsed)
+        self._tables = _read_tables(self._settings)
         threading.Thread(target=self._watch, name="tables", daemon=True).start()
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
@@ -90,14 +90,14 @@ class SqlSourceConnector(SourceConnector):
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
         try:
-            parsed = CONFIG_DEF.parse(config)
+            settings = CONFIG_DEF.parse(config)
         except ConfigException:
             return {}  # the definition has already reported it
         try:
             from ringfence.connectors.builtin.sql.checks import find_errors
         except ModuleNotFoundError:
             return {"connector.class": [_EXTRA]}
-        return find_errors(parsed)
+        return find_errors(settings)
 
     def list_choices(self, config: Mapping[str, str]) -> Mapping[str, Sequence[Choice]]:
         """Return tables, and columns to read by."""
@@ -142,9 +142,9 @@ class SqlSourceConnector(SourceConnector):
 
     def _watch(self) -> None:
         """Request a reconfiguration when tables are added or removed."""
-        while not self._stopped.wait(self._parsed.integer(names.TABLE_INTERVAL) / 1000):
+        while not self._stopped.wait(self._settings.integer(names.TABLE_INTERVAL) / 1000):
             try:
-                tables = _read_tables(self._parsed)
+                tables = _read_tables(self._settings)
             except ConnectorError as error:
                 logger.warning("Tables cannot be listed now: %s", error)
                 continue
@@ -153,7 +153,7 @@ class SqlSourceConnector(SourceConnector):
                 self.context.request_task_reconfiguration()
 
 
-def _read_tables(parsed: ParsedConfig) -> list[tuple[str | None, str]]:
+def _read_tables(settings: ParsedConfig) -> list[tuple[str | None, str]]:
     """Return the tables to read. Raises `ConnectorError`."""
     try:
         import sqlalchemy as sa
@@ -162,9 +162,9 @@ def _read_tables(parsed: ParsedConfig) -> list[tuple[str | None, str]]:
         from ringfence.connectors.builtin.sql.tables import list_tables
     except ModuleNotFoundError as error:
         raise ConnectorError(_EXTRA) from error
-    database = Database(parsed)
+    database = Database(settings)
     try:
         with closing(database.engine().connect()) as connection:
-            return list_tables(database, connection, parsed)
+            return list_tables(database, connection, settings)
     except sa.exc.SQLAlchemyError as error:
         raise ConnectorError(f"{names.URL}: the database cannot be read: {explain(error)}.") from error

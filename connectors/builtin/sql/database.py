@@ -38,9 +38,9 @@ _LOGIN: Final = Login()
 class Database:
     """A database and its credentials. Raises `ConnectorError` for what the worker does not allow."""
 
-    def __init__(self, parsed: ParsedConfig, login: Login = _LOGIN) -> None:
+    def __init__(self, settings: ParsedConfig, login: Login = _LOGIN) -> None:
         self._login = login
-        self._url, self._options = _translate(parsed, login)
+        self._url, self._options = _translate(settings, login)
         self.kind = self._url.get_backend_name()
         self.name = self._url.database or ""
 
@@ -49,7 +49,7 @@ class Database:
         `sqlalchemy.exc.DBAPIError`.
         """
         try:
-            made = sa.create_engine(
+            engine = sa.create_engine(
                 self._url, poolclass=NullPool, isolation_level="AUTOCOMMIT", connect_args=self._options
             )
         except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ModuleNotFoundError) as error:
@@ -58,8 +58,8 @@ class Database:
                 "every worker: pip install 'ringfence[sql]' includes those for PostgreSQL, MySQL and MariaDB."
             ) from error
         if self.kind in ("mysql", "mariadb"):
-            sa.event.listen(made, "connect", _use_utc)
-        return made
+            sa.event.listen(engine, "connect", _use_utc)
+        return engine
 
     def read_now(self, connection: Connection) -> datetime:
         """Return the server's time, with a time zone."""
@@ -74,20 +74,20 @@ def explain(error: sa.exc.SQLAlchemyError) -> str:
     return " ".join(str(cause).split())[:500]
 
 
-def _translate(parsed: ParsedConfig, login: Login) -> tuple[URL, dict[str, object]]:
-    text = parsed.string(login.url).strip()
-    found = _URL.fullmatch(text)
-    if found is None:
+def _translate(settings: ParsedConfig, login: Login) -> tuple[URL, dict[str, object]]:
+    text = settings.string(login.url).strip()
+    match = _URL.fullmatch(text)
+    if match is None:
         raise ConnectorError(f"{login.url} must have the form jdbc:postgresql://host:5432/database.")
-    kind = "postgresql" if found["kind"] == "postgres" else found["kind"]
+    kind = "postgresql" if match["kind"] == "postgres" else match["kind"]
     if kind == "sqlite":
-        return _sqlite(found["rest"], login)
+        return _sqlite(match["rest"], login)
     if kind not in _DRIVERS:
         raise ConnectorError(
             f"{login.url}: databases of the kind {kind!r} are not supported. Supported are postgresql, mysql, mariadb "
             "and sqlite; read other databases with a JDBC plugin in plugin.path."
         )
-    parts = urlsplit(f"{kind}:{found['rest']}")
+    parts = urlsplit(f"{kind}:{match['rest']}")
     try:
         host, port = parts.hostname, parts.port or _PORTS[kind]
     except ValueError as error:
@@ -107,11 +107,11 @@ def _translate(parsed: ParsedConfig, login: Login) -> tuple[URL, dict[str, objec
     else:
         host = address
         connect |= {"read_default_file": None, "local_infile": False}
-    password = parsed.get(login.password)
+    password = settings.get(login.password)
     return (
         URL.create(
             _DRIVERS[kind],
-            username=str(parsed.get(login.user) or "") or None,
+            username=str(settings.get(login.user) or "") or None,
             password=password.value if isinstance(password, Password) else None,
             host=host,
             port=port,
@@ -121,13 +121,13 @@ def _translate(parsed: ParsedConfig, login: Login) -> tuple[URL, dict[str, objec
     )
 
 
-def _query_options(kind: str, given: Mapping[str, str], login: Login) -> dict[str, str]:
-    unknown = sorted(given.keys() - _OPTIONS[kind])
+def _query_options(kind: str, options: Mapping[str, str], login: Login) -> dict[str, str]:
+    unknown = sorted(options.keys() - _OPTIONS[kind])
     if unknown:
         raise ConnectorError(
             f"{login.url}: the parameter {unknown[0]} is not allowed. Allowed: {', '.join(sorted(_OPTIONS[kind]))}."
         )
-    return dict(given)
+    return dict(options)
 
 
 def _address(host: str, port: int, login: Login) -> str:

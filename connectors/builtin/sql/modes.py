@@ -44,15 +44,15 @@ class Mode(ABC):
     exact: ClassVar[bool] = True
     """Whether every row that is read is read once."""
 
-    def __init__(self, database: Database, table: Relation, parsed: ParsedConfig) -> None:
+    def __init__(self, database: Database, table: Relation, settings: ParsedConfig) -> None:
         """Raises `ConnectorError` if the table cannot be read in this mode."""
         self._database = database
         self._table = table
-        self._suffix = names.limit_of(parsed)
-        self._limit = min(parsed.integer(names.BATCH_ROWS), self._suffix or sys.maxsize)
-        self._zone: tzinfo = load_zone(parsed.string(names.ZONE))
-        self._delay = timedelta(milliseconds=parsed.integer(names.DELAY))
-        self._initial = parsed.get(names.INITIAL)
+        self._suffix = names.limit_of(settings)
+        self._limit = min(settings.integer(names.BATCH_ROWS), self._suffix or sys.maxsize)
+        self._zone: tzinfo = load_zone(settings.string(names.ZONE))
+        self._delay = timedelta(milliseconds=settings.integer(names.DELAY))
+        self._initial = settings.get(names.INITIAL)
 
     @abstractmethod
     def read(self, connection: Connection, offset: SourceOffset | None) -> Batch:
@@ -78,9 +78,9 @@ class Bulk(Mode):
 class Incrementing(Mode):
     """Reads rows with larger numbers than before."""
 
-    def __init__(self, database: Database, table: Relation, parsed: ParsedConfig) -> None:
-        super().__init__(database, table, parsed)
-        self._column = find_column(table, parsed, names.INCREMENTING)
+    def __init__(self, database: Database, table: Relation, settings: ParsedConfig) -> None:
+        super().__init__(database, table, settings)
+        self._column = find_column(table, settings, names.INCREMENTING)
         self._at = self._place(self._column)
 
     def read(self, connection: Connection, offset: SourceOffset | None) -> Batch:
@@ -98,9 +98,9 @@ class Timestamp(Mode):
     them.
     """
 
-    def __init__(self, database: Database, table: Relation, parsed: ParsedConfig) -> None:
-        super().__init__(database, table, parsed)
-        self._column = find_column(table, parsed, names.TIMESTAMP)
+    def __init__(self, database: Database, table: Relation, settings: ParsedConfig) -> None:
+        super().__init__(database, table, settings)
+        self._column = find_column(table, settings, names.TIMESTAMP)
         if not isinstance(self._column.type, sa.DateTime):
             raise ConnectorError(
                 f"{names.TIMESTAMP}: the column {self._column.name} does not contain times with dates."
@@ -152,9 +152,9 @@ class Timestamp(Mode):
 class TimestampIncrementing(Timestamp):
     """Reads rows with later times than before, or with the same time and larger numbers."""
 
-    def __init__(self, database: Database, table: Relation, parsed: ParsedConfig) -> None:
-        super().__init__(database, table, parsed)
-        self._number = find_column(table, parsed, names.INCREMENTING)
+    def __init__(self, database: Database, table: Relation, settings: ParsedConfig) -> None:
+        super().__init__(database, table, settings)
+        self._number = find_column(table, settings, names.INCREMENTING)
         self._number_at = self._place(self._number)
 
     def _read(self, connection: Connection, offset: SourceOffset | None) -> Batch:
@@ -184,8 +184,8 @@ class Xmin(Mode):
 
     _BITS: ClassVar[int] = (1 << 32) - 1
 
-    def __init__(self, database: Database, table: Relation, parsed: ParsedConfig) -> None:
-        super().__init__(database, table, parsed)
+    def __init__(self, database: Database, table: Relation, settings: ParsedConfig) -> None:
+        super().__init__(database, table, settings)
         if database.kind != "postgresql":
             raise ConnectorError(f"{names.MODE}={names.XMIN} is for PostgreSQL. Choose another mode.")
         if isinstance(table, sa.Subquery):
@@ -260,15 +260,15 @@ MODES: Final[Mapping[str, type[Mode]]] = {
 }
 
 
-def find_column(table: Relation, parsed: ParsedConfig, setting: str) -> "sa.Column[Any]":
+def find_column(table: Relation, settings: ParsedConfig, setting: str) -> "sa.Column[Any]":
     """Return the column that a setting names. Raises `ConnectorError` if it is missing, or nullable in a table."""
-    name = str(parsed.get(setting) or "").strip()
+    name = str(settings.get(setting) or "").strip()
     column = table.columns.get(name)
     query = isinstance(table, sa.Subquery)
     if not isinstance(column, sa.Column):
         what = "result of the query" if query else f"table {table.name}"
         raise ConnectorError(f"{setting}: the {what} has no column {name or '(none is set)'}.")
-    if not query and _may_be_null(column) and parsed.boolean(names.NON_NULL):
+    if not query and _may_be_null(column) and settings.boolean(names.NON_NULL):
         raise ConnectorError(
             f"{setting}: the column {name} of {table.name} may be null, and rows with a null there would never be "
             f"read. Declare it NOT NULL, or set {names.NON_NULL}=false."

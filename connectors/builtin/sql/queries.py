@@ -44,8 +44,8 @@ def reflect_query(database: Database, connection: Connection, query: str) -> sa.
         columns = _from_view(connection, query)
     else:
         columns = _from_description(database, connection, query)
-    found = [str(one.name) for one in columns]
-    if twice := sorted({one for one in found if found.count(one) > 1}):
+    column_names = [str(one.name) for one in columns]
+    if twice := sorted({one for one in column_names if column_names.count(one) > 1}):
         raise ConnectorError(f"{names.QUERY}: several columns are called {twice[0]}. Rename them with AS.")
     return _text(query).columns(*columns).subquery(_NAME)
 
@@ -58,14 +58,14 @@ def _text(query: str) -> sa.TextClause:
 def _from_view(connection: Connection, query: str) -> Columns:
     """SQLite knows the declared types of a view's columns, but not those of a result."""
     escaped = _text(query).text
-    found = _inspect(connection, "VIEW", escaped)
-    if not any(isinstance(one["type"], sa.types.NullType) for one in found):
-        return [sa.Column(one["name"], one["type"]) for one in found]
+    inspected_columns = _inspect(connection, "VIEW", escaped)
+    if not any(isinstance(one["type"], sa.types.NullType) for one in inspected_columns):
+        return [sa.Column(one["name"], one["type"]) for one in inspected_columns]
     # A table also has the types that CAST names.
     cast = _inspect(connection, "TABLE", f"SELECT * FROM (\n{escaped}) LIMIT 0")  # noqa: S608 - accepted as a view's
     return [
         sa.Column(one["name"], _of_cast(other["type"]) if isinstance(one["type"], sa.types.NullType) else one["type"])
-        for one, other in zip(found, cast, strict=True)
+        for one, other in zip(inspected_columns, cast, strict=True)
     ]
 
 

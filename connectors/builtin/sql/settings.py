@@ -287,12 +287,12 @@ CONFIG_DEF: Final = (
 )
 
 
-def query_of(parsed: ParsedConfig) -> str | None:
+def query_of(config: ParsedConfig) -> str | None:
     """Return the configured query without a semicolon at its end; None if there is none."""
-    return re.sub(r"[\s;]+\Z", "", str(parsed.get(QUERY) or "")).strip() or None
+    return re.sub(r"[\s;]+\Z", "", str(config.get(QUERY) or "")).strip() or None
 
 
-def limit_of(parsed: ParsedConfig) -> int | None:
+def limit_of(config: ParsedConfig) -> int | None:
     """Return the maximum of rows per query by `query.suffix`; None if it is not set."""
-    found = _LIMIT.fullmatch(str(parsed.get(SUFFIX) or ""))
-    return int(found[1]) if found else None
+    match = _LIMIT.fullmatch(str(config.get(SUFFIX) or ""))
+    return int(match[1]) if match else None

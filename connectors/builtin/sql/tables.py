@@ -16,38 +16,38 @@ QUERY_PARTITION: Final[Mapping[str, object]] = {"query": "query"}
 """The source partition of a query."""
 
 
-def list_tables(database: Database, connection: Connection, parsed: ParsedConfig) -> list[TableName]:
+def list_tables(database: Database, connection: Connection, settings: ParsedConfig) -> list[TableName]:
     """Return the selected tables, sorted."""
-    default = _schema(database, connection, parsed)
-    wanted, unwanted = ({str(one) for one in parsed.strings(each)} for each in (names.TABLES, names.TABLES_EXCLUDE))
+    default = _schema(database, connection, settings)
+    included, unwanted = ({str(one) for one in settings.strings(each)} for each in (names.TABLES, names.TABLES_EXCLUDE))
     return [
         one
-        for one in list_all_tables(database, connection, parsed)
-        if (not wanted or _names(one, default) & wanted) and not _names(one, default) & unwanted
+        for one in list_all_tables(database, connection, settings)
+        if (not included or _names(one, default) & included) and not _names(one, default) & unwanted
     ]
 
 
-def list_all_tables(database: Database, connection: Connection, parsed: ParsedConfig) -> list[TableName]:
+def list_all_tables(database: Database, connection: Connection, settings: ParsedConfig) -> list[TableName]:
     """Return the tables of the schema, and of the schemas in `table.whitelist`, sorted."""
-    wanted = {str(one) for one in parsed.strings(names.TABLES)}
+    included = {str(one) for one in settings.strings(names.TABLES)}
     schemas = {
-        _schema(database, connection, parsed),
-        *(one.rpartition(".")[0] for one in wanted if "." in one),
+        _schema(database, connection, settings),
+        *(one.rpartition(".")[0] for one in included if "." in one),
     }
     inspector = sa.inspect(connection)
-    found = [(one, table) for one in schemas for table in inspector.get_table_names(schema=one)]
-    return sorted(found, key=lambda one: (one[0] or "", one[1]))
+    tables = [(one, table) for one in schemas for table in inspector.get_table_names(schema=one)]
+    return sorted(tables, key=lambda one: (one[0] or "", one[1]))
 
 
-def _schema(database: Database, connection: Connection, parsed: ParsedConfig) -> str | None:
+def _schema(database: Database, connection: Connection, settings: ParsedConfig) -> str | None:
     default = sa.inspect(connection).default_schema_name if database.kind != "sqlite" else None
-    return str(parsed.get(names.SCHEMA) or "") or default
+    return str(settings.get(names.SCHEMA) or "") or default
 
 
-def find_missing(found: Sequence[TableName], parsed: ParsedConfig) -> list[str]:
+def find_missing(tables: Sequence[TableName], settings: ParsedConfig) -> list[str]:
     """Return tables that the configuration names and the database does not have."""
-    known = {name for one in found for name in (one[1], f"{one[0]}.{one[1]}")}
-    return sorted(str(one) for one in parsed.strings(names.TABLES) if one not in known)
+    table_names = {name for one in tables for name in (one[1], f"{one[0]}.{one[1]}")}
+    return sorted(str(one) for one in settings.strings(names.TABLES) if one not in table_names)
 
 
 def partitions_of(database: Database, table: TableName) -> list[dict[str, object]]:

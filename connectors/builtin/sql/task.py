@@ -40,12 +40,12 @@ class SqlSourceTask(SourceTask):
     _connection: Connection | None = None  # so that stop() can follow a failed start
 
     def start(self, config: Mapping[str, str]) -> None:
-        parsed = CONFIG_DEF.parse(config)
-        self._interval = parsed.integer(names.POLL_INTERVAL) / 1000
-        self._database = Database(parsed)
+        settings = CONFIG_DEF.parse(config)
+        self._interval = settings.integer(names.POLL_INTERVAL) / 1000
+        self._database = Database(settings)
         self._engine = self._database.engine()
         try:
-            self._readings = self._open(parsed, json.loads(config.get(names.TASK_TABLES, "[]")))
+            self._readings = self._open(settings, json.loads(config.get(names.TASK_TABLES, "[]")))
         except sa.exc.SQLAlchemyError as error:
             raise RetriableError(f"{names.URL}: the database cannot be read: {explain(error)}.") from error
 
@@ -67,14 +67,14 @@ class SqlSourceTask(SourceTask):
     def stop(self) -> None:
         self._disconnect()
 
-    def _open(self, parsed: ParsedConfig, tables: Sequence[tuple[str | None, str]]) -> "list[_Reading]":
-        prefix = parsed.string(names.PREFIX)
-        if query := query_of(parsed):
+    def _open(self, settings: ParsedConfig, tables: Sequence[tuple[str | None, str]]) -> "list[_Reading]":
+        prefix = settings.string(names.PREFIX)
+        if query := query_of(settings):
             relation = reflect_query(self._database, self._connect(), query)
-            return [self._read(parsed, relation, "The query", prefix, None, [QUERY_PARTITION])]
+            return [self._read(settings, relation, "The query", prefix, None, [QUERY_PARTITION])]
         return [
             self._read(
-                parsed,
+                settings,
                 reflect_table(self._connect(), (schema, name)),
                 f"The table {schema}.{name}" if schema else f"The table {name}",
                 prefix + name,
@@ -86,15 +86,15 @@ class SqlSourceTask(SourceTask):
 
     def _read(
         self,
-        parsed: ParsedConfig,
+        settings: ParsedConfig,
         relation: Relation,
         name: str,
         topic: str,
         struct_name: str | None,
         partitions: Sequence[Mapping[str, object]],
     ) -> "_Reading":
-        mode = MODES[parsed.string(names.MODE)](self._database, relation, parsed)
-        columns = describe_all(relation, parsed, wide=self._database.kind == "sqlite")
+        mode = MODES[settings.string(names.MODE)](self._database, relation, settings)
+        columns = describe_all(relation, settings, wide=self._database.kind == "sqlite")
         return _Reading(name, topic, struct_name, mode, columns, partitions, self.context.offset_reader)
 
     def _connect(self) -> Connection:
@@ -130,8 +130,8 @@ class _Reading:
         self._convert = [(place, one.value_of) for place, (_, one) in enumerate(columns) if one.value_of is not None]
         self._topic = topic
         self._partition = dict(partitions[0])
-        found = [offset for offset in reader.offsets([dict(one) for one in partitions]) if offset is not None]
-        self.offset: SourceOffset | None = found[0] if found else None
+        offsets = [offset for offset in reader.offsets([dict(one) for one in partitions]) if offset is not None]
+        self.offset: SourceOffset | None = offsets[0] if offsets else None
         logger.info("Reading %s from %s on", self.name, self.offset or "its beginning")
 
     def take(self, batch: Batch) -> Sequence[SourceRecord]:

@@ -28,24 +28,24 @@ class FixedRate:
     def __init__(self, per_second: int, now: float) -> None:
         self._per_second = per_second
         self._since = now
-        self._given = 0
+        self._issued = 0
 
     def due(self, now: float) -> int:
         """Return how many records may be delivered now, at most `MOST_AT_ONCE`; they count as delivered."""
         if self._per_second < 0:
             return MOST_AT_ONCE
-        behind = (now - self._since) * self._per_second - self._given
+        behind = (now - self._since) * self._per_second - self._issued
         if behind > self._per_second + 1:
-            self._since, self._given, behind = now - 1, 0, float(self._per_second)
+            self._since, self._issued, behind = now - 1, 0, float(self._per_second)
         due = max(0, min(int(behind), MOST_AT_ONCE))
-        self._given += due
+        self._issued += due
         return due
 
     def seconds_to_next(self, now: float) -> float:
         """Return the seconds until the next record is due, at most half a second."""
         if self._per_second == 0:
             return LONGEST_WAIT_SECONDS
-        next_at = self._since + (self._given + 1) / self._per_second
+        next_at = self._since + (self._issued + 1) / self._per_second
         return min(LONGEST_WAIT_SECONDS, max(0.0005, next_at - now))
 
 

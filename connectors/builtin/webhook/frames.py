@@ -70,17 +70,21 @@ async def greet_task(
 
 
 async def greet_web(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, endpoint: str, secret: str, told: Mapping[str, object]
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    endpoint: str,
+    secret: str,
+    content: Mapping[str, object],
 ) -> None:
     """Authenticate as the task. Raises `NotTrusted`, or errors of the connection.
 
-    told: the greeting's content.
+    content: the greeting's content.
     """
-    asked, _ = await _read_greeting(reader)
-    if asked.get("endpoint") != endpoint:
+    greeting, _ = await _read_greeting(reader)
+    if greeting.get("endpoint") != endpoint:
         raise NotTrusted("another endpoint was requested")
-    theirs, nonce = str(asked.get("nonce", "")), secrets.token_hex(16)
-    writer.write(pack({**told, "nonce": nonce, "proof": _prove(secret, _TASK, theirs, nonce)}))
+    theirs, nonce = str(greeting.get("nonce", "")), secrets.token_hex(16)
+    writer.write(pack({**content, "nonce": nonce, "proof": _prove(secret, _TASK, theirs, nonce)}))
     answer, _ = await _read_greeting(reader)
     if not hmac.compare_digest(_prove(secret, _WEB, nonce, theirs), str(answer.get("proof", ""))):
         raise NotTrusted("the web process does not know the endpoint's secret")

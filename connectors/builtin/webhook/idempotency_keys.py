@@ -40,7 +40,7 @@ class KeyWindow:
 
     def __init__(self, window_ms: int) -> None:
         self._window_ms = window_ms
-        self._known: dict[bytes, int] = {}
+        self._expiries: dict[bytes, int] = {}
         """The arrival time of each key, in the order of the first commits."""
         self._uncommitted: dict[bytes, int] = {}
         self._page: dict[bytes, int] = {}
@@ -50,7 +50,7 @@ class KeyWindow:
         """Number and newest arrival of each older page."""
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._expiries)
 
     @property
     def head(self) -> dict[str, object]:
@@ -68,35 +68,35 @@ class KeyWindow:
             numbers = range(begin, min(begin + _READ, after))
             for number, offset in zip(numbers, reader.offsets([page_of(number) for number in numbers]), strict=True):
                 keys = check_page(offset) if offset else {}
-                self._known.update(keys)
+                self._expiries.update(keys)
                 self._full.append((number, max(keys.values(), default=0)))
         self._next = after
 
     def knows(self, digest: bytes, now_ms: int) -> bool:
-        at = self._known.get(digest)
+        at = self._expiries.get(digest)
         return at is not None and now_ms - at < self._window_ms
 
     def write(self, digests: Sequence[bytes], now_ms: int) -> list[KeyPage]:
         """Return the offsets for keys whose records are about to be written: the pages that change. Changes `head`."""
-        written: list[KeyPage] = []
+        pages: list[KeyPage] = []
         self._page = {digest: at for digest, at in self._page.items() if now_ms - at < self._window_ms}
         for begin, end in self._split(len(digests)):
             for digest in digests[begin:end]:
                 self._page[digest] = self._uncommitted[digest] = now_ms
-            written.append((page_of(self._next), {KEYS: _encode(self._page)}))
+            pages.append((page_of(self._next), {KEYS: _encode(self._page)}))
             if len(self._page) >= PAGE_KEYS:
                 self._full.append((self._next, now_ms))
                 self._page = {}
                 self._next += 1
-        return written
+        return pages
 
     def _split(self, count: int) -> list[tuple[int, int]]:
         """Distribute `count` keys to the open page and the pages after it. Returns page numbers and counts."""
-        found, begin, room = [], 0, PAGE_KEYS - len(self._page)
+        spans, begin, room = [], 0, PAGE_KEYS - len(self._page)
         while begin < count:
-            found.append((begin, min(begin + room, count)))
+            spans.append((begin, min(begin + room, count)))
             begin, room = begin + room, PAGE_KEYS
-        return found
+        return spans
 
     def expire(self, now_ms: int) -> list[KeyPage]:
         """Return offsets that delete the oldest pages, whose keys have all left the window."""
@@ -108,19 +108,19 @@ class KeyWindow:
     def commit(self) -> None:
         """Record that everything written is committed."""
         for digest in self._uncommitted:
-            self._known.pop(digest, None)  # a key that was repeated after the window is a new one
-        self._known.update(self._uncommitted)
+            self._expiries.pop(digest, None)  # a key that was repeated after the window is a new one
+        self._expiries.update(self._uncommitted)
         self._uncommitted.clear()
 
     def forget(self, now_ms: int) -> None:
         """Free the memory of keys that have left the window."""
         passed = []
-        for digest, at in self._known.items():
+        for digest, at in self._expiries.items():
             if now_ms - at < self._window_ms:
                 break
             passed.append(digest)
         for digest in passed:
-            del self._known[digest]
+            del self._expiries[digest]
 
 
 def _encode(page: Mapping[bytes, int]) -> dict[str, int]:

@@ -51,9 +51,9 @@ class Listener:
 
     def tell(self, answers: Iterable[tuple[Tell, Answer]]) -> None:
         """Send answers, from any thread."""
-        known = list(answers)
-        if known and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(_tell_all, known)
+        answer_list = list(answers)
+        if answer_list and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(_tell_all, answer_list)
 
     def stop(self) -> None:
         """Send the answers given so far, then stop."""
@@ -96,8 +96,8 @@ class Listener:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._connections.add(writer)
         try:
-            told = {"max_body": self._receiver.most_body}
-            await frames.greet_web(reader, writer, self.id, self.secret, told)
+            content = {"max_body": self._receiver.most_body}
+            await frames.greet_web(reader, writer, self.id, self.secret, content)
             while True:
                 header, body = await frames.read_frame(reader, frames.MOST_HEADER, self._receiver.most_body)
                 self._receive(writer, header, body)
@@ -121,11 +121,11 @@ class Listener:
                 timer.cancel()
             _send(writer, number, answer)
 
-        found = self._receiver.receive(header["headers"], body, self._requests, tell, time.time_ns() // 1_000_000)
-        if isinstance(found, Answer):
-            _send(writer, number, found)
+        outcome = self._receiver.receive(header["headers"], body, self._requests, tell, time.time_ns() // 1_000_000)
+        if isinstance(outcome, Answer):
+            _send(writer, number, outcome)
         else:
-            timer = self._loop.call_later(self._timeout_s, self._expire, found, tell)
+            timer = self._loop.call_later(self._timeout_s, self._expire, outcome, tell)
 
     def _expire(self, ticket: Ticket, tell: Tell) -> None:
         self._requests.withdraw(ticket, tell)

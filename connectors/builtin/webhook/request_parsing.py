@@ -38,7 +38,7 @@ class Receiver:
         )
         self._format = config.string(names.BODY_FORMAT)
         self._key = config.string(names.KEY).strip()
-        self._kept = [name.strip() for name in config.strings(names.HEADERS) if name.strip()]
+        self._header_names = [name.strip() for name in config.strings(names.HEADERS) if name.strip()]
         self.most_body = config.integer(names.MOST_BODY)
 
     @property
@@ -65,8 +65,8 @@ class Receiver:
             raise Refusal(401, why)
         value = self._value(body)
         key = self._find_key(by_name, value, body)
-        kept = tuple((name, by_name[name.lower()]) for name in self._kept if name.lower() in by_name)
-        return Ticket(value, kept, len(body), now_ms, key, digest_of(key) if key else None)
+        header_pairs = tuple((name, by_name[name.lower()]) for name in self._header_names if name.lower() in by_name)
+        return Ticket(value, header_pairs, len(body), now_ms, key, digest_of(key) if key else None)
 
     def _value(self, body: bytes) -> object:
         if self._format == names.BYTES:
@@ -83,18 +83,18 @@ class Receiver:
             return ""
         if self._key.startswith(names.HEADER_KEY):
             where = self._key.removeprefix(names.HEADER_KEY).strip()
-            found: object = headers.get(where.lower())
+            key: object = headers.get(where.lower())
         else:
             where = self._key
-            parsed = value if self._format == names.JSON else _parse(body)
-            found = follow(parsed, self._key.removeprefix(names.BODY_KEY))
-        if isinstance(found, int) and not isinstance(found, bool):
-            found = str(found)
-        if not isinstance(found, str) or not found.strip():
+            content = value if self._format == names.JSON else _parse(body)
+            key = follow(content, self._key.removeprefix(names.BODY_KEY))
+        if isinstance(key, int) and not isinstance(key, bool):
+            key = str(key)
+        if not isinstance(key, str) or not key.strip():
             raise Refusal(400, f"The request has no idempotency key: {where} is missing or empty.")
-        if len(found) > LONGEST_KEY:
+        if len(key) > LONGEST_KEY:
             raise Refusal(400, f"The idempotency key has more than {LONGEST_KEY} characters.")
-        return found.strip()
+        return key.strip()
 
 
 def _parse(body: bytes) -> object:

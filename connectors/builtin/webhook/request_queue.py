@@ -26,7 +26,7 @@ class Ticket:
     key: str
     digest: bytes | None
     waiting: list[Tell] = field(default_factory=list)
-    taken: bool = False
+    is_taken: bool = False
 
 
 class RequestQueue:
@@ -42,7 +42,7 @@ class RequestQueue:
         self._lock = threading.Lock()
         self._arrived = threading.Condition(self._lock)
         self._queue: deque[Ticket] = deque()
-        self._taken: list[Ticket] = []
+        self._open_tickets: list[Ticket] = []
         self._pending: dict[bytes, Ticket] = {}
         self._bytes = self._count = 0
         self._closed = False
@@ -64,11 +64,11 @@ class RequestQueue:
                 if self._window.knows(ticket.digest, now_ms):
                     self.duplicates += 1
                     return DUPLICATE
-                known = self._pending.get(ticket.digest)
-                if known is not None:
+                pending = self._pending.get(ticket.digest)
+                if pending is not None:
                     self.duplicates += 1
-                    known.waiting.append(tell)
-                    return known
+                    pending.waiting.append(tell)
+                    return pending
                 if len(self._window) + len(self._pending) >= self._most_keys:
                     self.refused += 1
                     return NO_ROOM
@@ -89,7 +89,7 @@ class RequestQueue:
         with self._lock:
             if tell in ticket.waiting:
                 ticket.waiting.remove(tell)
-            if not ticket.waiting and not ticket.taken and ticket in self._queue:
+            if not ticket.waiting and not ticket.is_taken and ticket in self._queue:
                 self._queue.remove(ticket)
                 self._release(ticket)
 
@@ -98,19 +98,19 @@ class RequestQueue:
         with self._lock:
             if not self._queue:
                 self._arrived.wait(seconds)
-            taken = [self._queue.popleft() for _ in range(min(most, len(self._queue)))]
-            for ticket in taken:
-                ticket.taken = True
-            self._taken += taken
-            return taken
+            tickets = [self._queue.popleft() for _ in range(min(most, len(self._queue)))]
+            for ticket in tickets:
+                ticket.is_taken = True
+            self._open_tickets += tickets
+            return tickets
 
     def write_keys(self, tickets: list[Ticket], now_ms: int) -> tuple[list[KeyPage], Mapping[str, object]]:
         """Return the offsets for these requests' keys and for expired pages, and the head after them."""
         with self._lock:
             self._window.forget(now_ms)
-            written = self._window.expire(now_ms)
-            written += self._window.write([each.digest for each in tickets if each.digest is not None], now_ms)
-            return written, self._window.head
+            pages = self._window.expire(now_ms)
+            pages += self._window.write([each.digest for each in tickets if each.digest is not None], now_ms)
+            return pages, self._window.head
 
     def commit(self) -> list[tuple[Tell, Answer]]:
         """Record that all taken requests are committed. Returns the answers to send."""
@@ -122,22 +122,22 @@ class RequestQueue:
         """Record that this instance commits nothing more. Returns the answers to send."""
         with self._lock:
             self._closed = True
-            self._taken += self._queue
+            self._open_tickets += self._queue
             self._queue.clear()
             return self._answer_taken(STOPPED)
 
     def _answer_taken(self, answer: Answer) -> list[tuple[Tell, Answer]]:
-        told = []
-        for ticket in self._taken:
+        answers = []
+        for ticket in self._open_tickets:
             self._release(ticket)
             # The first sender made the record; the others sent the same key while it waited.
-            told += [
+            answers += [
                 (tell, DUPLICATE if number and answer is ACCEPTED else answer)
                 for number, tell in enumerate(ticket.waiting)
             ]
             ticket.waiting = []
-        self._taken = []
-        return told
+        self._open_tickets = []
+        return answers
 
     def _release(self, ticket: Ticket) -> None:
         self._count -= 1

@@ -18,24 +18,24 @@ Check = Callable[[Headers, bytes, int], str]
 _WRONG: Final = "The signature does not match: check the secret at the sender and in the connector."
 
 
-def _same(secrets: Sequence[bytes], message: bytes, given: Sequence[str]) -> bool:
+def _same(secrets: Sequence[bytes], message: bytes, candidates: Sequence[str]) -> bool:
     """Return whether one of the secrets yields one of the signatures. All are compared."""
-    found = False
+    equal = False
     for secret in secrets:
         expected = hmac.new(secret, message, hashlib.sha256).hexdigest().encode()
-        for each in given:
-            found |= hmac.compare_digest(expected, each.strip().lower().encode())
-    return found
+        for each in candidates:
+            equal |= hmac.compare_digest(expected, each.strip().lower().encode())
+    return equal
 
 
 def _check_hmac(secrets: Sequence[bytes], header: str, *, prefix: str, bare: bool) -> Check:
     def check(headers: Headers, body: bytes, now_ms: int) -> str:
-        given = headers.get(header.lower(), "").strip()
-        if not given:
+        signature = headers.get(header.lower(), "").strip()
+        if not signature:
             return f"The header {header} is missing."
-        if not given.startswith(prefix) and not bare:
+        if not signature.startswith(prefix) and not bare:
             return f"The header {header} does not begin with {prefix}"
-        return "" if _same(secrets, body, [given.removeprefix(prefix)]) else _WRONG
+        return "" if _same(secrets, body, [signature.removeprefix(prefix)]) else _WRONG
 
     return check
 
@@ -44,10 +44,10 @@ def _check_stripe(secrets: Sequence[bytes], tolerance_ms: int) -> Check:
     def check(headers: Headers, body: bytes, now_ms: int) -> str:
         parts = [each.strip().partition("=")[::2] for each in headers.get("stripe-signature", "").split(",")]
         times = [value for name, value in parts if name == "t"]
-        given = [value for name, value in parts if name == "v1"][:8]
-        if len(times) != 1 or not (times[0].isascii() and times[0].isdigit()) or len(times[0]) > 15 or not given:
+        candidates = [value for name, value in parts if name == "v1"][:8]
+        if len(times) != 1 or not (times[0].isascii() and times[0].isdigit()) or len(times[0]) > 15 or not candidates:
             return "The header Stripe-Signature is missing, or has no single t and a v1."
-        if not _same(secrets, times[0].encode() + b"." + body, given):
+        if not _same(secrets, times[0].encode() + b"." + body, candidates):
             return _WRONG
         if abs(now_ms - int(times[0]) * 1000) > tolerance_ms:
             return f"The signed time differs from now by more than {names.TOLERANCE}={tolerance_ms}: check the clocks."
@@ -59,12 +59,12 @@ def _check_stripe(secrets: Sequence[bytes], tolerance_ms: int) -> Check:
 def _check_bearer(secrets: Sequence[bytes]) -> Check:
     def check(headers: Headers, body: bytes, now_ms: int) -> str:
         scheme, _, token = headers.get("authorization", "").partition(" ")
-        given, found = token.strip().encode(), False
+        presented, equal = token.strip().encode(), False
         for secret in secrets:
-            found |= hmac.compare_digest(secret, given)
+            equal |= hmac.compare_digest(secret, presented)
         return (
             ""
-            if found and scheme.lower() == "bearer"
+            if equal and scheme.lower() == "bearer"
             else ("The header Authorization does not contain the expected token.")
         )
 
@@ -73,15 +73,15 @@ def _check_bearer(secrets: Sequence[bytes]) -> Check:
 
 def signature_check(kind: str, secrets: Sequence[str], header: str, tolerance_ms: int) -> Check:
     """Return the check that the configuration selects."""
-    known = [secret.encode() for secret in secrets if secret]
+    keys = [secret.encode() for secret in secrets if secret]
     if kind == names.NONE:
         return lambda _headers, _body, _now_ms: ""
-    if not known:
+    if not keys:
         return lambda _headers, _body, _now_ms: _WRONG
     if kind == names.GITHUB:
-        return _check_hmac(known, "X-Hub-Signature-256", prefix="sha256=", bare=False)
+        return _check_hmac(keys, "X-Hub-Signature-256", prefix="sha256=", bare=False)
     if kind == names.STRIPE:
-        return _check_stripe(known, tolerance_ms)
+        return _check_stripe(keys, tolerance_ms)
     if kind == names.BEARER:
-        return _check_bearer(known)
-    return _check_hmac(known, header, prefix="sha256=", bare=True)
+        return _check_bearer(keys)
+    return _check_hmac(keys, header, prefix="sha256=", bare=True)

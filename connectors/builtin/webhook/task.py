@@ -35,28 +35,28 @@ class WebhookSourceTask(SourceTask):
     _requests: RequestQueue | None = None
 
     def start(self, config: Mapping[str, str]) -> None:
-        parsed = CONFIG_DEF.parse(config)
-        self._topic = parsed.string(names.TOPIC)
+        settings = CONFIG_DEF.parse(config)
+        self._topic = settings.string(names.TOPIC)
         self._rested = 0.0
         """When the next transaction may begin, on the monotonic clock."""
-        self._batch = parsed.integer(names.BATCH)
-        receiver = Receiver(parsed)
+        self._batch = settings.integer(names.BATCH)
+        receiver = Receiver(settings)
         self._example: Ticket | None = None
         if config.get(names.PREVIEW):
-            self._example = _read_example(receiver, parsed.string(names.PREVIEW_BODY), parsed.string(names.KEY))
+            self._example = _read_example(receiver, settings.string(names.PREVIEW_BODY), settings.string(names.KEY))
             return
-        window = KeyWindow(parsed.integer(names.WINDOW))
+        window = KeyWindow(settings.integer(names.WINDOW))
         if receiver.keyed:
             window.load(self.context.offset_reader)
         self._requests = RequestQueue(
             window,
-            most=parsed.integer(names.QUEUE),
-            most_bytes=parsed.integer(names.QUEUE_BYTES),
-            most_keys=parsed.integer(names.MOST_KEYS),
+            most=settings.integer(names.QUEUE),
+            most_bytes=settings.integer(names.QUEUE_BYTES),
+            most_keys=settings.integer(names.MOST_KEYS),
         )
         self._window = window
         self._measure()
-        self._listen(receiver, parsed.integer(names.RESPONSE_TIMEOUT) / 1000)
+        self._listen(receiver, settings.integer(names.RESPONSE_TIMEOUT) / 1000)
 
     def _listen(self, receiver: Receiver, timeout_s: float) -> None:
         assert self._requests is not None
@@ -95,11 +95,11 @@ class WebhookSourceTask(SourceTask):
         self._refused.set(requests.refused)
         self._duplicates.set(requests.duplicates)
         self._keys.set(len(self._window))
-        written, head = requests.write_keys(tickets, time.time_ns() // 1_000_000)
-        if not tickets and not written:
+        pages, head = requests.write_keys(tickets, time.time_ns() // 1_000_000)
+        if not tickets and not pages:
             return None
         records = [self._record(ticket, head) for ticket in tickets]
-        records += [OffsetRecord(partition, offset) for partition, offset in written]
+        records += [OffsetRecord(partition, offset) for partition, offset in pages]
         return records if tickets else [*records, OffsetRecord(HEAD, head)]
 
     def _record(self, ticket: Ticket, head: Mapping[str, object]) -> SourceRecord:

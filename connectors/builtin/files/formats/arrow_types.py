@@ -91,8 +91,8 @@ def _plain(column: pa.Array) -> list[object]:
 
 
 def _whole(column: pa.Array) -> pa.Array:
-    wanted = _storage_type(column.type)
-    return column if wanted == column.type else column.cast(wanted)
+    storage_type = _storage_type(column.type)
+    return column if storage_type == column.type else column.cast(storage_type)
 
 
 def _storage_type(arrow: pa.DataType) -> pa.DataType:

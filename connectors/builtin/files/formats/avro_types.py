@@ -49,7 +49,7 @@ class _Schemas:
     """The schemas of one file. A named type is known after its definition."""
 
     def __init__(self) -> None:
-        self._named: dict[str, tuple[Schema, ValueOf | None]] = {}
+        self._types: dict[str, tuple[Schema, ValueOf | None]] = {}
 
     def read(self, avro: Any) -> tuple[Schema, ValueOf | None]:
         """Return the schema, and the function that converts its values; None if fastavro's values fit as they are."""
@@ -58,16 +58,16 @@ class _Schemas:
         if isinstance(avro, str):
             if avro in _PLAIN:
                 return _PLAIN[avro], None
-            if avro in self._named:
-                return self._named[avro]
+            if avro in self._types:
+                return self._types[avro]
             raise FormatError(f"its schema contains itself ({avro}), which Kafka Connect's schemas cannot")
         kind = avro["type"]
         if isinstance(kind, dict | list):
             return self.read(kind)
-        found = self._read(kind, avro)
+        result = self._read(kind, avro)
         if "name" in avro:
-            self._named[avro["name"]] = found
-        return found
+            self._types[avro["name"]] = result
+        return result
 
     def _read(self, kind: str, avro: Mapping[str, Any]) -> tuple[Schema, ValueOf | None]:
         logical = avro.get("logicalType")

@@ -18,8 +18,8 @@ class JsonLinesReader(TextReader):
         while True:
             values, positions, schema = super().read(limit)
             if _EMPTY in values:
-                kept = [pair for pair in zip(values, positions, strict=True) if pair[0] is not _EMPTY]
-                values, positions = [value for value, _ in kept], [position for _, position in kept]
+                pairs = [pair for pair in zip(values, positions, strict=True) if pair[0] is not _EMPTY]
+                values, positions = [value for value, _ in pairs], [position for _, position in pairs]
             if values or self.at_end:
                 return Rows(values, positions, schema)
 

@@ -26,10 +26,10 @@ def list_place_settings() -> Iterator[ConfigKey]:
     unless its importance is low.
     """
     for place in PLACES.values():
-        shown = ShownIf(URL, lambda url, scheme=place.scheme: url.startswith(f"{scheme}://"))  # type: ignore[misc]
+        recommender = ShownIf(URL, lambda url, scheme=place.scheme: url.startswith(f"{scheme}://"))  # type: ignore[misc]
         for key in place.define(ConfigDef()).keys.values():
             importance = Importance.HIGH if key.importance is Importance.MEDIUM else key.importance
-            yield replace(key, recommender=shown, importance=importance, display_name=_label(key.name))
+            yield replace(key, recommender=recommender, importance=importance, display_name=_label(key.name))
 
 
 def _label(name: str) -> str:
@@ -40,12 +40,12 @@ def _label(name: str) -> str:
 
 def open_place(url: str, settings: ParsedConfig) -> Place:
     """Return the place at an address. Raises `ConnectorError`."""
-    scheme, found, _ = url.strip().partition("://")
-    place = PLACES.get(scheme) if found else None
+    scheme, separator, _ = url.strip().partition("://")
+    place = PLACES.get(scheme) if separator else None
     if place is None:
-        known = ", ".join(f"{scheme}://" for scheme in PLACES)
+        schemes = ", ".join(f"{scheme}://" for scheme in PLACES)
         raise ConnectorError(
-            f"{URL} {url!r} is not an address that files can be read from: it must begin with one of {known}."
+            f"{URL} {url!r} is not an address that files can be read from: it must begin with one of {schemes}."
         )
     require(place.module, f"Files at {scheme}:// addresses", place.extra)
     return place(url.strip(), settings)

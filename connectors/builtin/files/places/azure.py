@@ -148,8 +148,8 @@ def _match(file: FileInfo) -> dict[str, Any]:
 def _copy(source: Any, target: Any, file: FileInfo) -> None:
     """Copy the blob, and wait until the copy is complete."""
     conditions = {f"source_{key}": value for key, value in _match(file).items()}
-    found = target.start_copy_from_url(source.url, **conditions)
-    status = found["copy_status"]
+    answer = target.start_copy_from_url(source.url, **conditions)
+    status = answer["copy_status"]
     for _ in range(_COPY_POLLS):
         if status != "pending":
             break
@@ -188,12 +188,12 @@ def _errors() -> Iterator[None]:
 
 def _parts_of(url: str) -> tuple[str, str, str]:
     """Return container, account, and the prefix without leading and trailing slashes."""
-    found = _ADDRESS.fullmatch(url.strip())
-    if found is None:
+    match = _ADDRESS.fullmatch(url.strip())
+    if match is None:
         raise ConnectorError(
             f"{URL} {url!r} must have the form abfs://container@account.dfs.core.windows.net, optionally with /prefix."
         )
-    return found["container"], found["account"], (found["prefix"] or "").strip("/")
+    return match["container"], match["account"], (match["prefix"] or "").strip("/")
 
 
 def _connect(account: str, settings: ParsedConfig) -> Any:

@@ -73,12 +73,12 @@ class GcsPrefix(Place):
     def list(self) -> Iterator[FileInfo]:
         query = {"prefix": self._folder, "fields": "items(name,generation,updated,size),nextPageToken"}
         while True:
-            found = self._ask("GET", self._objects(), query)
-            for item in found.get("items", []):
+            page = self._ask("GET", self._objects(), query)
+            for item in page.get("items", []):
                 name = item["name"][len(self._folder) :]
                 if name and not name.endswith("/") and not is_hidden(name):
                     yield FileInfo(name, item["generation"], datetime.fromisoformat(item["updated"]).timestamp())
-            if not (token := found.get("nextPageToken")):
+            if not (token := page.get("nextPageToken")):
                 return
             query = {**query, "pageToken": token}
 
@@ -97,8 +97,8 @@ class GcsPrefix(Place):
         to = f"b/{bucket}/o/{quote(f'{prefix}/{file.name}' if prefix else file.name, safe='')}"
         query = {"ifSourceGenerationMatch": file.etag}
         try:
-            while not (found := self._ask("POST", f"{self._object(file)}/rewriteTo/{to}", query)).get("done", True):
-                query = {**query, "rewriteToken": found["rewriteToken"]}
+            while not (answer := self._ask("POST", f"{self._object(file)}/rewriteTo/{to}", query)).get("done", True):
+                query = {**query, "rewriteToken": answer["rewriteToken"]}
         except FileChanged as error:
             if self._still_there(file):
                 raise ConnectorError(f"File {file.name} cannot be moved: there is no bucket {bucket}.") from error
@@ -119,10 +119,10 @@ class GcsPrefix(Place):
 
     def _still_there(self, file: FileInfo) -> bool:
         try:
-            found = self._ask("GET", self._object(file), {"fields": "generation"})
+            info = self._ask("GET", self._object(file), {"fields": "generation"})
         except FileChanged:
             return False
-        return bool(found["generation"] == file.etag)
+        return bool(info["generation"] == file.etag)
 
     def _change(self, method: str, path: str, query: Mapping[str, str]) -> None:
         try:
@@ -196,10 +196,10 @@ def _errors() -> Iterator[None]:
 
 def _parts_of(url: str) -> tuple[str, str]:
     """Return the bucket, and the prefix without leading and trailing slashes."""
-    found = _ADDRESS.fullmatch(url.strip())
-    if found is None:
+    match = _ADDRESS.fullmatch(url.strip())
+    if match is None:
         raise ConnectorError(f"{URL} {url!r} must have the form gs://bucket or gs://bucket/prefix.")
-    return found["bucket"], (found["prefix"] or "").strip("/")
+    return match["bucket"], (match["prefix"] or "").strip("/")
 
 
 def _endpoint(settings: ParsedConfig) -> str:
@@ -226,11 +226,11 @@ def _sign_in(key: str | None) -> Any:
     if key is None:
         return plain
     try:
-        found = json.loads(key)
-        if found.get("type") != "service_account":
+        account = json.loads(key)
+        if account.get("type") != "service_account":
             raise ValueError("another type")  # other types name files, programs and addresses to get tokens from
         accounts: Any = service_account.Credentials  # its functions are not typed
-        credentials = accounts.from_service_account_info(found, scopes=[_SCOPE])
+        credentials = accounts.from_service_account_info(account, scopes=[_SCOPE])
     except (ValueError, AttributeError, GoogleAuthError) as error:
         raise ConnectorError(
             f"{CREDENTIALS} is not the JSON of a service account's key. Create one at IAM, Service accounts, Keys."

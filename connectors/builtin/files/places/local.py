@@ -46,11 +46,11 @@ class LocalFolder(Place):
                 if is_hidden(relative):
                     continue
                 try:
-                    found = os.lstat(path)
+                    status = os.lstat(path)
                 except FileNotFoundError:
                     continue  # deleted since the listing
-                if stat.S_ISREG(found.st_mode):
-                    yield FileInfo(relative, _etag(found), found.st_mtime)
+                if stat.S_ISREG(status.st_mode):
+                    yield FileInfo(relative, _etag(status), status.st_mtime)
 
     def open(self, file: FileInfo) -> OpenedFile:
         try:
@@ -112,9 +112,9 @@ class _OpenedFile(OpenedFile):
         self.stream.close()
 
 
-def _etag(found: os.stat_result) -> str:
+def _etag(status: os.stat_result) -> str:
     """Build an ETag from size and time, as web servers do: writing to a file changes it."""
-    return f"{found.st_size:x}-{found.st_mtime_ns:x}"
+    return f"{status.st_size:x}-{status.st_mtime_ns:x}"
 
 
 def _path_of(url: str) -> str:

@@ -47,9 +47,9 @@ class _Blocks(io.RawIOBase):
         count = min(len(buffer), self._size - self._at)
         if count <= 0:
             return 0
-        found = self._fetch(self._at, count)
-        if len(found) != count:
-            raise OSError(f"{count} bytes were requested, and {len(found)} received")
-        buffer[:count] = found
+        data = self._fetch(self._at, count)
+        if len(data) != count:
+            raise OSError(f"{count} bytes were requested, and {len(data)} received")
+        buffer[:count] = data
         self._at += count
         return count

@@ -98,10 +98,10 @@ class S3Prefix(Place):
         self.check()
         try:
             with _errors():
-                found = self._files.find(f"{self._bucket}/{self._folder}", detail=True)
+                files = self._files.find(f"{self._bucket}/{self._folder}", detail=True)
         except FileChanged:
-            found = {}  # nothing has the prefix
-        for path, info in found.items():
+            files = {}  # nothing has the prefix
+        for path, info in files.items():
             name = path[start:]
             if info["type"] == "file" and name and not name.endswith("/") and not is_hidden(name):
                 yield FileInfo(name, info["ETag"].strip('"'), info["LastModified"].timestamp())
@@ -161,8 +161,8 @@ class _Stream:
         self._opened = opened
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._opened, name)
-        return _translate_errors(found) if callable(found) else found
+        attribute = getattr(self._opened, name)
+        return _translate_errors(attribute) if callable(attribute) else attribute
 
     def __iter__(self) -> Iterator[bytes]:
         while line := self.readline():
@@ -199,7 +199,7 @@ def _errors() -> Iterator[None]:
 
 
 def _parts_of(url: str) -> tuple[str, str]:
-    found = _ADDRESS.fullmatch(url)
-    if found is None:
+    match = _ADDRESS.fullmatch(url)
+    if match is None:
         raise ConnectorError(f"{URL} {url!r} must have the form s3://bucket or s3://bucket/prefix.")
-    return found["bucket"], found["prefix"] or ""
+    return match["bucket"], match["prefix"] or ""

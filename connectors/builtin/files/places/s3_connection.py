@@ -73,12 +73,12 @@ def _resolver(policy: egress.Policy) -> Any:
         async def resolve(self, host: str, port: int = 0, family: Any = 0) -> Any:
             if self._inner is None:
                 self._inner = ThreadedResolver()  # must be created in the loop that uses it
-            found = await self._inner.resolve(host, port, family)
+            addresses = await self._inner.resolve(host, port, family)
             try:
-                policy.addresses(host, port, lambda *_: [each["host"] for each in found])
+                policy.addresses(host, port, lambda *_: [each["host"] for each in addresses])
             except egress.Refusal as error:
                 raise OSError(str(error)) from error
-            return found
+            return addresses
 
         async def close(self) -> None:
             if self._inner is not None:

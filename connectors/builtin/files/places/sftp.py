@@ -49,17 +49,17 @@ class SftpFolder(Place):
 
     @classmethod
     def find_problems(cls, settings: ParsedConfig) -> list[tuple[str, str]]:
-        found = []
+        problems = []
         if settings.get(PASSWORD) is not None and settings.get(PRIVATE_KEY) is not None:
-            found.append((PRIVATE_KEY, f"Set {PASSWORD} or {PRIVATE_KEY}, not both."))
+            problems.append((PRIVATE_KEY, f"Set {PASSWORD} or {PRIVATE_KEY}, not both."))
         if settings.get(PASSPHRASE) is not None and settings.get(PRIVATE_KEY) is None:
-            found.append((PASSPHRASE, f"Needs {PRIVATE_KEY}."))
-        return found
+            problems.append((PASSPHRASE, f"Needs {PRIVATE_KEY}."))
+        return problems
 
     def __init__(self, url: str, settings: ParsedConfig) -> None:
         self._host, self._port, self._path = _parts_of(url)
-        shown = f"[{self._host}]" if ":" in self._host else self._host
-        self.address = f"sftp://{shown}{'' if self._port == 22 else f':{self._port}'}{self._path}".rstrip("/")
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        self.address = f"sftp://{host}{'' if self._port == 22 else f':{self._port}'}{self._path}".rstrip("/")
         self._login = Login.of(settings)
         self._client: paramiko.SFTPClient | None = None
 
@@ -198,9 +198,9 @@ def _is_open(client: "paramiko.SFTPClient") -> bool:
     return channel is not None and not channel.closed
 
 
-def _etag(found: "paramiko.SFTPAttributes") -> str:
+def _etag(attributes: "paramiko.SFTPAttributes") -> str:
     """Build an ETag from size and time, as web servers do."""
-    return f"{found.st_size or 0:x}-{int(found.st_mtime or 0):x}"
+    return f"{attributes.st_size or 0:x}-{int(attributes.st_mtime or 0):x}"
 
 
 def _make_folders(client: "paramiko.SFTPClient", path: str) -> None:

@@ -105,17 +105,17 @@ def connect(host: str, port: int, login: Login) -> "paramiko.SFTPClient":
 
 def _check_host_key(host: str, login: Login, key: "paramiko.PKey") -> None:
     """Check the server's key, before anything secret is sent."""
-    shown = "SHA256:" + base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("=")
-    if shown in login.host_keys:
+    fingerprint = "SHA256:" + base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("=")
+    if fingerprint in login.host_keys:
         return
     if not login.host_keys:
         raise ConnectorError(
-            f"{HOST_KEY} is not set. {host} showed the key {shown} ({key.get_name()}): confirm it with the server's "
-            "administrator, and set it."
+            f"{HOST_KEY} is not set. {host} showed the key {fingerprint} ({key.get_name()}): confirm it with the "
+            "server's administrator, and set it."
         )
     raise ConnectorError(
-        f"{host} showed the key {shown} ({key.get_name()}), which is not in {HOST_KEY}. Either the server has a new "
-        "key, which its administrator can confirm, or another server is impersonating it."
+        f"{host} showed the key {fingerprint} ({key.get_name()}), which is not in {HOST_KEY}. Either the server has "
+        "a new key, which its administrator can confirm, or another server is impersonating it."
     )
 
 
