@@ -83,12 +83,12 @@ async def _head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
 
 @dataclass(slots=True)
 class OpenPage:
-    """An open page. shown: the connectors on it. connector: the one whose page it is; else it is the list, which
+    """An open page. on_page: the connectors on it. connector: the one whose page it is; else it is the list, which
     fetches single rows or, if more than numbers changed, the whole list again.
     """
 
     port: int
-    shown: frozenset[str]
+    on_page: frozenset[str]
     connector: str = ""
     arrived: list[tuple[float, float]] = field(default_factory=list)
     """When each response was requested, and when it was complete; for numbers in an event: when the server looked them
@@ -111,7 +111,7 @@ class OpenPage:
                     self.fetched += len(data)
                 elif name == "rows":
                     change = json.loads(data)
-                    names = self.shown if change["names"] is None else self.shown.intersection(change["names"])
+                    names = self.on_page if change["names"] is None else self.on_page.intersection(change["names"])
                     if names:
                         await self._fetch(
                             parts, [("at", str(change["at"])), *(("row", name) for name in sorted(names))]

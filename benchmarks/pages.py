@@ -101,7 +101,7 @@ async def hold(case: Case, web: Tree, pages: Sequence[OpenPage], changes: Change
         await asyncio.sleep(max(0.0, began + seconds - time.monotonic()))
         cpu, took = web.cpu_seconds() - before, time.monotonic() - began
         async with asyncio.timeout(120):
-            while any(page.delay(at) is None for at, names in changed for page in pages if page.shown & names):
+            while any(page.delay(at) is None for at, names in changed for page in pages if page.on_page & names):
                 await asyncio.sleep(0.5)
     finally:
         for task in running:
@@ -111,7 +111,7 @@ async def hold(case: Case, web: Tree, pages: Sequence[OpenPage], changes: Change
         raise BenchmarkError(f"A page failed: {type(broken).__name__}: {broken}")
     if sum(page.failed for page in pages):
         raise BenchmarkError("Some parts had an error response: see the log of the web process")
-    delays = [[page.delay(at) for page in pages if page.shown & names] for at, names in changed]
+    delays = [[page.delay(at) for page in pages if page.on_page & names] for at, names in changed]
     if any(delay is None for each in delays for delay in each):
         raise BenchmarkError("A page never fetched a change")
     delays_seen = [[delay for delay in each if delay is not None] for each in delays]

@@ -45,7 +45,7 @@ class AttemptCounts(NamedTuple):
     generation: int
     attempt: int
     counts: RecordCounts
-    sent: tuple[int, int] | None = None
+    span: tuple[int, int] | None = None
 
     @property
     def key(self) -> tuple[int, int, int]:
@@ -55,8 +55,8 @@ class AttemptCounts(NamedTuple):
 def encode(counts: AttemptCounts) -> list[tuple[str, bytes]]:
     """Return the headers of a source offset."""
     numbers: dict[str, object] = dict(zip(_NAMES, (*counts.key, *counts.counts), strict=True))
-    if counts.sent is not None:
-        numbers[_SENT] = counts.sent
+    if counts.span is not None:
+        numbers[_SENT] = counts.span
     return [(HEADER, json.dumps(numbers, separators=(",", ":")).encode())]
 
 

@@ -24,7 +24,7 @@ class OffsetsSegment:
 
     @property
     def span(self) -> tuple[int, int] | None:
-        return None if self.counts is None else self.counts.sent
+        return None if self.counts is None else self.counts.span
 
 
 @dataclass(frozen=True, slots=True)

@@ -242,8 +242,8 @@ class FilesSourceTask(SourceTask):
         return ConnectorError(
             f"File {self._address(name)} has changed or was deleted since it was "
             f"read{'' if former.done else f' up to {former.unit} {former.position}'}: its positions would mean "
-            f"other records. Put the former file back; or set {names.ON_CHANGE}={names.READ} to read changed files from "
-            f"their beginning, or {names.ON_CHANGE}={names.IGNORE} to skip them, and restart the task."
+            f"other records. Put the former file back; or set {names.ON_CHANGE}={names.READ} to read changed files "
+            f"from their beginning, or {names.ON_CHANGE}={names.IGNORE} to skip them, and restart the task."
         )
 
     def _advance(self, marks: Marks) -> None:
