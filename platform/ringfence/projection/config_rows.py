@@ -135,7 +135,7 @@ def write(change: ConfigChange) -> set[str]:
     )
     _write_generations(change)
     _write_tombstones(change.tombstones)
-    configurations_read.send(sender=None, written=change.configs)
+    configurations_read.send(sender=None, configs=change.configs)
     for drain in change.drains:
         DrainedWorker.objects.filter(worker=drain.worker).delete()
         if drain.incarnation is not None:
