@@ -52,6 +52,34 @@ PARTICIPLES = frozenset(
     ]
 )
 PREPOSITIONS = {"again", "as", "by", "from", "in", "of", "on", "out", "to"}
+VAGUE = frozenset(
+    [
+        "asked",
+        "chosen",
+        "found",
+        "given",
+        "gone",
+        "held",
+        "kept",
+        "known",
+        "listed",
+        "made",
+        "met",
+        "named",
+        "parsed",
+        "said",
+        "seen",
+        "sent",
+        "shown",
+        "taken",
+        "told",
+        "wanted",
+        "written",
+    ]
+)
+"""As the name of a value, each of these says what happened to it, and not what it is."""
+PUBLISHED = ("Shape", "ReplayDeadLetters")
+"""The ends of the names of classes whose fields are names in JSON."""
 COLUMNS = "display"
 """Django admin's decorator of a column, whose name is a noun or an adjective."""
 BANNED = {
@@ -105,6 +133,29 @@ def prose_of(file: Path) -> Iterator[tuple[int, str]]:
 
 def test_functions_are_verbs() -> None:
     assert [where for file in python_files() for where in participle_functions(file)] == []
+
+
+def vague_values(file: Path) -> Iterator[str]:
+    tree = ast.parse(file.read_text())
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name.endswith(PUBLISHED)]
+    published = {name for each in classes for statement in each.body for name in ast.walk(statement)}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                pass
+            case ast.arg(arg=name) | ast.ClassDef(name=name):
+                pass
+            case _:
+                continue
+        if name.strip("_").lower() in VAGUE and not name.isupper() and node not in published:
+            yield f"{file.relative_to(ROOT)}:{node.lineno}: {name}"
+
+
+def test_values_are_nouns() -> None:
+    """Models keep the names of their columns."""
+    files = [*python_files(), *(ROOT / "benchmarks").glob("*.py"), *(ROOT / "tools").glob("*.py")]
+    others = [file for file in files if "models" not in file.parts and file.name != "models.py"]
+    assert [where for file in others for where in vague_values(file)] == []
 
 
 def banned_names(file: Path) -> Iterator[str]:

@@ -58,6 +58,6 @@ def judge(report: Mapping[str, Any] | None, reason: str = "", *, strict: bool = 
 
 
 if __name__ == "__main__":
-    code, told = judge(*ask(), strict="--strict" in sys.argv)
-    print("\n".join(told), file=sys.stderr if code else sys.stdout)
+    code, report_lines = judge(*ask(), strict="--strict" in sys.argv)
+    print("\n".join(report_lines), file=sys.stderr if code else sys.stdout)
     sys.exit(code)

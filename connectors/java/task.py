@@ -40,7 +40,7 @@ class JavaSourceTask(SourceTask):
     java_class: ClassVar[str]
     number: int = 0
     _process: JavaProcess | None = None
-    _taken = 0
+    _last_batch = 0
     _hears_commits = False
     _told_long_poll = False
     _positions: Sequence[RecordPosition | None] = ()

@@ -30,7 +30,7 @@ class _Leaders:
     at: float
 
 
-_known: "WeakKeyDictionary[AdminClient, _Leaders]" = WeakKeyDictionary()
+_leaders_of_clients: "WeakKeyDictionary[AdminClient, _Leaders]" = WeakKeyDictionary()
 _turn = threading.Lock()
 
 
@@ -69,7 +69,7 @@ def _doubt(client: "ref[AdminClient]", answer: "Future[Any]") -> None:
     """Forget the leaders after an error: one may have moved, or a topic may be gone."""
     if answer.exception() is not None and (admin := client()) is not None:
         with _turn:
-            _known.pop(admin, None)
+            _leaders_of_clients.pop(admin, None)
 
 
 def _refuse(code: int) -> "Future[Any]":
@@ -96,7 +96,7 @@ def _tell(reason: "Future[Any]", unknown: int, described: "Future[Any]") -> None
 
 def _leaders(client: AdminClient, places: list[tuple[str, int]], seconds: float) -> Mapping[tuple[str, int], bool]:
     with _turn:
-        leaders = _known.get(client)
+        leaders = _leaders_of_clients.get(client)
     at = time.monotonic()
     if leaders is not None and at - leaders.at < _TRUSTED_SECONDS and all(map(leaders.has_leader.get, places)):
         return leaders.has_leader
@@ -107,5 +107,5 @@ def _leaders(client: AdminClient, places: list[tuple[str, int]], seconds: float)
         for number, one in topic.partitions.items()
     }
     with _turn:
-        _known[client] = _Leaders(has_leader, at)
+        _leaders_of_clients[client] = _Leaders(has_leader, at)
     return has_leader

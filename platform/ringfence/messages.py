@@ -47,7 +47,7 @@ class Forged(Ignore):  # type: ignore[misc]
     """A valid payload was sent under another task's name or id, or a second time. Celery stores no result for it."""
 
 
-class _Seen:
+class _RecentIds:
     """The ids of the latest messages that this process has run. An id that was dropped is long past its deadline."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class _Seen:
             return True
 
 
-_seen = _Seen()
+_recent_ids = _RecentIds()
 
 
 class BoundTask(Task):  # type: ignore[misc]
@@ -75,7 +75,7 @@ class BoundTask(Task):  # type: ignore[misc]
         request = self.request
         if not request.called_directly:
             bound = getattr(request, _BOUND, None)
-            if bound != [self.name, request.id] or not _seen.add(request.id):
+            if bound != [self.name, request.id] or not _recent_ids.add(request.id):
                 log.warning("Dropped a message for %s: it has another message's id, or it was sent twice", self.name)
                 raise Forged(f"A message for {self.name} was dropped: it has another message's id or was sent twice")
         return self.run(*args, **kwargs)

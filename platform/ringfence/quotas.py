@@ -119,6 +119,6 @@ def _limits(each: int, together: int) -> Limits:
 
 
 # By default, together 56 of the web process's 64 threads (web/asgi_handler.py), and never more.
-_given = settings.REQUEST_LIMITS
-QUESTIONS = Lane("questions", _limits(_given.queries_per_account, _given.queries_total))
-COMMANDS = Lane("commands", _limits(_given.commands_per_account, _given.commands_total))
+_request_limits = settings.REQUEST_LIMITS
+QUESTIONS = Lane("questions", _limits(_request_limits.queries_per_account, _request_limits.queries_total))
+COMMANDS = Lane("commands", _limits(_request_limits.commands_per_account, _request_limits.commands_total))
