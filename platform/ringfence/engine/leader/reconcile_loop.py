@@ -101,7 +101,7 @@ class Reconciler:
         yield from self._write_task_sets()
         self.statuses.give_up_silent(self._term.state, self._status())
         self._losses.note(self._term.state, self._status(), self._members, time.monotonic())
-        self._task_requests.note(self._term.state, self._status())
+        self._task_requests.note(self._term.state, self._status(), time.monotonic())
         due = self._decide(self._term.state)
         if due.placements:
             self._place()
