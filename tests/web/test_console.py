@@ -16,7 +16,7 @@ from ringfence import messages, transport
 from ringfence.access.models import Grant, Token
 from ringfence.audit.models import AuditEntry
 from ringfence.console import waiting as queue
-from ringfence.console.stuck_operations import stuck
+from ringfence.console.stuck_operations import find_stuck
 from ringfence.dispatch import Refusal
 from ringfence.projection.models import ClusterInfo, Connector, DrainedWorker, GenerationRow, Task, Worker
 from tests.support.leader import FakeLeader
@@ -274,12 +274,12 @@ def test_the_answer_about_rights_is_what_a_request_meets(client: Client, flights
 def test_stuck_operations_are_listed_with_age_and_reason(client: Client, flights: FakeLeader) -> None:
     from ringfence.access.principal import EVERYBODY_HERE
 
-    assert stuck(EVERYBODY_HERE) == ([], "")
+    assert find_stuck(EVERYBODY_HERE) == ([], "")
     now = int(time.time() * 1000)
     Connector.objects.filter(name="flights").update(fencing=True)
     GenerationRow.objects.update(committed_ms=now - 60_000, stage="failed", message="no broker answers")
     AuditEntry.objects.create(time_ms=now - 200_000, action="edit", request="PUT /x", connector="flights")
-    found, _ = stuck(EVERYBODY_HERE, now)
+    found, _ = find_stuck(EVERYBODY_HERE, now)
     assert [(one.what.split()[0], now - one.since_ms) for one in found] == [("PUT", 200_000), ("Fencing", 60_000)]
     shown = text(client.get("/console/stuck/"))
     assert "no broker answers" in shown

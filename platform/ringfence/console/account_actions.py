@@ -259,7 +259,7 @@ def revoke(request: HttpRequest, number: int) -> HttpResponse:
     if row is None:
         raise Http404(f"There is no token {number}")
     says = [f"{row.name} of {row.user.get_username()}, which begins with {row.hint}, becomes invalid immediately."]
-    sheet = ConfirmPage(f"Revoke the token {row.name}", "Revoke", _TOKENS, says, typed=row.name)
+    sheet = ConfirmPage(f"Revoke the token {row.name}", "Revoke", _TOKENS, says, confirmation=row.name)
 
     def act(values: dict[str, Any]) -> ActionResult:
         accounts.revoke_token(number, tell=tells(request))

@@ -70,10 +70,12 @@ def room_elsewhere(row: Worker) -> tuple[int, int]:
     on = dict(
         Task.objects.filter(known=True).exclude(state="FAILED").order_by().values_list("worker").annotate(Count("pk"))
     )
-    drained = _drain()
+    drained_workers = _drain()
     others = Worker.objects.filter(~Q(worker=row.worker))
     free = sum(
-        max(0, one.slots - on.get(one.worker, 0)) for one in others if drained.get(one.worker) != one.incarnation
+        max(0, one.slots - on.get(one.worker, 0))
+        for one in others
+        if drained_workers.get(one.worker) != one.incarnation
     )
     return on.get(row.worker, 0), free
 

@@ -51,8 +51,8 @@ class ReasonForm(forms.Form):
 
 @dataclass(frozen=True, slots=True)
 class ConfirmPage:
-    """The page of an action. typed: what the user must type to confirm, "" for harmless actions. back: the target of
-    Cancel.
+    """The page of an action. confirmation: what the user must type to confirm, "" for harmless actions. back: the
+    target of Cancel.
     """
 
     title: str
@@ -60,7 +60,7 @@ class ConfirmPage:
     back: str
     says: Sequence[str]
     effects: Sequence[Impact] = ()
-    typed: str = ""
+    confirmation: str = ""
     connector: str = ""
     form: type[ReasonForm] = ReasonForm
     warnings: Sequence[str] = field(default_factory=tuple)
@@ -82,7 +82,7 @@ def run(request: HttpRequest, sheet: ConfirmPage, act: Act) -> HttpResponse:
     if request.method != "POST":
         return _render(request, sheet, sheet.form())
     form = sheet.form(request.POST)
-    if sheet.typed and request.POST.get("confirm") != sheet.typed:
+    if sheet.confirmation and request.POST.get("confirm") != sheet.confirmation:
         form.add_error(None, "The name does not match: nothing was changed.")
     if not form.is_valid():
         note(request, "; ".join(str(text) for texts in form.errors.values() for text in texts))
@@ -91,8 +91,8 @@ def run(request: HttpRequest, sheet: ConfirmPage, act: Act) -> HttpResponse:
     note(request, reason)
     try:
         result = act({**form.cleaned_data, "reason": reason})
-    except Refusal as refused:
-        return _fail(request, sheet, form, refused.message, refused.status)
+    except Refusal as error:
+        return _fail(request, sheet, form, error.message, error.status)
     except ValidationError as error:
         return _fail(request, sheet, form, " ".join(error.messages), 400)
     except ValueError as error:

@@ -44,11 +44,11 @@ def _ids_of(row: Connector) -> int:
     return max(int(most), row.task_count)
 
 
-def _line(fenced: Mapping[str, Any]) -> str:
+def _line(entry: Mapping[str, Any]) -> str:
     """Describe a fenced id, with the new producer id and epoch from its coordinator."""
-    if fenced["producer_id"] is None:
-        return str(fenced["id"])
-    return f"{fenced['id']}: producer {fenced['producer_id']} has epoch {fenced['epoch']} now"
+    if entry["producer_id"] is None:
+        return str(entry["id"])
+    return f"{entry['id']}: producer {entry['producer_id']} has epoch {entry['epoch']} now"
 
 
 def _open_effects(transactions: OpenNow) -> list[Impact]:
@@ -92,9 +92,9 @@ def fence(request: HttpRequest, name: str) -> HttpResponse:
     def act(values: dict[str, Any]) -> ActionResult:
         result = dispatch.command(commands.FenceNow(name, values["reason"]), user=_user(request))
         generation = result.value["generation"]
-        fenced = [_line(each) for each in old_generations.fenced_ids(name, result.value)]
-        hint = "Fenced:" if fenced else "Its tab Generations lists what was fenced."
-        return ActionResult(f"The round is over, and generation {generation} starts. {hint}", fenced)
+        lines = [_line(each) for each in old_generations.fenced_ids(name, result.value)]
+        hint = "Fenced:" if lines else "Its tab Generations lists what was fenced."
+        return ActionResult(f"The round is over, and generation {generation} starts. {hint}", lines)
 
     return run(request, sheet, act)
 
@@ -105,17 +105,17 @@ def fence_id(request: HttpRequest, name: str, task: int) -> HttpResponse:
     """Fence one transactional id, which ends its transaction."""
     row = _find(name)
     try:
-        described = dispatch.ask(
+        transactions = dispatch.ask(
             DescribeTransactions(name, max(_ids_of(row), task + 1), row.settings, old_generations.earlier(row))
         )
-    except Refusal as refused:
+    except Refusal as error:
         # Without Kafka's answer, neither the open transaction nor the id's name is known.
-        raise Http404(f"The transactions of {name} could not be queried: {refused.message}") from refused
+        raise Http404(f"The transactions of {name} could not be queried: {error.message}") from error
     # An id of an older generation may have an open transaction on another cluster.
-    transaction = max((each for each in described if each["task"] == task), key=lambda each: bool(each["open"]))
+    transaction = max((each for each in transactions if each["task"] == task), key=lambda each: bool(each["open"]))
     age = "unknown" if transaction["age_ms"] is None else f"{transaction['age_ms'] / 1000:,.1f} s"
-    placed = Task.objects.filter(connector=name, number=task, known=True).first()
-    at_work = placed is not None and placed.state in ("RUNNING", "PAUSED")
+    task_row = Task.objects.filter(connector=name, number=task, known=True).first()
+    at_work = task_row is not None and task_row.state in ("RUNNING", "PAUSED")
     partitions = (
         [f"{each['topic']}-{each['partition']}" for each in transaction["partitions"]] if transaction["open"] else []
     )

@@ -30,10 +30,10 @@ def open_now(row: Connector, ids: int) -> OpenNow:
         transactions = dispatch.ask(
             DescribeTransactions(row.name, ids, row.settings, old_generations.earlier(row)), _SECONDS
         )
-    except Refusal as refused:
+    except Refusal as error:
         tasks = Task.objects.filter(connector=row.name, known=True, open_since_ms__gt=0).order_by("number")
-        reported = [f"task {number}" for number in tasks.values_list("number", flat=True)]
-        return OpenNow(reported, (), False, [f"Kafka could not be queried for open transactions: {refused.message}"])
+        task_names = [f"task {number}" for number in tasks.values_list("number", flat=True)]
+        return OpenNow(task_names, (), False, [f"Kafka could not be queried for open transactions: {error.message}"])
     are_open = [each for each in transactions if each["open"]]
     partitions = {f"{one['topic']}-{one['partition']}" for each in are_open for one in each["partitions"]}
     return OpenNow([str(each["id"]) for each in are_open], sorted(partitions), True)

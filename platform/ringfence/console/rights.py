@@ -15,7 +15,7 @@ from ringfence.console.live_page import AUDIT, render_live
 from ringfence.fencing.topics.topic_grants import Groups
 from ringfence.projection.models import Connector
 
-_OFFERED = 500
+_MOST_NAMES = 500
 
 
 def principal_for(user: User) -> Principal:
@@ -32,9 +32,9 @@ def rights(request: HttpRequest, name: str) -> HttpResponse:
         raise Http404(f"There is no account {name}")
     connector = request.GET.get("connector", "").strip()[:300]
     who = principal_for(user)
-    allowed = who.verbs_on(connector) if connector else frozenset()
-    answers = [(verb.value, verb.meaning, verb in allowed, _topics(who.topics(verb, connector))) for verb in Verb]
-    names = list(Connector.objects.filter(known=True).order_by("name").values_list("name", flat=True)[:_OFFERED])
+    verbs = who.verbs_on(connector) if connector else frozenset()
+    answers = [(verb.value, verb.meaning, verb in verbs, _topics(who.topics(verb, connector))) for verb in Verb]
+    names = list(Connector.objects.filter(known=True).order_by("name").values_list("name", flat=True)[:_MOST_NAMES])
     context: dict[str, Any] = {"account": user, "connector": connector, "names": names}
     context["answers"] = answers if connector else []
     return render_live(request, "rights", f"What {name} may do", AUDIT, **context)

@@ -21,7 +21,7 @@ from ringfence.console.live_page import AUDIT, render_live
 from ringfence.console.tables import Table, links, moment
 
 _LIST = "/console/sessions/"
-_SHOWN = 500
+_MOST_ROWS = 500
 
 
 @requires(GET=ANYONE)
@@ -29,7 +29,7 @@ _SHOWN = 500
 def sessions(request: HttpRequest) -> HttpResponse:
     """List the sessions, last used first."""
     who = principal_of(request)
-    rows = logins.visible_to(who, who.may_everywhere(Verb.ADMIN))[:_SHOWN]
+    rows = logins.visible_to(who, who.may_everywhere(Verb.ADMIN))[:_MOST_ROWS]
     headers = ("Account", "By", "Address", "Browser", "Since", "Last used", "Act")
     table = Table(headers, [_row(request, row) for row in rows], [row.pk for row in rows])
     more: dict[str, Any] = {"says": _says(), "empty": "There are no sessions."}
@@ -40,8 +40,8 @@ def sessions(request: HttpRequest) -> HttpResponse:
 
 def _says() -> str:
     idle = settings.SESSION_IDLE_MINUTES
-    unused = f" or has not been used for {_span(idle)}" if idle else ""
-    return f"A session ends automatically when it is {_span(settings.SESSION_HOURS * 60)} old{unused}."
+    idle_clause = f" or has not been used for {_span(idle)}" if idle else ""
+    return f"A session ends automatically when it is {_span(settings.SESSION_HOURS * 60)} old{idle_clause}."
 
 
 def _span(minutes: int) -> str:

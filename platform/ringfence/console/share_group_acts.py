@@ -21,15 +21,15 @@ from ringfence.requests.share_group_act import AlterOffsets, DeleteOffsets, Move
 
 _both = require_http_methods(["GET", "POST"])
 _CHANGES = requires(GET=somewhere(Verb.SHARE_GROUPS), POST=somewhere(Verb.SHARE_GROUPS).writing())
-_LISTED = 30
+_MOST_PARTITIONS = 30
 
 
 def _act_page(request: HttpRequest, name: str, act: Move, title: str, button: str, says: list[str]) -> HttpResponse:
     readers = _readers(request, name, offsets=True)
     try:
         foreseen = acts.foresee(readers, name, act)
-    except Refusal as refused:
-        raise Http404(refused.message) from refused
+    except Refusal as error:
+        raise Http404(error.message) from error
     warnings = [foreseen.refusal] if foreseen.refusal else []
     for connector in foreseen.connectors:
         says.append(
@@ -54,21 +54,21 @@ def _effects(foreseen: Foreseen) -> list[Impact]:
         Impact(f"{foreseen.again:,}", "offsets that are processed again"),
         Impact(f"{foreseen.skipped:,}", "offsets that are never processed"),
     ]
-    for one in foreseen.moves[:_LISTED]:
+    for one in foreseen.moves[:_MOST_PARTITIONS]:
         start = "not begun" if one.move.start < 0 else f"{one.move.start:,}"
         to = "forgotten" if one.move.forgets else f"{one.move.to:,}"
         counts = f"{one.again:,} again, {one.skipped:,} skipped"
         effects.append(Impact(to, f"{one.move.topic}-{one.move.partition}, from {start}", counts))
-    if len(foreseen.moves) > _LISTED:
-        effects.append(Impact(f"{len(foreseen.moves) - _LISTED:,}", "more partitions"))
+    if len(foreseen.moves) > _MOST_PARTITIONS:
+        effects.append(Impact(f"{len(foreseen.moves) - _MOST_PARTITIONS:,}", "more partitions"))
     return effects
 
 
 def _readers(request: HttpRequest, name: str, *, offsets: bool) -> Readers:
     try:
         readers = last_seen.readers_now()
-    except Refusal as refused:
-        raise Http404(refused.message) from refused
+    except Refusal as error:
+        raise Http404(error.message) from error
     readers.authorise_act(request, name, offsets=offsets)
     return readers
 
@@ -107,8 +107,8 @@ def parse_wish(to: str, at: str) -> Wish:
     """Parse the form. Raises ValueError with the reason."""
     if to == "time":
         moment = dt.datetime.fromisoformat(at)
-        zoned = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
-        return Wish.parse({"time_ms": int(zoned.timestamp() * 1000)})
+        aware_moment = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+        return Wish.parse({"time_ms": int(aware_moment.timestamp() * 1000)})
     if to == "offset":
         return Wish.parse({"offset": int(at)})
     return Wish.parse(to)
@@ -141,8 +141,8 @@ def process(request: HttpRequest, name: str) -> HttpResponse:
     readers = _readers(request, name, offsets=False)
     try:
         backlog = archived_records.find(readers, name)
-    except Refusal as refused:
-        raise Http404(refused.message) from refused
+    except Refusal as error:
+        raise Http404(error.message) from error
     connector = _connector(readers, name)
     says = [
         f"Connector {connector or 'none'} has not done these offsets, and its share group no longer delivers them. Its "
@@ -150,7 +150,7 @@ def process(request: HttpRequest, name: str) -> HttpResponse:
         "is handled as share.exhausted specifies."
     ]
     effects = [Impact(f"{backlog.waiting:,}", "offsets that are not done", "transaction markers among them")]
-    for one in [one for one in backlog.partitions if one.offsets][:_LISTED]:
+    for one in [one for one in backlog.partitions if one.offsets][:_MOST_PARTITIONS]:
         count = f"{one.archived:,} archived"
         effects.append(Impact(f"{one.offsets.size:,}", f"{one.topic}-{one.place.partition}", count))
     sheet = ConfirmPage(

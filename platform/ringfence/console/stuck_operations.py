@@ -40,7 +40,7 @@ class StuckOperation:
     more: Reference = TROUBLES
 
 
-def stuck(who: Principal, now_ms: int | None = None) -> tuple[list[StuckOperation], str]:
+def find_stuck(who: Principal, now_ms: int | None = None) -> tuple[list[StuckOperation], str]:
     """Return the operations of visible connectors, oldest first, and why some could not be read, "" if all were."""
     now = int(time.time() * 1000) if now_ms is None else now_ms
     operations = [*_rounds(who, now), *_connectors(who, now), *_tasks(who, now), *_find_unanswered(who, now)]
@@ -48,8 +48,8 @@ def stuck(who: Principal, now_ms: int | None = None) -> tuple[list[StuckOperatio
     if who.may_everywhere(Verb.ADMIN):
         try:
             operations += _waiting(now)
-        except Refusal as refused:
-            trouble = refused.message
+        except Refusal as error:
+            trouble = error.message
     return sorted(operations, key=lambda one: one.since_ms)[:MOST], trouble
 
 

@@ -26,7 +26,7 @@ class Table:
     keys: Sequence[object]
 
     @property
-    def labelled(self) -> list[tuple[str, list[tuple[str, Cell]]]]:
+    def labelled_rows(self) -> list[tuple[str, list[tuple[str, Cell]]]]:
         """Return each row's id with pairs of heading and cell: in a narrow window, each cell shows its heading."""
         return [
             (f"row-{quote(str(key), safe='')}", list(zip(self.headers, row, strict=True)))

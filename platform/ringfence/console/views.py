@@ -21,7 +21,7 @@ from ringfence.access.verbs import Verb
 from ringfence.audit import listing
 from ringfence.console.confirm_page import ActionResult, ConfirmPage, run
 from ringfence.console.live_page import CLOCK, CLUSTER, render_live
-from ringfence.console.stuck_operations import stuck
+from ringfence.console.stuck_operations import find_stuck
 from ringfence.console.tables import NOTHING, Table, links, moment
 from ringfence.console.waiting import take_back, waiting
 from ringfence.dispatch import Refusal
@@ -52,8 +52,8 @@ def _ui(name: str) -> SafeString:
 
 def _ways(who: Principal, name: str, pairs: Iterable[tuple[Verb, str, str]]) -> SafeString:
     """Return links to the actions that the user may take; a dash if there are none."""
-    allowed = [(address, word) for verb, address, word in pairs if who.may(verb, name)]
-    return links(*allowed) if allowed else format_html("{}", NOTHING)
+    actions = [(address, word) for verb, address, word in pairs if who.may(verb, name)]
+    return links(*actions) if actions else format_html("{}", NOTHING)
 
 
 @requires(GET=ANYONE)
@@ -70,7 +70,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     who, now = principal_of(request), time.time() * 1000
     connector_rows = Connector.objects.filter(who.query(), known=True)
     cluster = ClusterInfo.objects.exclude(leader="").first()
-    operations, trouble = stuck(who)
+    operations, trouble = find_stuck(who)
     open_tasks = Task.objects.filter(who.query(field="connector"), known=True, open_since_ms__gt=0)
     oldest = open_tasks.order_by("open_since_ms").values_list("open_since_ms", flat=True).first()
     waits = f"the oldest for {age(now - oldest)}" if oldest else "none"
@@ -176,8 +176,8 @@ def of_connector(request: HttpRequest, name: str) -> HttpResponse:
         ids = dispatch.ask(
             DescribeTransactions(name, max([row.task_count, *counts]), row.settings, old_generations.earlier(row))
         )
-    except Refusal as refused:
-        trouble = refused.message
+    except Refusal as error:
+        trouble = error.message
     table = Table(
         ("Transactional id", "State", "Open for", "Producer", "Partitions that wait", "Acts"),
         [
@@ -201,19 +201,19 @@ def workers(request: HttpRequest) -> HttpResponse:
     """List the workers, with the leader and drained workers marked."""
     administers = principal_of(request).may_everywhere(Verb.ADMIN)
     cluster = ClusterInfo.objects.exclude(leader="").first()
-    drained = dict(DrainedWorker.objects.values_list("worker", "incarnation"))
-    placed = dict(Task.objects.filter(known=True).order_by().values_list("worker").annotate(Count("pk")))
+    drained_workers = dict(DrainedWorker.objects.values_list("worker", "incarnation"))
+    task_counts = dict(Task.objects.filter(known=True).order_by().values_list("worker").annotate(Count("pk")))
     rows = []
     worker_rows = list(Worker.objects.order_by("worker"))
     for row in worker_rows:
         leads = cluster is not None and (cluster.leader, cluster.incarnation) == (row.worker, row.incarnation)
-        is_drained = drained.get(row.worker) == row.incarnation
+        is_drained = drained_workers.get(row.worker) == row.incarnation
         at = f"/console/workers/{quote(row.worker, safe='')}"
         acts = [(f"{at}/undrain/", "Undrain") if is_drained else (f"{at}/drain/", "Drain")]
         acts += [("/console/leader/hand-over/", "Hand over the leadership")] if leads else []
         role = ", ".join(word for word, so in (("leader", leads), ("drained", is_drained)) if so) or "worker"
         rows.append(
-            (row.worker, role, f"{placed.get(row.worker, 0)}/{row.slots}", row.mode, row.version,
+            (row.worker, role, f"{task_counts.get(row.worker, 0)}/{row.slots}", row.mode, row.version,
              moment(row.since_ms), links(*acts) if administers else NOTHING)
         )  # fmt: skip
     table = Table(
@@ -231,7 +231,7 @@ def workers(request: HttpRequest) -> HttpResponse:
 def stuck_page(request: HttpRequest) -> HttpResponse:
     """List stuck operations, oldest first."""
     now = time.time() * 1000
-    operations, trouble = stuck(principal_of(request))
+    operations, trouble = find_stuck(principal_of(request))
     table = Table(
         ("What", "Connector", "For", "Why", "What helps"),
         [
@@ -260,8 +260,8 @@ def take_back_page(request: HttpRequest, number: str) -> HttpResponse:
     """Cancel a command that waits for a leader."""
     try:
         one = next((one for one in waiting() if one.id == number), None)
-    except Refusal as refused:
-        raise Http404(refused.message) from refused
+    except Refusal as error:
+        raise Http404(error.message) from error
     if one is None and request.method != "POST":
         raise Http404("This command no longer waits: a leader has taken it, or it has expired")
     about = f"{one.kind.replace('_', ' ')} {one.connector}".strip() if one else "the command"

@@ -62,14 +62,14 @@ def _answer(number: str, by: str) -> None:
         f"The request was taken back in the console by {by or 'somebody'} before a leader took it: nothing was changed."
     )
     result = {"ok": False, "status": 409, "message": message, "retry": False, "passing": False}
-    stored: dict[str, Any] = {
+    meta: dict[str, Any] = {
         "task_id": number,
         "status": "SUCCESS",
         "result": result,
         "traceback": None,
         "children": [],
     }
-    transport.results.set(f"celery-task-meta-{number}", messages.encode(stored), ex=messages.ANSWER_SECONDS)
+    transport.results.set(f"celery-task-meta-{number}", messages.encode(meta), ex=messages.ANSWER_SECONDS)
 
 
 def _read(entry: Any, now: float) -> Waiting | None:
