@@ -52,8 +52,8 @@ def test_java_plugins_have_a_category_of_their_own() -> None:
 def test_the_report_of_the_suite_is_a_badge() -> None:
     report = {"suite": 1, "day": "2026-11-01", "passed": ["kills"], "skipped": ["tasks"]}
     card = card_of({"class": "acme.Y", "exactly_once_report": report})
-    assert card.tested == "Passed 1 check of the compatibility suite, 1 not applicable, on 2026-11-01"
-    assert card_of({"class": "acme.Y", "exactly_once_report": None}).tested == ""
+    assert card.report == "Passed 1 check of the compatibility suite, 1 not applicable, on 2026-11-01"
+    assert card_of({"class": "acme.Y", "exactly_once_report": None}).report == ""
 
 
 @pytest.mark.parametrize("query", ["postgres", "change data", "databases", "exactly once"])

@@ -332,7 +332,7 @@ def test_a_secret_can_be_kept_replaced_and_removed() -> None:
 def test_what_is_pasted_is_recognised(pasted: str, name: str, understood: str) -> None:
     found = read_pasted(pasted)
     assert (found.name, found.config["topic"]) == (name, "t")
-    assert understood in found.understood
+    assert understood in found.text_format
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def test_bars_stay_inside_their_lane(flights: FakeLeader) -> None:
     spans = [(0, now_ms - SPAN_MS + 1), (0, now_ms + 5_000), (now_ms - 1, now_ms)]
     recent = json.dumps([[0, 1, began, ended, 1, 0, 3] for began, ended in spans])
     (lane,) = lanes([Task(connector="flights", number=0, state="RUNNING", recent=recent)], now_ms)
-    for left, right in re.findall(r"M(-?\d+) 48V\d+H(-?\d+)V", lane.committed):
+    for left, right in re.findall(r"M(-?\d+) 48V\d+H(-?\d+)V", lane.committed_path):
         assert -WIDTH / 100 <= int(left) <= int(right) + 1 <= WIDTH + 1
 
 

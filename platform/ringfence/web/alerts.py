@@ -25,7 +25,7 @@ from ringfence.web.views import is_fragment
 _ADMINISTERS = requires(GET=everywhere(Verb.ADMIN), POST=everywhere(Verb.ADMIN).writing())
 _WRITES = requires(POST=everywhere(Verb.ADMIN).writing())
 _both = require_http_methods(["GET", "POST"])
-_SHOWN = 50
+_MOST_ROWS = 50
 
 
 @requires(GET=somewhere(Verb.VIEW))
@@ -39,8 +39,8 @@ def alerts(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {
         "section": "alerts",
         "open": visible_incidents.filter(resolved_ms=0)[:200],
-        "past": visible_incidents.exclude(resolved_ms=0)[:_SHOWN],
-        "deliveries": Delivery.objects.select_related("incident").order_by("-created_ms", "-pk")[:_SHOWN]
+        "past": visible_incidents.exclude(resolved_ms=0)[:_MOST_ROWS],
+        "deliveries": Delivery.objects.select_related("incident").order_by("-created_ms", "-pk")[:_MOST_ROWS]
         if sees_all
         else (),
         "silences": [

@@ -55,8 +55,8 @@ class PooledHandler(ASGIHandler):
             body = await request_body.read(scope["headers"], receive, is_known, scope["path"])
         except RequestAborted:
             return
-        except request_body.Refusal as refused:
-            await request_body.refuse(refused, receive, send)
+        except request_body.Refusal as error:
+            await request_body.refuse(error, receive, send)
             return
         response = await self.in_thread(self._answer, scope, body)
         if response.streaming:
@@ -107,11 +107,11 @@ def _is_known(scope: Scope) -> bool:
         return False
 
 
-def _read_whole(streamed: StreamingHttpResponse) -> HttpResponse:
+def _read_whole(stream: StreamingHttpResponse) -> HttpResponse:
     """Read the response into memory, which is fine because our files are small. Closes the streamed response."""
     try:
-        response = HttpResponse(b"".join(streamed), status=streamed.status_code, reason=streamed.reason_phrase)
+        response = HttpResponse(b"".join(stream), status=stream.status_code, reason=stream.reason_phrase)
     finally:
-        streamed.close()
-    response.headers, response.cookies = streamed.headers, streamed.cookies
+        stream.close()
+    response.headers, response.cookies = stream.headers, stream.cookies
     return response

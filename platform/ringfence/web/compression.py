@@ -45,7 +45,7 @@ class CompressionMiddleware(MiddlewareMixin):
         assert isinstance(response, HttpResponse)
         padding = "r" * secrets.randbelow(_PADDING + 1)
         if isinstance(response, FragmentResponse):
-            response.content = _with_name(response.part.packed, padding)
+            response.content = _with_name(response.part.gzip_bytes, padding)
         else:
             response.content = _with_name(gzip.compress(response.content, PACK_LEVEL, mtime=0), padding)
         response["Content-Encoding"] = "gzip"
@@ -59,17 +59,17 @@ class CompressionMiddleware(MiddlewareMixin):
         if key not in files:
             files[key] = gzip.compress(b"".join(response), _FILE_LEVEL, mtime=0)
         response.close()
-        packed = HttpResponse(b"" if request.method == "HEAD" else files[key])
+        file_response = HttpResponse(b"" if request.method == "HEAD" else files[key])
         for name, value in response.headers.items():
             if name not in ("Content-Length", "ETag"):
-                packed[name] = value
-        packed["Content-Encoding"] = "gzip"
-        packed["Content-Length"] = str(len(files[key]))
-        return packed
+                file_response[name] = value
+        file_response["Content-Encoding"] = "gzip"
+        file_response["Content-Length"] = str(len(files[key]))
+        return file_response
 
 
-def _with_name(packed: bytes, name: str) -> bytes:
+def _with_name(member: bytes, name: str) -> bytes:
     """Return the gzip member with a file name in its header (RFC 1952, 2.3): the flag in the fourth byte, then the
     name.
     """
-    return packed[:3] + b"\x08" + packed[4:10] + name.encode() + b"\x00" + packed[10:]
+    return member[:3] + b"\x08" + member[4:10] + name.encode() + b"\x00" + member[10:]

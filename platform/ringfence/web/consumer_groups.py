@@ -36,8 +36,8 @@ def groups(request: HttpRequest) -> HttpResponse:
         answer = consumer_groups.list_groups(principal_of(request), search, topic)
         rows = answer["results"]
         context |= {"rows": [_row(each) for each in rows[:_PAGE]], "left_out": answer["left_out"] + len(rows[_PAGE:])}
-    except Refusal as refused:
-        context |= {"problem": refused.message}
+    except Refusal as error:
+        context |= {"problem": error.message}
     template = "ringfence/groups/list.html" if is_fragment(request) else "ringfence/groups/list_page.html"
     return render(request, template, context)
 
@@ -60,10 +60,10 @@ def group(request: HttpRequest, name: str) -> HttpResponse:
             "look": _look(details["state"]),
             "waiting": waiting,
         }
-    except Refusal as refused:
-        if refused.status == 404:
-            raise Http404(refused.message) from refused
-        context |= {"problem": refused.message}
+    except Refusal as error:
+        if error.status == 404:
+            raise Http404(error.message) from error
+        context |= {"problem": error.message}
     template = "ringfence/groups/group.html" if is_fragment(request) else "ringfence/groups/group_page.html"
     return render(request, template, context)
 

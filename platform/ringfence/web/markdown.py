@@ -37,17 +37,17 @@ def render_markdown(text: str) -> SafeString:
 
 def lead_links(children: Sequence[Token], target: Callable[[str], str | None]) -> Iterator[Token]:
     """Yield the tokens, with links changed to `target(link)`. For None, the link becomes its text."""
-    dropped: list[bool] = []
+    drops: list[bool] = []
     for token in children:
         if token.type == "link_open":
             address = target(str(token.attrGet("href") or ""))
-            dropped.append(address is None)
+            drops.append(address is None)
             if address is None:
                 continue
             token.attrSet("href", address)
             if not address.startswith(("#", "/")):
                 token.attrSet("rel", "noreferrer")
-        elif token.type == "link_close" and dropped.pop():
+        elif token.type == "link_close" and drops.pop():
             continue
         yield token
 

@@ -32,7 +32,7 @@ class Link:
     word: str
     address: str
     icon: str
-    allowed: IsAllowed
+    is_allowed: IsAllowed
     key: str = ""
     also: tuple[str, ...] = ()
 
@@ -100,7 +100,7 @@ class NavigationLink:
 
 def navigation(who: Principal, path: str) -> list[tuple[str, list[NavigationLink]]]:
     """Return titles and links that the user may see. At most one link is current."""
-    visible_groups = [(group.title, [link for link in group.links if link.allowed(who)]) for group in GROUPS]
+    visible_groups = [(group.title, [link for link in group.links if link.is_allowed(who)]) for group in GROUPS]
     matches = {link.address: link.match_length(path) for _, links in visible_groups for link in links}
     best = max(matches.values(), default=-1)
     here = next((address for address, length in matches.items() if length == best >= 0), None)

@@ -19,7 +19,7 @@ from ringfence.web.state_badges import Badge, Severity
 from ringfence.web.views import is_fragment
 
 _INSTALLER = everywhere(Verb.INSTALL_PLUGINS)
-_SHOWN: Final = 20
+_MOST_ROWS: Final = 20
 _LOOKS: Final = {
     "waiting": Badge("Waiting", "hourglass", Severity.REST, "The worker has not started on it yet."),
     "running": Badge("Installing", "loader", Severity.MOTION, "The worker fetches and unpacks it."),
@@ -73,7 +73,7 @@ def _change(
 
 
 def _page(request: HttpRequest, more: dict[str, Any] | None = None, status: int = 200) -> HttpResponse:
-    rows = installations.serialize(PluginInstallation.objects.order_by("-pk")[:_SHOWN])
+    rows = installations.serialize(PluginInstallation.objects.order_by("-pk")[:_MOST_ROWS])
     for share in (share for row in rows for share in row["workers"]):
         share["look"] = _LOOKS[share["state"]]
     context: dict[str, Any] = {

@@ -58,10 +58,10 @@ async def read(
         raise Refusal(408, f"The body did not arrive within {SECONDS:.0f} s: nothing was changed.") from None
 
 
-async def _read(declared: int, receive: Receive, is_known: Callable[[], Awaitable[bool]], most: int) -> io.BytesIO:
+async def _read(length: int, receive: Receive, is_known: Callable[[], Awaitable[bool]], most: int) -> io.BytesIO:
     limit = min(MOST_UNKNOWN, most)
-    if declared > limit:
-        limit = await _higher(declared, is_known, most)
+    if length > limit:
+        limit = await _higher(length, is_known, most)
     body = io.BytesIO()
     while True:
         message = await receive()
@@ -95,14 +95,14 @@ def content_length(headers: list[tuple[bytes, bytes]]) -> int:
     return int(value) if value.isdigit() else 0
 
 
-async def refuse(refused: Refusal, receive: Receive, send: Send) -> None:
+async def refuse(error: Refusal, receive: Receive, send: Send) -> None:
     """Answer, and end the connection. Input is read and dropped for a moment: a sender whose connection is cut in the
     middle of its body would never read the answer.
     """
-    body = json.dumps({"error_code": refused.status, "message": refused.message}).encode()
+    body = json.dumps({"error_code": error.status, "message": error.message}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     headers.append((b"connection", b"close"))
-    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    await send({"type": "http.response.start", "status": error.status, "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": True})
     dropped = 0
     try:

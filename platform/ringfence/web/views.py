@@ -71,11 +71,11 @@ def workers(request: HttpRequest) -> HttpResponse:
     vitals = look.vitals()
     silent = {incarnation for _, incarnation in vitals.silent}
     rows = [(worker, task_counts.get(worker.worker, 0)) for worker in Worker.objects.order_by("worker")]
-    mixed = lagging((worker.worker, worker.mode) for worker, _ in rows)
-    drained = dict(DrainedWorker.objects.values_list("worker", "incarnation"))
-    resting = [row.worker for row, _ in rows if drained.get(row.worker) == row.incarnation]
+    laggards = lagging((worker.worker, worker.mode) for worker, _ in rows)
+    drained_workers = dict(DrainedWorker.objects.values_list("worker", "incarnation"))
+    resting = [row.worker for row, _ in rows if drained_workers.get(row.worker) == row.incarnation]
     template = "ringfence/parts/workers.html" if is_fragment(request) else "ringfence/workers.html"
-    context: dict[str, Any] = {"workers": rows, "cluster": cluster, "mixed": mixed, "drained": resting}
+    context: dict[str, Any] = {"workers": rows, "cluster": cluster, "mixed": laggards, "drained": resting}
     context |= {"silent": silent, "leader": leader_of(vitals, cluster.leader if cluster else "")}
     context["may_administer"] = principal_of(request).may_everywhere(Verb.ADMIN)
     return render(request, template, {**context, "section": "workers"})

@@ -45,11 +45,11 @@ def config(request: HttpRequest, row: Connector) -> dict[str, Any]:
     settings = row.settings
     versions = ConfigVersion.objects.filter(connector=row.name).order_by("-number")
     page: Page[ConfigVersion] = Paginator(versions, PAGE_SIZE).get_page(request.GET.get("page", ""))
-    masked = Masker([row.class_name]).mask(settings)
+    masked_settings = Masker([row.class_name]).mask(settings)
     first = ("name", "connector.class")
     return {
-        "config": sorted(masked.items(), key=lambda item: (item[0] not in first, item[0])),
-        "config_json": json.dumps(masked, indent=2, ensure_ascii=False, sort_keys=True),
+        "config": sorted(masked_settings.items(), key=lambda item: (item[0] not in first, item[0])),
+        "config_json": json.dumps(masked_settings, indent=2, ensure_ascii=False, sort_keys=True),
         "page": page,
         "versions": _list_versions(list(page), versions, settings),
         "numbers": list(versions.values_list("number", flat=True)[:CHOICES]),
@@ -131,16 +131,16 @@ def rollback(request: HttpRequest, name: str, number: int) -> HttpResponse:
 
 def _create_again(request: HttpRequest, name: str, version: ConfigVersion) -> HttpResponse:
     """Confirm creating a deleted connector again; then create it, with the offsets that were kept."""
-    deleted = Connector(name=name)
-    context: dict[str, Any] = {"wanted": version, "diff": differences(deleted, version)}
+    row = Connector(name=name)
+    context: dict[str, Any] = {"wanted": version, "diff": differences(row, version)}
     context["offsets"] = SourceOffset.objects.filter(connector=name).count()
     if request.method != "POST":
-        return ask(request, deleted, "again", context)
+        return ask(request, row, "again", context)
     state = "STOPPED" if request.POST.get("stopped") else "RUNNING"
     try:
         writing.create(name, version.settings, state, principal_of(request))
     except (ConnectError, Refusal) as error:
-        return ask(request, deleted, "again", {**context, "problem": error.message}, record_failure(request, error))
+        return ask(request, row, "again", {**context, "problem": error.message}, record_failure(request, error))
     return render_done(request, find(name), f"It was created again, as in version {version.number}.", "config")
 
 

@@ -26,7 +26,7 @@ from ringfence.web.state_badges import Badge, Severity
 from ringfence.web.views import find, is_fragment
 
 _CLOSE: Final = '{"ringfence-close": null}'
-_REPLAYED: Final = {
+_REPLAY_BADGES: Final = {
     "no": Badge("Waiting", "circle-dot", Severity.MOTION, "It was not replayed."),
     "yes": Badge("Replayed", "circle-check", Severity.OK, "It was replayed."),
     "undecided": Badge("Not decided", "loader", Severity.MOTION, "An open transaction hides whether it was replayed."),
@@ -34,7 +34,7 @@ _REPLAYED: Final = {
         "Unknown", "circle-question-mark", Severity.REST, "The topic could not be read to its end in time."
     ),
 }
-_UNSEEN: Final = {
+_VISIBILITY_BADGES: Final = {
     "aborted": Badge("Aborted", "circle-x", Severity.BAD, "Only read_uncommitted readers see it."),
     "open": Badge("Open", "circle-dot", Severity.MOTION, "Its transaction, or an earlier one, is not decided yet."),
 }
@@ -53,7 +53,7 @@ class Letter:
     """A dead letter for display. details: the content of its headers."""
 
     details: Mapping[str, Any]
-    replayed: Badge
+    replay_badge: Badge
     badge: Badge | None
     key: RecordText
     value: RecordText
@@ -172,11 +172,11 @@ def _ask(request: HttpRequest, row: Connector, status: int = 200, **more: Any) -
 def _letter(letter: Mapping[str, Any]) -> Letter:
     return Letter(
         details=letter,
-        replayed=_REPLAYED[letter["replayed"]],
-        badge=_UNSEEN.get(letter["seen"]),
+        replay_badge=_REPLAY_BADGES[letter["replayed"]],
+        badge=_VISIBILITY_BADGES.get(letter["seen"]),
         key=decode(letter["key"], letter["key_size"]),
         value=decode(letter["value"], letter["value_size"]),
-        headers=[(name, decode(encoded, size)) for name, encoded, size in letter["headers"]],
+        headers=[(name, decode(base64_text, size)) for name, base64_text, size in letter["headers"]],
     )
 
 

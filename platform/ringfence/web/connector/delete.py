@@ -21,7 +21,7 @@ from ringfence.web.connector.offsets import LONGEST_REASON
 from ringfence.web.connector.transaction_lanes import open_now
 from ringfence.web.views import find, render_gone
 
-SHOWN = 20
+MOST_LINES = 20
 KEEP, DISCARD = "keep", "discard"
 
 
@@ -73,14 +73,14 @@ def _carry_out(request: HttpRequest, name: str, *, discard: bool) -> int | None:
             dispatch.command(commands.Stop(name), user=user)
         try:
             snapshot = offset_moves.reset(name, user).snapshot
-        except Refusal as refused:
-            text = f"It is stopped, and neither it nor its offsets are deleted: {refused.message}"
-            raise Refusal(refused.status, text) from refused
+        except Refusal as error:
+            text = f"It is stopped, and neither it nor its offsets are deleted: {error.message}"
+            raise Refusal(error.status, text) from error
     try:
         dispatch.command(commands.Delete(name), user=user)
-    except Refusal as refused:
+    except Refusal as error:
         done = "It is stopped and its offsets are deleted, but not the connector: " if discard else ""
-        raise Refusal(refused.status, done + refused.message) from refused
+        raise Refusal(error.status, done + error.message) from error
     return snapshot
 
 
@@ -94,12 +94,12 @@ def _ask(request: HttpRequest, row: Connector, status: int = 200, **more: Any) -
     open_ones = [task for task in tasks if open_now(task)]
     context = {
         "tasks": len(tasks),
-        "open": open_ones[:SHOWN],
+        "open": open_ones[:MOST_LINES],
         "open_count": len(open_ones),
         "offset_count": _offsets(row.name),
         "snapshots": OffsetSnapshot.objects.filter(connector=row.name).count(),
         "versions": ConfigVersion.objects.filter(connector=row.name).count(),
-        "topics": list(topics[:SHOWN]),
+        "topics": list(topics[:MOST_LINES]),
         "topic_count": topics.count(),
         "chosen": KEEP,
         **more,

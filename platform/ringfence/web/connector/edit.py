@@ -99,15 +99,15 @@ def _base(row: Connector, version: str) -> dict[str, str] | None:
     return newest.settings if newest else None
 
 
-def _parse_sent(request: HttpRequest, row: Connector, stored: Mapping[str, str]) -> dict[str, str]:
+def _parse_sent(request: HttpRequest, row: Connector, values: Mapping[str, str]) -> dict[str, str]:
     """Return the form's configuration, with untouched secrets as masks. Raises `ConnectError`.
 
-    stored: the values that the fields were filled with. An untouched field keeps its value exactly.
+    values: the values that the fields were filled with. An untouched field keeps its value exactly.
     """
-    draft = draft_of(request.POST, stored)
+    draft = draft_of(request.POST, values)
     if draft.name and draft.mode == "json":
         writing.with_name(row.name, {"name": draft.name})
-    config = {"name": stored["name"]} if "name" in stored else {}
+    config = {"name": values["name"]} if "name" in values else {}
     return {**config, **draft.config}
 
 
@@ -143,10 +143,10 @@ def _render_refused(
 
 def _change_steps(request: HttpRequest, row: Connector) -> HttpResponse:
     try:
-        changed = filling.read_changed(request).config
+        config = filling.read_changed(request).config
     except ConnectError as error:
         return _page(request, row, None, mode="form", status=record_failure(request, error), problem=error.message)
-    return _page(request, row, changed, mode="form", loaded=str(request.POST.get("version", "")))
+    return _page(request, row, config, mode="form", loaded=str(request.POST.get("version", "")))
 
 
 def _draft(row: Connector, config: Mapping[str, str]) -> FormState:

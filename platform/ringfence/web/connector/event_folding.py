@@ -37,10 +37,10 @@ def fold(events: Iterable[Event]) -> list[list[Event]]:
     group comes first.
     """
     groups: list[list[Event]] = []
-    opened: dict[str, dict[int, tuple[int, list[Event]]]] = {}
+    open_groups: dict[str, dict[int, tuple[int, list[Event]]]] = {}
     """By connector and task (a round: -1): the generation of the open group, and the group."""
     for event in events:
-        of_connector = opened.setdefault(event.connector, {})
+        of_connector = open_groups.setdefault(event.connector, {})
         key = _ROUND if event.type == "round" else event.task if event.type == "task" else None
         if key is None:
             of_connector.clear()
@@ -134,15 +134,15 @@ def fold_attempts(events: Iterable[Event], redact: Callable[[str], str]) -> list
     for raw in steps_of(list(events)):
         step = replace(raw, message=redact(raw.message))
         attempts.setdefault((step.event.task or 0, step.generation, step.attempt), []).append(step)
-    folded: list[Attempts] = []
+    groups: list[Attempts] = []
     last_of: dict[int, int] = {}
     for (task, _, attempt), steps in attempts.items():
         one = Attempts(task, attempt, attempt, steps)
         place = last_of.get(task)
-        if place is not None and one.bad and folded[place].bad and folded[place].newest.message == one.newest.message:
-            same = folded[place]
-            folded[place] = Attempts(task, attempt, same.last, [*same.steps, *steps])
+        if place is not None and one.bad and groups[place].bad and groups[place].newest.message == one.newest.message:
+            same = groups[place]
+            groups[place] = Attempts(task, attempt, same.last, [*same.steps, *steps])
             continue
-        last_of[task] = len(folded)
-        folded.append(one)
-    return folded
+        last_of[task] = len(groups)
+        groups.append(one)
+    return groups

@@ -24,7 +24,7 @@ def guarantee(request: HttpRequest, name: str) -> HttpResponse:
     config = row.settings
     try:
         description = dispatch.ask(DescribeGuarantee({**config, "name": name}))
-    except Refusal as refused:
-        return render(request, "ringfence/parts/guarantee.html", {"problem": refused.message})
+    except Refusal as error:
+        return render(request, "ringfence/parts/guarantee.html", {"problem": error.message})
     description["why"] = Masker([row.class_name]).scrub(description["why"], config)
     return render(request, "ringfence/parts/guarantee.html", {"guarantee": description})

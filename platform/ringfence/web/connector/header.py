@@ -80,18 +80,18 @@ def facts(connector: Connector, tasks: list[Task] | None = None, masker: Masker 
 def wish(connector: Connector) -> str:
     """Return the requested state that is not reached yet; "" if the current state is the requested one."""
     wishes = {"RUNNING": "Resume", "PAUSED": "Pause", "STOPPED": "Stop"}
-    reached = {"RUNNING": {"RUNNING", "FAILED", "UNASSIGNED", "RESTARTING", ""}}.get(
+    reached_states = {"RUNNING": {"RUNNING", "FAILED", "UNASSIGNED", "RESTARTING", ""}}.get(
         connector.target, {connector.target}
     )
-    return "" if connector.state in reached else wishes.get(connector.target, "")
+    return "" if connector.state in reached_states else wishes.get(connector.target, "")
 
 
 def failures(tasks: list[Task], masker: Masker, config: dict[str, str]) -> list[Failure]:
     """Group failed tasks by equal traces, the most frequent first."""
-    failed = [task for task in tasks if task.state == "FAILED"]
-    numbered = {task.number: task for task in failed}
-    groups = group_traces((task.number, masker.scrub(task.trace or task.why, config)) for task in failed)
-    return [_with_its_record(each, [numbered[number] for number in each.tasks]) for each in groups]
+    failed_tasks = [task for task in tasks if task.state == "FAILED"]
+    by_number = {task.number: task for task in failed_tasks}
+    groups = group_traces((task.number, masker.scrub(task.trace or task.why, config)) for task in failed_tasks)
+    return [_with_its_record(each, [by_number[number] for number in each.tasks]) for each in groups]
 
 
 def _with_its_record(failure: Failure, tasks: list[Task]) -> Failure:
@@ -113,6 +113,6 @@ def pretty(text: str) -> str:
 def event_view(event: Event, masker: Masker, config: dict[str, str]) -> EventView:
     """Return an event for display, without secrets."""
     event.summary = masker.scrub(event.summary, config)
-    lowered = event.summary.lower()
-    bad = event.type == "warning" or any(word in lowered for word in ("fail", "error", "refused"))
+    text = event.summary.lower()
+    bad = event.type == "warning" or any(word in text for word in ("fail", "error", "refused"))
     return EventView(event, _EVENT_ICONS.get(event.type, "info"), bad)

@@ -64,8 +64,8 @@ def editor(request: HttpRequest, name: str) -> HttpResponse:
         return render_gone(request, name)
     try:
         current = reading.offsets(name)["offsets"]
-    except Refusal as refused:
-        return ask(request, row, "offsets_editor", {"problem": refused.message}, refused.status)
+    except Refusal as error:
+        return ask(request, row, "offsets_editor", {"problem": error.message}, error.status)
     text = json.dumps({"offsets": current}, indent=2, ensure_ascii=False)
     return ask(request, row, "offsets_editor", {"text": text, "movable": offset_moves.movable(row)})
 
@@ -140,15 +140,15 @@ def move(request: HttpRequest, name: str) -> HttpResponse:
         if not offset_moves.movable(row):
             raise Refusal(409, "The connector must be stopped, and its old tasks fenced, before its offsets change.")
         note(request, reason)
-        moved, text, hint = _carry_out(request, row, kind, target, changes)
+        result, text, hint = _carry_out(request, row, kind, target, changes)
     except (ConnectError, Refusal) as error:
         status = record_failure(request, error, reason)
         if not changes:
             return ask(request, row, "offsets_nothing", {"problem": error.message}, status)
         return _ask(request, row, kind, changes, current, target, status, problem=error.message, reason=reason)
-    undo = f"/ui/connectors/{row.path}/offsets/snapshots/{moved.snapshot}" if moved.snapshot else ""
-    checked = " Its plugin has checked them." if moved.checked else ""
-    return render_done(request, row, text + checked, "offsets", hint=hint, undo=undo)
+    undo = f"/ui/connectors/{row.path}/offsets/snapshots/{result.snapshot}" if result.snapshot else ""
+    suffix = " Its plugin has checked them." if result.checked else ""
+    return render_done(request, row, text + suffix, "offsets", hint=hint, undo=undo)
 
 
 def _carry_out(
@@ -159,12 +159,12 @@ def _carry_out(
     if kind == "reset":
         return offset_moves.reset(row.name, user), "Offsets reset.", "Resume to start from the beginning."
     if target is not None:
-        moved, _ = offset_moves.restore(row.name, target, user)
+        result, _ = offset_moves.restore(row.name, target, user)
         text = f"The offsets are those of snapshot {target.number} again."
     else:
-        moved = offset_moves.alter(row.name, changes, user)
+        result = offset_moves.alter(row.name, changes, user)
         text = f"{write_count(len(changes), 'offset')} changed."
-    return moved, text, "Resume to continue from there."
+    return result, text, "Resume to continue from there."
 
 
 def _question(request: HttpRequest, name: str, kind: str, target: OffsetSnapshot | None) -> HttpResponse:
@@ -173,8 +173,8 @@ def _question(request: HttpRequest, name: str, kind: str, target: OffsetSnapshot
         return render_gone(request, name)
     try:
         current = reading.offsets(name)["offsets"]
-    except Refusal as refused:
-        return ask(request, row, "offsets_nothing", {"problem": refused.message}, refused.status)
+    except Refusal as error:
+        return ask(request, row, "offsets_nothing", {"problem": error.message}, error.status)
     changes = offset_snapshots.changes_to(target.entries if target else [], current)
     if not changes:
         text = "The offsets are those of the snapshot already." if target else "No offset is committed yet."

@@ -59,7 +59,7 @@ def overview(request: HttpRequest, row: Connector) -> dict[str, Any]:
     masker, config, tasks = Masker([row.class_name]), row.settings, tasks_of(row)
     states = {(name, task.number): (task.state, task.since_ms) for task in tasks}
     hour = strips([name], now, now={(name, ITSELF): (row.state, row.since_ms), **states})
-    strip_tasks = tasks[: task_heatmap.SHOWN]
+    strip_tasks = tasks[: task_heatmap.MOST_TASKS]
     offsets = SourceOffset.objects.filter(connector=name).order_by("-updated_ms", "partition")
     history = list(GenerationRow.objects.filter(connector=name).order_by("-generation")[:SHOWN_GENERATIONS])
     looks = {task.number: task_look(task.state) for task in strip_tasks}
@@ -100,8 +100,8 @@ def latencies(tasks: Iterable[Task]) -> list[Latency]:
         if count:
             rows.append((task, float(spread.get("sum") or 0) / count, float(spread.get("max") or 0), count))
     peak = max((mean for _, mean, _, _ in rows), default=0.0) or 1.0
-    ordered = sorted(rows, key=lambda each: -each[1])
-    return [Latency(task, mean, slowest, count, mean / peak * 100) for task, mean, slowest, count in ordered]
+    slowest_first = sorted(rows, key=lambda each: -each[1])
+    return [Latency(task, mean, slowest, count, mean / peak * 100) for task, mean, slowest, count in slowest_first]
 
 
 def _events(name: str) -> list[Event]:

@@ -18,11 +18,11 @@ class RecordText:
     cut: bool
 
 
-def decode(encoded: str | None, size: int) -> RecordText:
+def decode(base64_text: str | None, size: int) -> RecordText:
     """Decode the Base64 of the beginning of a field; None for null."""
-    if encoded is None:
+    if base64_text is None:
         return RecordText("null", "null", 0, cut=False)
-    data = base64.b64decode(encoded)
+    data = base64.b64decode(base64_text)
     cut = len(data) < size
     if not data:
         return RecordText("empty", "empty", 0, cut=False)

@@ -61,8 +61,8 @@ def setting(request: HttpRequest, name: str) -> HttpResponse:
     names = failure.settings if failure is not None else ()
     masked_settings = Masker([row.class_name]).mask(row.settings)
     values = {each: str(request.POST[each]).strip() for each in names if each in request.POST}
-    changed = {each: value for each, value in values.items() if value != masked_settings.get(each, "")}
-    config = unmask({**row.settings, **changed}, row.settings)
+    changes = {each: value for each, value in values.items() if value != masked_settings.get(each, "")}
+    config = unmask({**row.settings, **changes}, row.settings)
     fields = [(each, values.get(each, masked_settings.get(each, "")), masked_settings.get(each, "")) for each in names]
     return _repair(request, row, config, "repair_setting", {"fields": fields, "task": number, "record": failure})
 

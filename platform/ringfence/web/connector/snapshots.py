@@ -25,7 +25,7 @@ from ringfence.web.connector.header import tasks_of
 from ringfence.web.state_badges import Badge, Severity
 from ringfence.web.views import find, render_gone
 
-SHOWN: Final = 100
+MOST_TABLES: Final = 100
 """The most tables to show per snapshot; unfinished ones come first."""
 _READING: Final = Badge("Reading", "loader", Severity.MOTION, "Its rows are being read.")
 _PAUSED: Final = Badge("Paused", "circle-pause", Severity.REST, "It continues after the last committed row.")
@@ -43,13 +43,13 @@ def snapshots(request: HttpRequest, row: Connector) -> dict[str, Any]:
     return {
         "initial": initial,
         "initial_state": _badge(row, paused=False) if initial and not initial.finished else _COMPLETE,
-        "initial_tables": [(one, re.escape(one.name)) for one in initial.tables[:SHOWN]] if initial else [],
+        "initial_tables": [(one, re.escape(one.name)) for one in initial.tables[:MOST_TABLES]] if initial else [],
         "initial_left": _span((initial.measured if initial else {}).get("left")),
         "incremental": incremental,
         "incremental_state": _badge(row, paused=state.paused),
         "incremental_left": _span(incremental.measured.get("left")),
-        "queue": [(one, re.escape(one.name)) for one in state.queue[:SHOWN]],
-        "most": SHOWN,
+        "queue": [(one, re.escape(one.name)) for one in state.queue[:MOST_TABLES]],
+        "most": MOST_TABLES,
     }
 
 

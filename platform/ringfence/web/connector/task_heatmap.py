@@ -14,7 +14,7 @@ from ringfence.web.state_badges import Severity, task_look
 WIDTH, HEIGHT = 600, 22
 _CELL = 10
 _TOP, _TALL = 4, 12
-SHOWN = 50
+MOST_TASKS = 50
 
 
 @dataclass(frozen=True, slots=True)

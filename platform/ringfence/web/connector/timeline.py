@@ -49,7 +49,7 @@ class Line:
     bad: bool
     text: str
     time_ms: int
-    changed: str = ""
+    settings: str = ""
     steps: Sequence[tuple[str, int]] = ()
 
 
@@ -137,9 +137,9 @@ def _of_entry(entry: AuditEntry, masker: Masker, config: dict[str, str]) -> Line
     who = entry.user or "a user of this machine"
     message = f". {entry.message}" if entry.message else ""
     text = f"{who} ({entry.via}): {_action(entry)}, {_OUTCOMES.get(Outcome(entry.outcome), entry.outcome)}{message}"
-    changed = ", ".join(json.loads(entry.changed))
+    settings = ", ".join(json.loads(entry.changed))
     bad = entry.completed and entry.outcome != Outcome.DONE
-    return Line(f"a{entry.pk}", AUDIT, "user", bad, masker.scrub(text, config), entry.time_ms, changed)
+    return Line(f"a{entry.pk}", AUDIT, "user", bad, masker.scrub(text, config), entry.time_ms, settings)
 
 
 def _action(entry: AuditEntry) -> str:

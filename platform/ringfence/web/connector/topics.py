@@ -30,7 +30,7 @@ from ringfence.web.state_badges import Badge, Severity
 from ringfence.web.views import find
 
 LEVELS = ("read_committed", "read_uncommitted")
-_SEEN = {
+_VISIBILITY_BADGES = {
     "committed": Badge("Committed", "circle-check", Severity.OK, "Every reader sees it."),
     "aborted": Badge("Aborted", "circle-x", Severity.BAD, "Only read_uncommitted readers see it."),
     "open": Badge(
@@ -94,18 +94,18 @@ def records(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _describe(record: Mapping[str, Any], masker: Masker, config: dict[str, str]) -> DisplayedRecord:
-    def read(encoded: str | None, size: int) -> RecordText:
-        value = decode(encoded, size)
+    def read(base64_text: str | None, size: int) -> RecordText:
+        value = decode(base64_text, size)
         return RecordText(value.kind, masker.scrub(value.text, config), value.size, value.cut)
 
     return DisplayedRecord(
         partition=record["partition"],
         offset=record["offset"],
         timestamp_ms=max(0, record["timestamp_ms"]),
-        look=_SEEN[record["seen"]],
+        look=_VISIBILITY_BADGES[record["seen"]],
         key=read(record["key"], record["key_size"]),
         value=read(record["value"], record["value_size"]),
-        headers=[(name, read(encoded, size)) for name, encoded, size in record["headers"]],
+        headers=[(name, read(base64_text, size)) for name, base64_text, size in record["headers"]],
     )
 
 

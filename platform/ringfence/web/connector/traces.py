@@ -37,9 +37,9 @@ class Cause:
 def cause_of(trace: str) -> Cause:
     """Return the root cause of a trace of Python or Java, or of any other text."""
     blocks = [_last_error(block) for block in trace.strip().split(_DURING)[-1].split(_DIRECT)]
-    caused = [line.removeprefix("Caused by: ") for line in trace.splitlines() if line.startswith("Caused by: ")]
-    root, final = (caused[-1] if caused else blocks[0]), blocks[-1]
-    if caused:
+    causes = [line.removeprefix("Caused by: ") for line in trace.splitlines() if line.startswith("Caused by: ")]
+    root, final = (causes[-1] if causes else blocks[0]), blocks[-1]
+    if causes:
         final = next((line for line in trace.strip().splitlines() if line.strip()), "")
     name, text = split_class(root)
     return Cause(text, name, final if final != root else "", find_hint(name, root))
@@ -75,5 +75,5 @@ def group_traces(traces: Iterable[tuple[int, str]]) -> list[Failure]:
     groups: dict[str, list[int]] = {}
     for task, trace in traces:
         groups.setdefault(trace, []).append(task)
-    ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
-    return [Failure(tuple(tasks), trace, cause_of(trace)) for trace, tasks in ordered]
+    sorted_groups = sorted(groups.items(), key=lambda group: -len(group[1]))
+    return [Failure(tuple(tasks), trace, cause_of(trace)) for trace, tasks in sorted_groups]

@@ -19,7 +19,7 @@ from ringfence.web.state_badges import Badge, Severity, task_look
 SPAN_MS = 120_000
 WIDTH, HEIGHT = 1200, 48
 PAGE_SIZE = 15
-LISTED = 10
+MOST_TRANSACTIONS = 10
 _NARROWEST, _LOWEST = 3.0, 3.0
 
 _OPEN = Badge("Open", "circle-dot", Severity.MOTION, "Its records are not visible to read_committed readers yet.")
@@ -57,10 +57,10 @@ class Lane:
     state: Badge
     transactional_id: str
     is_open: bool
-    committed: str
-    aborted: str
-    between: str
-    open: str
+    committed_path: str
+    aborted_path: str
+    between_path: str
+    open_path: str
     rows: Sequence[EndedTransaction]
     committed_count: int
     aborted_count: int
@@ -74,10 +74,10 @@ class Lane:
 
     @property
     def summary(self) -> str:
-        ended = f"{self.committed_count} committed, {self.aborted_count} aborted, {self.records} records"
+        text = f"{self.committed_count} committed, {self.aborted_count} aborted, {self.records} records"
         if self.interruptions:
-            ended += f", {write_count(self.interruptions, 'interruption')}"
-        return f"{ended}; one is open with {self.task.open_records} records" if self.is_open else ended
+            text += f", {write_count(self.interruptions, 'interruption')}"
+        return f"{text}; one is open with {self.task.open_records} records" if self.is_open else text
 
 
 def list_ended(task: Task, since_ms: int) -> list[EndedTransaction]:
@@ -106,18 +106,18 @@ def lanes(tasks: Iterable[Task], now_ms: int) -> list[Lane]:
     of = [(task, list_ended(task, start_ms)) for task in tasks]
     peak = max(
         (
-            *(each.records for _, ended in of for each in ended),
+            *(each.records for _, transactions in of for each in transactions),
             *(task.open_records for task, _ in of if open_now(task)),
             1,
         )
     )
-    return [_lane(task, ended, peak, now_ms) for task, ended in of]
+    return [_lane(task, transactions, peak, now_ms) for task, transactions in of]
 
 
-def _lane(task: Task, transactions: Sequence[EndedTransaction], peak: int, now_ms: int) -> Lane:
+def _lane(task: Task, spans: Sequence[EndedTransaction], peak: int, now_ms: int) -> Lane:
     start_ms = now_ms - SPAN_MS
-    ended = [each for each in transactions if not each.is_between_attempts]
-    between = [each for each in transactions if each.is_between_attempts]
+    transactions = [each for each in spans if not each.is_between_attempts]
+    between = [each for each in spans if each.is_between_attempts]
     is_open = open_now(task)
 
     def draw(bars: Iterable[EndedTransaction]) -> str:
@@ -133,14 +133,14 @@ def _lane(task: Task, transactions: Sequence[EndedTransaction], peak: int, now_m
         state=_OPEN if is_open else _NONE if live else _ENDED,
         transactional_id=str(json.loads(task.measures).get("transactional_id") or ""),
         is_open=is_open,
-        committed=draw(each for each in ended if not each.aborted),
-        aborted=draw(each for each in ended if each.aborted),
-        between="".join(_bar(each.began_ms, each.ended_ms, HEIGHT, start_ms) for each in between),
-        open=_bar(task.open_since_ms, now_ms, high(task.open_records), start_ms) if is_open else "",
-        rows=ended[: -LISTED - 1 : -1],
-        committed_count=sum(each.committed for each in ended),
-        aborted_count=sum(each.aborted for each in ended),
-        records=sum(each.records for each in ended),
+        committed_path=draw(each for each in transactions if not each.aborted),
+        aborted_path=draw(each for each in transactions if each.aborted),
+        between_path="".join(_bar(each.began_ms, each.ended_ms, HEIGHT, start_ms) for each in between),
+        open_path=_bar(task.open_since_ms, now_ms, high(task.open_records), start_ms) if is_open else "",
+        rows=transactions[: -MOST_TRANSACTIONS - 1 : -1],
+        committed_count=sum(each.committed for each in transactions),
+        aborted_count=sum(each.aborted for each in transactions),
+        records=sum(each.records for each in transactions),
         interruptions=len(between),
     )
 
@@ -154,7 +154,7 @@ def show_lanes(connector: Connector, page: str, now_ms: int) -> dict[str, Any]:
         "page": task_page,
         "lanes": task_lanes,
         "moving": any(lane.is_live for lane in task_lanes),
-        "listed": LISTED,
+        "listed": MOST_TRANSACTIONS,
     }
 
 

@@ -78,9 +78,9 @@ class Receiver:
                     del self._now[name]
         except RequestAborted:
             return
-        except Refusal as refused:
-            keep = refused.status == 404 or (refused.status == 503 and _is_small(scope["headers"]))
-            await _send(send, refused.status, refused.text, refused.again, close=not keep)
+        except Refusal as error:
+            keep = error.status == 404 or (error.status == 503 and _is_small(scope["headers"]))
+            await _send(send, error.status, error.text, error.again, close=not keep)
         else:
             await _send(send, answer["status"], str(answer["text"]), int(answer["again"]))
 
@@ -137,10 +137,10 @@ def _is_small(headers: list[tuple[bytes, bytes]]) -> bool:
     return 0 < request_body.content_length(headers) <= _MOST_DROPPED
 
 
-async def _parts(receive: Any, most: int, declared: int) -> Any:
+async def _parts(receive: Any, most: int, length: int) -> Any:
     """Yield the body as it arrives. Raises `Refusal`, or `RequestAborted` if the sender disconnected."""
     size = 0
-    if declared > most:
+    if length > most:
         raise Refusal(413, f"A body of more than {most:,} bytes is not read.")
     while True:
         message = await receive()

@@ -59,9 +59,9 @@ def _act(request: HttpRequest, action: Action) -> HttpResponse:
         return _answer(request, {"problem": problem, "results": []}, 409 if request.POST.get("all") else 400)
     work = command(action.command, principal_of(request).name)
     results = each(request, names, [action.verb], work, reason)
-    refused = [result for result in results if not result.ok]
-    context = {"results": refused + [result for result in results if result.ok], "refused": len(refused)}
-    return _answer(request, {**context, "done": len(results) - len(refused), "action": action}, 200)
+    refusals = [result for result in results if not result.ok]
+    context = {"results": refusals + [result for result in results if result.ok], "refused": len(refusals)}
+    return _answer(request, {**context, "done": len(results) - len(refusals), "action": action}, 200)
 
 
 def _answer(request: HttpRequest, context: dict[str, object], status: int) -> HttpResponse:

@@ -85,9 +85,9 @@ def overview(who: Principal = EVERYBODY_HERE) -> dict[str, Any]:
     tasks = connectors.aggregate(running=Sum("tasks_running"), failed=Sum("tasks_failed"), all=Sum("task_count"))
     of_tasks = Task.objects.filter(who.query(field="connector"), known=True)
     live = Q(reported_ms__gt=now_ms - LIVE_MS)
-    opened = Q(open_since_ms__gt=0)
+    has_open = Q(open_since_ms__gt=0)
     numbers = of_tasks.aggregate(
-        rate=Sum("rate", filter=live), open=Count("id", filter=opened), oldest=Min("open_since_ms", filter=opened)
+        rate=Sum("rate", filter=live), open=Count("id", filter=has_open), oldest=Min("open_since_ms", filter=has_open)
     )
     workers = list(Worker.objects.order_by("worker"))
     cluster = ClusterInfo.objects.first()
@@ -166,9 +166,9 @@ def _wrong(
     matches = connectors.annotate(now_health=now.column).filter(needs)
     worst = list(matches.order_by("-severity", "since_ms", "name")[:WRONG_SHOWN])
     sick = [row.name for row in worst if row.health not in _MOVING]
-    failed = Task.objects.filter(connector__in=sick, known=True, state="FAILED")
+    failed_tasks = Task.objects.filter(connector__in=sick, known=True, state="FAILED")
     traces: dict[str, str] = {}
-    for task in failed.order_by("connector", "number").only("connector", "trace"):
+    for task in failed_tasks.order_by("connector", "number").only("connector", "trace"):
         traces[task.connector] = traces.get(task.connector) or task.trace
     masker = Masker({row.class_name for row in worst})
     problems = []

@@ -23,7 +23,7 @@ from ringfence.web.handbook.documents import search_headings
 from ringfence.web.lists.palette_acts import ACTS
 from ringfence.web.lists.query import choose
 
-FOUND: Final = 12
+MOST_MATCHES: Final = 12
 _TOPICS: Final = 6
 _SECTIONS: Final = 4
 _SHORTEST: Final = 2
@@ -63,7 +63,7 @@ def _find_acts(who: Principal, text: str) -> Iterator[PaletteLine]:
     word, _, rest = text.partition(" ")
     if len(word) < _SHORTEST:
         return
-    left = FOUND
+    left = MOST_MATCHES
     for act in ACTS:
         if not act.word.startswith(word.casefold()) or left <= 0:
             continue
@@ -75,7 +75,7 @@ def _find_acts(who: Principal, text: str) -> Iterator[PaletteLine]:
 
 def _find_connectors(who: Principal, text: str) -> Iterator[PaletteLine]:
     for row in choose({"q": text}, who, int(time.time() * 1000)).sorted_rows.only("name", "class_name", "health")[
-        :FOUND
+        :MOST_MATCHES
     ]:
         yield PaletteLine(f"/ui/connectors/{row.path}", "plug", row.name, row.class_name.rpartition(".")[2])
 

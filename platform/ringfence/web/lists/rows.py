@@ -47,9 +47,9 @@ def rows_of(page: Iterable[Connector], now_ms: int) -> list[Row]:
         of[task.connector].append(task)
     strips = {name: strip(hour) for name, hour in hours(of, now_ms).items()}
     waiting = find_waiting([one.name for one in connectors if one.health in MAY_WAIT])
-    reported = find_reported(of)
+    reported_names = find_reported(of)
     return [
-        _row(one, of[one.name], strips[one.name], now_ms, health, waiting.get(one.name, ""), one.name in reported)
+        _row(one, of[one.name], strips[one.name], now_ms, health, waiting.get(one.name, ""), one.name in reported_names)
         for one in connectors
     ]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ringfence.projection.health import Health
 from ringfence.web.state_badges import GROUPS, Severity
 
-_NAMED = 2
+_MOST_NAMES = 2
 _BAR = ("attention", "motion", "resting", "healthy")
 
 
@@ -63,7 +63,7 @@ def _of(part: int, total: int) -> str:
 
 
 def _names(worst: Sequence[str], sick: int) -> str:
-    names = worst[: min(_NAMED, sick)]
+    names = worst[: min(_MOST_NAMES, sick)]
     more = sick - len(names)
     if more > 0:
         return ", ".join(names) + f" and {more:,} more"

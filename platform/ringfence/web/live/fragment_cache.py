@@ -25,7 +25,7 @@ class Fragment:
         self.text = text
 
     @cached_property
-    def packed(self) -> bytes:
+    def gzip_bytes(self) -> bytes:
         return gzip.compress(self.text.encode(), PACK_LEVEL, mtime=0)
 
 

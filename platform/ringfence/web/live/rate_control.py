@@ -26,10 +26,10 @@ class RateControl:
     """The rate control of one process."""
 
     def __init__(
-        self, clock: Callable[[], float] = time.monotonic, used: Callable[[], float] = time.process_time
+        self, clock: Callable[[], float] = time.monotonic, cpu_clock: Callable[[], float] = time.process_time
     ) -> None:
-        self._clock, self._used = clock, used
-        self._since, self._then = clock(), used()
+        self._clock, self._cpu_clock = clock, cpu_clock
+        self._since, self._then = clock(), cpu_clock()
         self._events = 0
         self._cost = 0.0
 
@@ -39,7 +39,7 @@ class RateControl:
         now = self._clock()
         if now - self._since < _LOOK_SECONDS:
             return
-        cpu_seconds = self._used()
+        cpu_seconds = self._cpu_clock()
         if self._events >= _ENOUGH:
             cost = (cpu_seconds - self._then) / self._events
             self._cost += (cost - self._cost) * (_MORE if cost > self._cost else _LESS)

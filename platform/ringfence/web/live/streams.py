@@ -117,7 +117,7 @@ class Hub:
                     listener.give(numbers, at_ms)
 
     async def _watch_vital_signs(self) -> None:
-        before = projected = None
+        before = projection = None
         while True:
             now = await stamps.read_vital()
             if before is not None and now != before:
@@ -126,8 +126,8 @@ class Hub:
                     listener.tell_vital_signs(at_ms)
             before = now
             if "no-redis" in now:  # a frozen Redis does not break the connection, and sends nothing
-                projected, last = await stamps.read_projected(), projected
-                if projected != last:
+                projection, last = await stamps.read_projected(), projection
+                if projection != last:
                     self.tell(ANYTHING)
             await asyncio.sleep(_VITAL_SECONDS)
 

@@ -63,8 +63,8 @@ def beside(request: HttpRequest) -> HttpResponse:
         draft = read_posted(request)
         if draft.name and not principal_of(request).may(Verb.EDIT, draft.name):
             raise bad_request(f"You need the edit permission on connector {draft.name}.")
-        undeclared = frozenset(map(str, [*request.POST.getlist("undeclared"), *request.POST.getlist("extra-key")]))
-        stored_draft = settings_to_keep(draft, Masker([draft.class_name]), undeclared)
+        undeclared_keys = frozenset(map(str, [*request.POST.getlist("undeclared"), *request.POST.getlist("extra-key")]))
+        stored_draft = settings_to_keep(draft, Masker([draft.class_name]), undeclared_keys)
         context = {"text": text_of(draft), "kept": json.dumps(stored_draft)}
         java = principal_of(request).may(Verb.JAVA_PLUGINS, draft.name)
         context |= _walk(visible_settings(request, draft), str(request.POST.get("sample", "")), draft, java)
@@ -89,21 +89,21 @@ def _walk(settings: Mapping[str, str], text: str, draft: FormState, java: bool) 
         raise bad_request(f"The sample record: {error.message}") from error
     names = list(dict.fromkeys(aliases(settings, "transforms")))
     sound = _count_sound(settings, names)
-    needed = [predicate_of(settings, alias) for alias in names[:sound]]
-    predicates = [each for each in aliases(settings, LIST) if each in needed]
+    step_predicates = [predicate_of(settings, alias) for alias in names[:sound]]
+    predicates = [each for each in aliases(settings, LIST) if each in step_predicates]
     shorter = {key: value for key, value in settings.items() if key != LIST} | {"transforms": ",".join(names[:sound])}
     shorter |= {LIST: ",".join(predicates)} if predicates else {}
     try:
-        walked, refused = previews.try_transforms(shorter, record, java=java), ""
+        preview, problem = previews.try_transforms(shorter, record, java=java), ""
     except (ConnectError, Refusal) as error:
         if not any(key.startswith(_CONVERTERS) for key in shorter):
             raise
-        refused = error.message  # the error may be a converter's: show the transforms without it
+        problem = error.message  # the error may be a converter's: show the transforms without it
         without = {key: value for key, value in shorter.items() if not key.startswith(_CONVERTERS)}
-        walked = previews.try_transforms(without, record, java=java)
+        preview = previews.try_transforms(without, record, java=java)
     return {
-        "samples": _samples(walked, names, sound, settings),
-        **_describe_written(walked, sound == len(names), refused),
+        "samples": _samples(preview, names, sound, settings),
+        **_describe_written(preview, sound == len(names), problem),
     }
 
 
@@ -121,10 +121,10 @@ def _count_sound(settings: Mapping[str, str], names: list[str]) -> int:
     return len(names)
 
 
-def _samples(walked: Mapping[str, Any], names: list[str], sound: int, settings: Mapping[str, str]) -> list[Sample]:
-    samples, before = [], walked["before"]
+def _samples(preview: Mapping[str, Any], names: list[str], sound: int, settings: Mapping[str, str]) -> list[Sample]:
+    samples, before = [], preview["before"]
     waits_for = ""
-    by_name = {step["name"]: step for step in walked["steps"]}
+    by_name = {step["name"]: step for step in preview["steps"]}
     for number, alias in enumerate(names):
         sample = Sample(Field.slug_of(f"transforms.{alias}"))
         step = by_name.get(alias)
@@ -143,10 +143,10 @@ def _samples(walked: Mapping[str, Any], names: list[str], sound: int, settings: 
     return samples
 
 
-def _describe_written(walked: Mapping[str, Any], whole: bool, refused: str) -> dict[str, Any]:
-    if refused or not whole:
-        return {"refused": refused}
-    return {"written": walked["written"], "outcome": OUTCOMES[walked["outcome"]], "error": walked["error"]}
+def _describe_written(preview: Mapping[str, Any], whole: bool, problem: str) -> dict[str, Any]:
+    if problem or not whole:
+        return {"refused": problem}
+    return {"written": preview["written"], "outcome": OUTCOMES[preview["outcome"]], "error": preview["error"]}
 
 
 def list_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:

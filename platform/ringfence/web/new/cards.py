@@ -61,11 +61,11 @@ class Card:
     """One part of a record's path. steps, list_field (the setting `transforms`): only on the card of transforms."""
 
     key: str
-    open: list[Section] = field(default_factory=list)
-    advanced: list[Section] = field(default_factory=list)
+    open_sections: list[Section] = field(default_factory=list)
+    advanced_sections: list[Section] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     list_field: Field | None = None
-    shared: list[str] = field(default_factory=list)
+    predicates: list[str] = field(default_factory=list)
     """The predicates that transforms may share."""
 
     @property
@@ -80,21 +80,21 @@ class Card:
         yield from (self.list_field,) if self.list_field else ()
         for step in self.steps:
             yield from step.all_fields()
-        for section in (*self.open, *self.advanced):
+        for section in (*self.open_sections, *self.advanced_sections):
             yield from section.fields
 
     @property
-    def folded(self) -> list[Field]:
-        return [each for section in self.advanced for each in section.fields if each.visible]
+    def folded_fields(self) -> list[Field]:
+        return [each for section in self.advanced_sections for each in section.fields if each.visible]
 
     @property
     def folded_set(self) -> int:
-        return sum(each.is_set for each in self.folded)
+        return sum(each.is_set for each in self.folded_fields)
 
     @property
     def unfold(self) -> bool:
         """Whether a folded field has errors."""
-        return any(each.errors for each in self.folded)
+        return any(each.errors for each in self.folded_fields)
 
     @property
     def wrong(self) -> int:

@@ -24,7 +24,7 @@ _ORDER: Final = ("Databases", "Files", "Kafka", "Applications", _OTHER, _JAVA, "
 class Card:
     """One plugin, in its newest version. older: other installed versions, the newest first.
 
-    tested: the result of the compatibility suite, "" without one.
+    report: the result of the compatibility suite, "" without one.
     on_workers: which worker has which version, "" if all have the same.
     """
 
@@ -38,7 +38,7 @@ class Card:
     goes_back: bool
     needs: Sequence[str]
     sample: str
-    tested: str
+    report: str
     on_workers: str = ""
 
     @property

@@ -65,8 +65,8 @@ def docs(request: HttpRequest) -> HttpResponse:
         context["keys"] = dispatch.ask(ConfigKeys(context["class_name"]))
         plugins = (plugin for plugin in dispatch.ask(ListPlugins()) if context["class_name"] in plugin.get("names", ()))
         context["documentation"] = next(plugins, {}).get("documentation", "")
-    except Refusal as refused:
-        context["problem"], status = refused.message, refused.status
+    except Refusal as error:
+        context["problem"], status = error.message, error.status
     template = "ringfence/parts/new_docs.html" if is_fragment(request) else "ringfence/new_docs.html"
     return render(request, template, context, status=status)
 
@@ -78,8 +78,8 @@ def _catalog(request: HttpRequest) -> HttpResponse:
         plugins = [plugin for plugin in dispatch.ask(ListPlugins()) if plugin.get("type") == "source"]
         fitting = [plugin for plugin in plugins if matches(plugin, query)]
         context |= {"groups": group(fitting, versions_by_worker()), "shown": len(fitting), "count": len(plugins)}
-    except Refusal as refused:
-        context["problem"] = refused.message
+    except Refusal as error:
+        context["problem"] = error.message
     who = principal_of(request)
     context["may_install"] = who.may_everywhere(Verb.INSTALL_PLUGINS)
     may_copy = Connector.objects.filter(who.query(Verb.VIEW_CONFIG), known=True)
@@ -108,9 +108,9 @@ def _copy(request: HttpRequest, name: str) -> HttpResponse:
     authorise(request, Verb.VIEW_CONFIG, name)
     row = find(name)
     keeps = principal_of(request).may(Verb.EDIT, name)
-    masked = Masker([row.class_name]).mask(row.settings)
-    left_out = [key for key, value in masked.items() if value == HIDDEN and not keeps]
-    config = {key: value for key, value in masked.items() if key != "name" and key not in left_out}
+    masked_settings = Masker([row.class_name]).mask(row.settings)
+    left_out = [key for key, value in masked_settings.items() if value == HIDDEN and not keeps]
+    config = {key: value for key, value in masked_settings.items() if key != "name" and key not in left_out}
     copy = _free(f"{name}-copy")
     return _page(request, FormState(name=copy, config=config, of=name if keeps else ""), model=name, left_out=left_out)
 

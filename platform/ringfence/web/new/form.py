@@ -38,7 +38,7 @@ def form_context(
 
     tell_all: if False, a setting's errors appear only once it has a value.
     """
-    settings, undeclared = visible_settings(request, draft), ""
+    settings, problem = visible_settings(request, draft), ""
     validation: dict[str, Any] = {}
     masker = Masker([draft.class_name])
     try:
@@ -49,8 +49,8 @@ def form_context(
             masker = Masker([draft.class_name])
             validation = topic_grants.add_to(validation, settings, principal_of(request))
             validation = writing.mask_validation(validation, draft.class_name, settings)
-    except Refusal as refused:
-        undeclared = refused.message
+    except Refusal as error:
+        problem = error.message
 
     def secret(key: str) -> bool:
         return masker.secret(draft.class_name, key)
@@ -66,7 +66,7 @@ def form_context(
         "draft": draft,
         "class_name": draft.class_name,
         "layout": form_layout,
-        "undeclared": undeclared,
+        "undeclared": problem,
         "wrong": form_layout.wrong,
         "others_count": len(form_layout.others),
         "guarantee": validation.get(GUARANTEE),
@@ -103,8 +103,8 @@ def begins(request: HttpRequest, draft: FormState, *, tell_all: bool = True) -> 
 
 def text_of(draft: FormState) -> str:
     """Return the draft as JSON, with masked secrets."""
-    masked = Masker([draft.class_name]).mask(draft.config)
-    config = dict(sorted(masked.items(), key=lambda item: (item[0] != "connector.class", item[0])))
+    masked_config = Masker([draft.class_name]).mask(draft.config)
+    config = dict(sorted(masked_config.items(), key=lambda item: (item[0] != "connector.class", item[0])))
     return json.dumps({"name": draft.name, "config": config}, indent=2, ensure_ascii=False)
 
 
@@ -134,9 +134,11 @@ def field(request: HttpRequest) -> HttpResponse:
         response = render(request, "ringfence/parts/new_fields.html", context)
         response["HX-Retarget"], response["HX-Reswap"] = "#as-form", "innerHTML"
         return response
-    changed = fields.get(key)
-    context["changed"] = changed
-    context["dependents"] = [fields[name] for name in (changed.dependents if changed else ()) if name in fields]
+    changed_field = fields.get(key)
+    context["changed"] = changed_field
+    context["dependents"] = [
+        fields[name] for name in (changed_field.dependents if changed_field else ()) if name in fields
+    ]
     again = {key, *(each.name for each in context["dependents"])}
     context["others"] = [each for each in fields.values() if each.is_set and each.name not in again]
     return render(request, "ringfence/parts/new_field.html", context)

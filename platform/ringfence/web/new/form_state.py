@@ -40,7 +40,7 @@ class FormState:
     state: str = "RUNNING"
     fresh: bool = False
     mode: str = "form"
-    understood: str = ""
+    text_format: str = ""
     editing: bool = False
     """Whether it replaces the connector stored under its name."""
 
@@ -54,30 +54,30 @@ class FormState:
         return {**self.config, "name": self.name}
 
 
-def draft_of(posted: QueryDict, values: Mapping[str, str] | None = None) -> FormState:
+def draft_of(data: QueryDict, values: Mapping[str, str] | None = None) -> FormState:
     """Parse a form. values: those that its fields were filled with; an untouched field keeps its value exactly.
 
     Raises a 400 for text that cannot be read, and for a setting that is set twice.
     """
-    state = str(posted.get("state", "RUNNING"))
+    state = str(data.get("state", "RUNNING"))
     draft = FormState(
-        name=str(posted.get("name", "")).strip(),
-        of=str(posted.get("of", "")),
+        name=str(data.get("name", "")).strip(),
+        of=str(data.get("of", "")),
         state=state if state in writing.INITIAL_STATES else "RUNNING",
-        fresh=posted.get("begin") == "fresh",
-        editing=posted.get("editing") == "1",
-        mode="json" if posted.get("mode") == "json" or ("json" in posted and "class" not in posted) else "form",
+        fresh=data.get("begin") == "fresh",
+        editing=data.get("editing") == "1",
+        mode="json" if data.get("mode") == "json" or ("json" in data and "class" not in data) else "form",
     )
     if draft.mode == "form":
-        draft.config = _of_fields(posted, values or {})
+        draft.config = _of_fields(data, values or {})
         return draft
-    pasted = read_pasted(str(posted.get("json", "")))
-    if draft.editing and pasted.name:
-        writing.with_name(draft.name, {"name": pasted.name})  # an edit cannot rename
-    draft.name, draft.understood = pasted.name or draft.name, pasted.understood
+    content = read_pasted(str(data.get("json", "")))
+    if draft.editing and content.name:
+        writing.with_name(draft.name, {"name": content.name})  # an edit cannot rename
+    draft.name, draft.text_format = content.name or draft.name, content.text_format
     draft.config = {
-        key: (str(posted.get(SETTING + key, "")) or value) if value == HIDDEN else value
-        for key, value in pasted.config.items()
+        key: (str(data.get(SETTING + key, "")) or value) if value == HIDDEN else value
+        for key, value in content.config.items()
     }
     return draft
 
@@ -114,27 +114,27 @@ def visible_settings(request: HttpRequest, draft: FormState) -> dict[str, str]:
     settings, of = draft.settings, draft.of or draft.name
     who = principal_of(request)
     if has_mask(settings) and who.may(Verb.EDIT, of) and who.may(Verb.VIEW_CONFIG, of):
-        stored = writing.read_stored_settings(of)
-        return {key: stored.get(key, value) if value == HIDDEN else value for key, value in settings.items()}
+        stored_settings = writing.read_stored_settings(of)
+        return {key: stored_settings.get(key, value) if value == HIDDEN else value for key, value in settings.items()}
     return settings
 
 
-def _of_fields(posted: QueryDict, stored_settings: Mapping[str, str]) -> dict[str, str]:
-    config = {"connector.class": str(posted.get("class", "")).strip()}
-    text = _text(posted)
+def _of_fields(data: QueryDict, stored_settings: Mapping[str, str]) -> dict[str, str]:
+    config = {"connector.class": str(data.get("class", "")).strip()}
+    text = _text(data)
     stored_settings = {**stored_settings, **text}
-    for key, value in posted.items():
+    for key, value in data.items():
         if not key.startswith(SETTING):
             continue
         name, field_text = key.removeprefix(SETTING), str(value).replace("\r\n", "\n")
-        if KEEP + key in posted:
-            if field_text.strip() or DROP + key not in posted:
+        if KEEP + key in data:
+            if field_text.strip() or DROP + key not in data:
                 config[name] = field_text if field_text.strip() else text.get(name, HIDDEN)
         elif name in stored_settings and field_text == stored_settings[name].replace("\r\n", "\n"):
             config[name] = stored_settings[name]
-        elif field_text.strip() or BLANK + key in posted:
+        elif field_text.strip() or BLANK + key in data:
             config[name] = field_text
-    for key, value in zip(posted.getlist("extra-key"), posted.getlist("extra-value"), strict=False):
+    for key, value in zip(data.getlist("extra-key"), data.getlist("extra-value"), strict=False):
         if (name := str(key).strip()) in config:
             raise bad_request(f"{name} is set twice: change it above, and leave the line for other properties empty.")
         if name:
@@ -142,8 +142,8 @@ def _of_fields(posted: QueryDict, stored_settings: Mapping[str, str]) -> dict[st
     return config
 
 
-def _text(posted: QueryDict) -> dict[str, str]:
+def _text(data: QueryDict) -> dict[str, str]:
     """Return the settings of the text beside the form, which contains the pasted secrets."""
     with suppress(ConnectError):
-        return read_pasted(str(posted.get("json", ""))).config
+        return read_pasted(str(data.get("json", ""))).config
     return {}

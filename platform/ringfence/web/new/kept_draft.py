@@ -11,15 +11,15 @@ _CARRIES_ONE: Final = re.compile(r"://[^/\s@]*:[^/\s@]*@|(pass\w*|pwd|secret|tok
 """Matches values that contain a secret: a user and password in an address, or `password=…` among options."""
 
 
-def settings_to_keep(draft: FormState, masker: Masker, undeclared: frozenset[str]) -> dict[str, object]:
+def settings_to_keep(draft: FormState, masker: Masker, undeclared_keys: frozenset[str]) -> dict[str, object]:
     """Return `{"name", "config", "left_out"}`. left_out: settings that must be typed again.
 
-    undeclared: whether no plugin declares the settings, so that any of them may be a secret.
+    undeclared_keys: of settings that no plugin declares, so that any of them may be a secret.
     """
     config: dict[str, str] = {}
     left_out: list[str] = []
     for key, value in masker.mask(draft.config).items():
-        if value == HIDDEN or key in undeclared or _CARRIES_ONE.search(value):
+        if value == HIDDEN or key in undeclared_keys or _CARRIES_ONE.search(value):
             left_out.append(key)
         else:
             config[key] = value

@@ -57,9 +57,9 @@ def layout(
             _FieldPlace(field, ours, group, order if isinstance(order, int) else -1)
         )
     if any(by_card.values()):
-        form_layout.cards = [_card(key, placed, config) for key, placed in by_card.items()]
-    declared = {each.name for each in form_layout.fields()} | set(_ELSEWHERE)
-    form_layout.others = [other_field(key, config[key], secret) for key in sorted(config.keys() - declared)]
+        form_layout.cards = [_card(key, places, config) for key, places in by_card.items()]
+    declared_names = {each.name for each in form_layout.fields()} | set(_ELSEWHERE)
+    form_layout.others = [other_field(key, config[key], secret) for key in sorted(config.keys() - declared_names)]
     return form_layout
 
 
@@ -82,39 +82,41 @@ def _card_of(name: str, ours: bool, group: str) -> str:
     return TOPIC if in_topic else SOURCE
 
 
-def _card(key: str, placed: Sequence[_FieldPlace], config: Mapping[str, str]) -> Card:
+def _card(key: str, places: Sequence[_FieldPlace], config: Mapping[str, str]) -> Card:
     if key == TRANSFORMS:
-        return _transforms(placed, config)
+        return _transforms(places, config)
     if key == CONVERTER:
-        return _converters(placed)
+        return _converters(places)
     card = Card(key)
-    for title, fields in _groups(placed):
+    for title, fields in _groups(places):
         _add_section(card, title, fields)
     return card
 
 
-def _groups(placed: Iterable[_FieldPlace]) -> list[tuple[str, list[Field]]]:
+def _groups(places: Iterable[_FieldPlace]) -> list[tuple[str, list[Field]]]:
     """Group the fields, with the plugin's own first. Both halves keep their order."""
     groups: dict[tuple[bool, str], list[_FieldPlace]] = {}
-    for each in placed:
+    for each in places:
         groups.setdefault((each.ours, each.group), []).append(each)
-    ordered = sorted(groups.items(), key=lambda item: item[0][0])
-    return [(title, [each.field for each in sorted(them, key=lambda one: one.order)]) for (_, title), them in ordered]
+    sorted_groups = sorted(groups.items(), key=lambda item: item[0][0])
+    return [
+        (title, [each.field for each in sorted(them, key=lambda one: one.order)]) for (_, title), them in sorted_groups
+    ]
 
 
 def _add_section(card: Card, title: str, fields: Sequence[Field]) -> None:
     open_fields = [each for each in fields if not each.advanced]
     folded_fields = [each for each in fields if each.advanced]
     shown_title = "" if title == "Common" else title
-    card.open += [Section(shown_title, open_fields)] if open_fields else []
-    card.advanced += [Section(title or "The connector's own", folded_fields)] if folded_fields else []
+    card.open_sections += [Section(shown_title, open_fields)] if open_fields else []
+    card.advanced_sections += [Section(title or "The connector's own", folded_fields)] if folded_fields else []
 
 
-def _converters(placed: Sequence[_FieldPlace]) -> Card:
+def _converters(places: Sequence[_FieldPlace]) -> Card:
     """Make the card of converters, each with its settings below it."""
     card = Card(CONVERTER)
     for name, title in _CONVERTERS.items():
-        fields = [each.field for each in placed if each.field.name == name or each.field.name.startswith(f"{name}.")]
+        fields = [each.field for each in places if each.field.name == name or each.field.name.startswith(f"{name}.")]
         if name != "header.converter":
             for each in fields:
                 each.advanced = each.advanced and each.name != name
@@ -122,9 +124,9 @@ def _converters(placed: Sequence[_FieldPlace]) -> Card:
     return card
 
 
-def _transforms(placed: Sequence[_FieldPlace], config: Mapping[str, str]) -> Card:
-    fields = {each.field.name: each.field for each in placed}
-    card = Card(TRANSFORMS, list_field=fields.pop("transforms", None), shared=aliases(config, LIST))
+def _transforms(places: Sequence[_FieldPlace], config: Mapping[str, str]) -> Card:
+    fields = {each.field.name: each.field for each in places}
+    card = Card(TRANSFORMS, list_field=fields.pop("transforms", None), predicates=aliases(config, LIST))
     names = list(dict.fromkeys(aliases(config, "transforms")))
     for number, alias in enumerate(names):
         prefix = f"transforms.{alias}."
@@ -138,11 +140,11 @@ def _transforms(placed: Sequence[_FieldPlace], config: Mapping[str, str]) -> Car
         which = [each for each in of_predicate if each not in more] + which
         for each in (*mine, *of_predicate):
             each.advanced = False
-        only = describe(config, predicate) if predicate in card.shared else ""
+        only = describe(config, predicate) if predicate in card.predicates else ""
         what = describe_type(config.get(f"{prefix}type", "").strip())
         card.steps.append(Step(alias, what, own, which, only, more, number == 0, number == len(names) - 1))
     _offer_predicates(card)
-    for title, group in _groups(each for each in placed if each.field.name in fields):
+    for title, group in _groups(each for each in places if each.field.name in fields):
         for each in group:
             each.advanced = (
                 each.advanced and each.name == "predicates"
@@ -157,7 +159,7 @@ def _offer_predicates(card: Card) -> None:
         for each in step.which:
             if each.name.endswith(".predicate"):
                 each.visible = each.is_set or bool(each.errors)
-                if card.shared:
-                    each.kind, each.choices = "choice", card.shared
+                if card.predicates:
+                    each.kind, each.choices = "choice", card.predicates
             elif each.name.endswith(".negate"):
                 each.visible = bool(step.only) or each.is_set or bool(each.errors)

@@ -19,26 +19,26 @@ _IN_PATH: Final = re.compile(r"/connectors/([^/]+)(/config)?/?$")
 
 @dataclass(frozen=True, slots=True)
 class PastedConfig:
-    """understood: how the text was interpreted, in words."""
+    """text_format: how the text was interpreted, in words."""
 
     name: str
     config: dict[str, str]
-    understood: str
+    text_format: str
 
 
 def read_pasted(text: str) -> PastedConfig:
     """Parse one connector. Raises a 400 that names the expected formats."""
-    stripped = text.strip()
-    if not stripped:
+    paste = text.strip()
+    if not paste:
         raise bad_request("Nothing was pasted: JSON, properties or a curl command is expected.")
-    if re.match(r"(\$ +)?curl\s", stripped):
-        return _curl(stripped.removeprefix("$").strip())
-    if stripped[0] in "{[":
-        return _json(stripped, "")
-    if _YAML.search(stripped):
-        return _parse_list(transfer.parse(stripped, "yaml"), "YAML")
+    if re.match(r"(\$ +)?curl\s", paste):
+        return _curl(paste.removeprefix("$").strip())
+    if paste[0] in "{[":
+        return _json(paste, "")
+    if _YAML.search(paste):
+        return _parse_list(transfer.parse(paste, "yaml"), "YAML")
     try:
-        config = properties.read(stripped)
+        config = properties.read(paste)
     except properties.MalformedLine as error:
         raise bad_request(
             f"This is neither JSON nor a curl command, and as properties {error}. Paste one of these."
@@ -82,7 +82,7 @@ def _curl(text: str) -> PastedConfig:
     paths = [urlsplit(word).path for word in words if "://" in word or "/connectors" in word]
     match = _IN_PATH.search(paths[0]) if paths else None
     content = _json(body, unquote(match[1]) if match else "")
-    return PastedConfig(content.name, content.config, f"a curl command that sends {content.understood}")
+    return PastedConfig(content.name, content.config, f"a curl command that sends {content.text_format}")
 
 
 def _bodies(words: list[str]) -> Iterator[str]:

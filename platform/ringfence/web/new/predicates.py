@@ -52,8 +52,8 @@ def limit(config: Mapping[str, str], transform: str, type_: str) -> dict[str, st
     )
     used_names = {*predicates, *(key.split(".")[1] for key in config if key.startswith(f"{LIST}."))}
     alias = next(free for n in range(1, 10_000) if (free := name if n == 1 else f"{name}{n}") not in used_names)
-    added = {**config, LIST: ",".join([*predicates, alias]), f"{LIST}.{alias}.type": type_}
-    return share(added, transform, alias)
+    new_config = {**config, LIST: ",".join([*predicates, alias]), f"{LIST}.{alias}.type": type_}
+    return share(new_config, transform, alias)
 
 
 def share(config: Mapping[str, str], transform: str, predicate: str) -> dict[str, str]:

@@ -118,16 +118,16 @@ def _part(request: HttpRequest, part: str, build: Callable[[], dict[str, Any]]) 
     return render(request, f"ringfence/parts/{part}.html", context)
 
 
-def _row(walked: Mapping[str, Any]) -> dict[str, Any]:
+def _row(preview: Mapping[str, Any]) -> dict[str, Any]:
     """Return the context of one record: its steps, its source offset as text, and the record as a sample."""
-    steps = [{**step, "look": OUTCOMES[step["outcome"]]} for step in walked["steps"]]
-    offset = walked.get("source_offset")
+    steps = [{**step, "look": OUTCOMES[step["outcome"]]} for step in preview["steps"]]
+    offset = preview.get("source_offset")
     return {
-        **walked,
-        "look": OUTCOMES[walked["outcome"]],
+        **preview,
+        "look": OUTCOMES[preview["outcome"]],
         "steps": steps,
         "offset": None if offset is None else json.dumps(offset, ensure_ascii=False),
-        "sample": _sample(walked["before"]),
+        "sample": _sample(preview["before"]),
     }
 
 

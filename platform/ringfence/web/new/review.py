@@ -68,40 +68,40 @@ def _describe(
     request: HttpRequest, draft: FormState, config: Mapping[str, str], context: Mapping[str, Any]
 ) -> dict[str, Any]:
     masker = Masker([draft.class_name])
-    masked = masker.mask(config)
+    masked_config = masker.mask(config)
     return {
-        "lines": lines(context, masked),
-        "masked": HIDDEN in masked.values(),
-        "copies": copies(masked, draft, request.build_absolute_uri("/")),
+        "lines": lines(context, masked_config),
+        "masked": HIDDEN in masked_config.values(),
+        "copies": copies(masked_config, draft, request.build_absolute_uri("/")),
         **_against_model(request, draft, config, masker),
     }
 
 
 def _against_model(request: HttpRequest, draft: FormState, config: Mapping[str, str], masker: Masker) -> dict[str, Any]:
     """For a copy or an edit, return the differences from the original connector."""
-    stored = writing.read_stored_settings(draft.of) if draft.of else {}
-    if not stored or not principal_of(request).may(Verb.VIEW_CONFIG, draft.of):
+    stored_settings = writing.read_stored_settings(draft.of) if draft.of else {}
+    if not stored_settings or not principal_of(request).may(Verb.VIEW_CONFIG, draft.of):
         return {}
-    return {"model_changes": changes({**stored, "name": draft.of}, config, masker)}
+    return {"model_changes": changes({**stored_settings, "name": draft.of}, config, masker)}
 
 
-def lines(context: Mapping[str, Any], masked: Mapping[str, str]) -> list[Line]:
+def lines(context: Mapping[str, Any], masked_config: Mapping[str, str]) -> list[Line]:
     """Return every present setting beside its default."""
-    declared = {each.name: each for each in context["layout"].list_declared()}
+    fields = {each.name: each for each in context["layout"].list_declared()}
     rows = []
-    for key, value in sorted(masked.items()):
+    for key, value in sorted(masked_config.items()):
         if key in ("name", "connector.class"):
             continue
-        field = declared.get(key)
+        field = fields.get(key)
         default = (field.default or None) if field is not None else None
         rows.append(Line(key, default, value, field is not None))
     return rows
 
 
-def copies(masked: Mapping[str, str], draft: FormState, address: str) -> list[Copy]:
-    """Return the same for REST, for the command line, and as a file. masked: the configuration with masked secrets."""
-    config = {key: value for key, value in masked.items() if key != "name"}
-    yaml = write([dict(masked)], "yaml")
+def copies(masked_config: Mapping[str, str], draft: FormState, address: str) -> list[Copy]:
+    """Return the same for REST, for the command line, and as a file. masked_config: with masked secrets."""
+    config = {key: value for key, value in masked_config.items() if key != "name"}
+    yaml = write([dict(masked_config)], "yaml")
     if draft.editing:
         curl = _curl("PUT", f"{address}connectors/{quote(draft.name, safe='')}/config", config)
         return [Copy("rest", "REST", curl), Copy("cli", "CLI", _command("apply", yaml)), Copy("yaml", "YAML", yaml)]

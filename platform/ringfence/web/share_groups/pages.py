@@ -64,10 +64,10 @@ def timeline(request: HttpRequest, name: str) -> HttpResponse:
     try:
         answer = dispatch.ask(ShareTimeline(name, topic, int(number)), _SECONDS)
         context |= _step(answer, request.GET.get("step", ""))
-    except Refusal as refused:
-        if refused.status == 404:
-            raise Http404(refused.message) from refused
-        context |= {"problem": refused.message}
+    except Refusal as error:
+        if error.status == 404:
+            raise Http404(error.message) from error
+        context |= {"problem": error.message}
     template = "ringfence/share/timeline.html" if is_fragment(request) else "ringfence/share/timeline_page.html"
     return render(request, template, {**context, "section": "share-groups"})
 
@@ -80,8 +80,8 @@ def _readers(request: HttpRequest, name: str) -> Readers:
     """Raises `Forbidden` if the group may not be seen, or Http404 if it is unknown."""
     try:
         readers = last_seen.readers_now()
-    except Refusal as refused:
-        raise Http404(f"Share group {name} is not known here yet. {refused.message}") from refused
+    except Refusal as error:
+        raise Http404(f"Share group {name} is not known here yet. {error.message}") from error
     readers.authorise(request, Verb.VIEW, name)
     return readers
 
@@ -95,16 +95,16 @@ def _step(answer: dict[str, Any], text: str) -> dict[str, Any]:
     position = min(max(1, number), len(steps))
     step = steps[position - 1]
     strip = draw(read_pieces(step["strip"]))
-    changed = read_pieces(step["changed"])
-    archived = name_offsets(read_pieces(step["archived"]))
+    changed_pieces = read_pieces(step["changed"])
+    archived_text = name_offsets(read_pieces(step["archived"]))
     return {
         "found": answer,
         "steps": steps,
         "chosen": position,
         "step": step,
         "strip": strip,
-        "changed": changed,
-        "archived": archived,
+        "changed": changed_pieces,
+        "archived": archived_text,
         "before": max(1, position - 1),
         "after": min(len(steps), position + 1),
     }

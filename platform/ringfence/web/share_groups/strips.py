@@ -9,7 +9,7 @@ from ringfence.fencing.share.ledger_records import State
 from ringfence.fencing.share.ranges import Ranges
 
 WIDTH: Final = 1000
-_NAMED: Final = 10
+_MOST_PIECES: Final = 10
 _LEAST: Final = 3.0
 """The narrowest cell, so that a single record among thousands is visible."""
 
@@ -78,8 +78,8 @@ def read_pieces(ranges: Iterable[Sequence[Any]]) -> list[Piece]:
 
 def name_offsets(pieces: Sequence[Piece]) -> str:
     """Name the first of them in words."""
-    more = ", and more" if len(pieces) > _NAMED else ""
-    return ", ".join(piece.offsets for piece in pieces[:_NAMED]) + more
+    more = ", and more" if len(pieces) > _MOST_PIECES else ""
+    return ", ".join(piece.offsets for piece in pieces[:_MOST_PIECES]) + more
 
 
 def draw(pieces: Sequence[Piece]) -> Strip | None:
@@ -100,7 +100,7 @@ def draw(pieces: Sequence[Piece]) -> Strip | None:
     return Strip(cells, f"Offsets {pieces[0].first:,} to {pieces[-1].last:,}: {text}")
 
 
-def lay_over(pieces: Sequence[Piece], locked: Ranges) -> list[Piece]:
+def lay_over(pieces: Sequence[Piece], ranges: Ranges) -> list[Piece]:
     """Add the ranges that members hold. The broker persists those as available or, beyond its end, not at all."""
     overlay: list[Piece] = []
     for piece in pieces:
@@ -108,7 +108,7 @@ def lay_over(pieces: Sequence[Piece], locked: Ranges) -> list[Piece]:
             overlay.append(piece)
             continue
         at = piece.first
-        for first, last in locked:
+        for first, last in ranges:
             if last < at or first > piece.last:
                 continue
             if first > at:
@@ -118,7 +118,7 @@ def lay_over(pieces: Sequence[Piece], locked: Ranges) -> list[Piece]:
         if at <= piece.last:
             overlay.append(replace(piece, first=at))
     end = pieces[-1].last if pieces else -1
-    for first, last in locked:
+    for first, last in ranges:
         if last <= end:
             continue
         if pieces and first > end + 1:

@@ -82,9 +82,9 @@ class LedgerLine:
 
 @dataclass(frozen=True, slots=True)
 class BrokerLine:
-    """A partition by the broker. archived: ranges that were delivered too often. For a connector's group, waiting:
-    offsets that are no longer delivered, and that the ledger has not done yet; acquired: records that its tasks have
-    now.
+    """A partition by the broker. archived_pieces: ranges that were delivered too often. For a connector's group,
+    waiting: offsets that are no longer delivered, and that the ledger has not done yet; acquired: records that its
+    tasks have now.
     """
 
     topic: str
@@ -97,14 +97,14 @@ class BrokerLine:
     strip: Strip | None
     cut: int
     whole: bool
-    archived: Sequence[Piece]
+    archived_pieces: Sequence[Piece]
     waiting: int
     acquired: int
     slug: str
 
     @property
     def archived_words(self) -> str:
-        return name_offsets(self.archived)
+        return name_offsets(self.archived_pieces)
 
 
 def ledger_lines(ledger: Mapping[InputPartition, State], partitions: Sequence[Mapping[str, Any]]) -> list[LedgerLine]:
@@ -131,11 +131,11 @@ def broker_lines(
     skip = answer.get("skip", 0)
     for each in answer["partitions"][skip : skip + PAGE]:
         state = states.get((each["topic"], each["partition"]))
-        archived = read_pieces(state["archived"]) if state else []
+        archived_pieces = read_pieces(state["archived"]) if state else []
         ledger_state = ledger.get(InputPartition(each["topic_id"], each["partition"]))
         waiting = 0
         if ours:
-            ranges = [[piece.first, piece.last] for piece in archived]
+            ranges = [[piece.first, piece.last] for piece in archived_pieces]
             waiting = find_waiting({**each, "archived": ranges}, ledger_state).size
         held_ranges = holders.of(each["topic"], each["partition"])
         lines.append(
@@ -150,7 +150,7 @@ def broker_lines(
                 draw(lay_over(read_pieces(state["strip"]) if state else [], held_ranges)),
                 state["cut"] if state else 0,
                 state["whole"] if state else False,
-                archived,
+                archived_pieces,
                 waiting,
                 held_ranges.size,
                 f"ranges-{len(lines)}",

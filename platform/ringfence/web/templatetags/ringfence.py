@@ -92,8 +92,8 @@ def rate(value: float | None) -> str:
     number = float(value or 0)
     for limit, divisor, unit in ((1e6, 1e6, "M"), (1e4, 1e3, "k")):
         if number >= limit:
-            scaled = number / divisor
-            return f"{scaled:.0f}{unit}" if scaled >= 100 else f"{scaled:.1f}{unit}"
+            quotient = number / divisor
+            return f"{quotient:.0f}{unit}" if quotient >= 100 else f"{quotient:.1f}{unit}"
     return f"{number:,.0f}" if number >= 10 or number == 0 else f"{number:.1f}"
 
 

@@ -53,8 +53,8 @@ def topic(request: HttpRequest, name: str) -> HttpResponse:
     try:
         row = listing.find_topic(principal_of(request), name)
         problem = ""
-    except Refusal as refused:
-        row, problem = None, refused.message
+    except Refusal as error:
+        row, problem = None, error.message
     if row is None and not problem:
         raise Http404(f"There is no topic {name}, or you may not see it")
     fields = {key: request.GET[key] for key in FIELDS if key in request.GET}

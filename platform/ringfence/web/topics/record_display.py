@@ -10,7 +10,7 @@ from ringfence.web.state_badges import Badge, Severity
 
 VIEWS: Final = ("table", "json", "diff")
 _MOST_CHANGES: Final = 100
-_SEEN: Final = {
+_VISIBILITY_BADGES: Final = {
     "committed": Badge("Committed", "circle-check", Severity.OK, "Every reader sees it."),
     "aborted": Badge("Aborted", "circle-x", Severity.BAD, "Only read_uncommitted readers see it."),
     "open": Badge("Open", "circle-dot", Severity.MOTION, "Its transaction is not decided yet."),
@@ -74,7 +74,7 @@ def show_record(record: Mapping[str, Any]) -> RecordDisplay:
         record["partition"],
         record["offset"],
         max(0, record["timestamp_ms"]),
-        _SEEN[record["seen"]],
+        _VISIBILITY_BADGES[record["seen"]],
         record["key"],
         record["value"],
         record["headers"],
@@ -91,8 +91,8 @@ def differences(records: Sequence[RecordDisplay]) -> list[Difference]:
             by_key.setdefault((each.key["kind"], each.key["text"]), []).append(each)
     pairs = []
     for (_, key), ones in by_key.items():
-        ordered = sorted(ones, key=lambda one: (one.timestamp_ms, one.offset))
-        for before, after in itertools.pairwise(ordered):
+        history = sorted(ones, key=lambda one: (one.timestamp_ms, one.offset))
+        for before, after in itertools.pairwise(history):
             changes = list(_changes(before, after))
             pairs.append(Difference(key, before, after, changes[:_MOST_CHANGES], max(0, len(changes) - _MOST_CHANGES)))
     return sorted(pairs, key=lambda one: (-one.after.timestamp_ms, -one.after.offset))
