@@ -22,11 +22,11 @@ _IDLE_SECONDS = 300.0
 
 @dataclass(slots=True)
 class _Client:
-    """An admin client. since: when it was created; used: when it was last used, both in monotonic time."""
+    """An admin client. since: when it was created; used_at: when it was last used, both in monotonic time."""
 
     client: AdminClient
     since: float
-    used: float
+    used_at: float
 
 
 _Key = tuple[str, tuple[tuple[str, str], ...]]
@@ -45,14 +45,14 @@ def admin_client(connection: Connection) -> AdminClient:
     """
     key, now = _key(connection), time.monotonic()
     with _turn:
-        for other in [other for other, one in _clients.items() if now - one.used > _IDLE_SECONDS]:
+        for other in [other for other, one in _clients.items() if now - one.used_at > _IDLE_SECONDS]:
             del _clients[other]
         entry = _clients.get(key)
         if entry is None:
             with kafka_errors("creating the admin client"):
                 client = AdminClient(connection.librdkafka())  # type: ignore[arg-type]
             entry = _clients[key] = _Client(client, now, now)
-        entry.used = now
+        entry.used_at = now
         return entry.client
 
 
@@ -88,12 +88,12 @@ def retire(connection: Connection, client: AdminClient) -> None:
 
 def login_refused(connection: Connection, seconds: float = 3.0) -> bool:
     """Return whether a broker answers and refuses these credentials."""
-    refused: list[KafkaError] = []
+    errors: list[KafkaError] = []
     with kafka_errors("creating the admin client"):
-        client = AdminClient({**connection.librdkafka(), "error_cb": refused.append})  # type: ignore[dict-item]
+        client = AdminClient({**connection.librdkafka(), "error_cb": errors.append})  # type: ignore[dict-item]
     deadline = Deadline.after(seconds)
     while not deadline.expired:
         client.poll(0.1)
-        if any(error.code() == KafkaError._AUTHENTICATION for error in refused):
+        if any(error.code() == KafkaError._AUTHENTICATION for error in errors):
             return True
     return False

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from ringfence.fencing.errors import Retriable
 
 
-class Unanswered(Retriable):
+class CallTimeout(Retriable):
     """A call has not returned. It is still running and uses its client: do not use the client again."""
 
 
 def call_within(seconds: float, call: Callable[[], object], doing: str) -> None:
-    """Make the call on a separate thread, and raise its error, or `Unanswered` if it takes longer than `seconds`.
+    """Make the call on a separate thread, and raise its error, or `CallTimeout` if it takes longer than `seconds`.
 
     An abandoned call keeps its client until it ends. The time also passes while the process is suspended.
     """
@@ -29,6 +29,6 @@ def call_within(seconds: float, call: Callable[[], object], doing: str) -> None:
     thread.start()
     thread.join(seconds)
     if not outcome:
-        raise Unanswered(f"{doing}: Kafka's client has not returned for {seconds:.0f} s")
+        raise CallTimeout(f"{doing}: Kafka's client has not returned for {seconds:.0f} s")
     if outcome[0] is not None:
         raise outcome[0]

@@ -115,16 +115,22 @@ def connection_of(role: Role, base: Connection, worker_settings: Settings, conne
     """
     settings = _sound(role, base, worker_settings, connector_config)
     client_id = settings.pop("client.id", base.client_id)
-    shared = {name: value for name, value in settings.items() if name in _ANY_CLIENT or name.startswith("ssl.")}
-    reading = {name: value for name, value in settings.items() if name not in shared} if role is Role.CONSUMER else {}
+    common_settings = {
+        name: value for name, value in settings.items() if name in _ANY_CLIENT or name.startswith("ssl.")
+    }
+    reading = (
+        {name: value for name, value in settings.items() if name not in common_settings}
+        if role is Role.CONSUMER
+        else {}
+    )
     where = bootstrap_of(base.bootstrap, worker_settings, connector_config)
     if servers(where) == servers(base.bootstrap):
-        return Connection(base.bootstrap, overlay(base.settings, shared), client_id, reading)
+        return Connection(base.bootstrap, overlay(base.settings, common_settings), client_id, reading)
     _may_go(where)
-    if role is not Role.PRODUCER and not any(map(_is_security, shared)):
-        lent = _sound(Role.PRODUCER, base, worker_settings, connector_config)
-        shared |= {name: value for name, value in lent.items() if _is_security(name)}
-    return Connection(where, shared, client_id, reading)
+    if role is not Role.PRODUCER and not any(map(_is_security, common_settings)):
+        producer_settings = _sound(Role.PRODUCER, base, worker_settings, connector_config)
+        common_settings |= {name: value for name, value in producer_settings.items() if _is_security(name)}
+    return Connection(where, common_settings, client_id, reading)
 
 
 def producer_overrides(

@@ -112,9 +112,9 @@ class PartitionReader:
         if error.code() == KafkaError._PARTITION_EOF:
             self.positions[partition] = max(self.positions[partition], offset)
             return
-        raised = translate(error, f"reading topic {self.topic}")
-        if not isinstance(raised, Retriable):
-            raise raised
+        trouble = translate(error, f"reading topic {self.topic}")
+        if not isinstance(trouble, Retriable):
+            raise trouble
         # The client recovers from other errors by itself.
 
     def close(self) -> None:

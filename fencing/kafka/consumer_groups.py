@@ -46,7 +46,7 @@ class ConsumerMember:
     member_id: str
     client_id: str
     host: str
-    assigned: Sequence[Where]
+    partitions: Sequence[Where]
 
 
 class ConsumerGroupAdmin(GroupAdmin, HangingProber):
@@ -108,10 +108,10 @@ def _request(names: list[str]) -> ConsumerGroupDescribeRequest:
 
 def _classic_member(each: Any) -> ConsumerMember:
     try:
-        assigned = ConsumerProtocolAssignment.decode(each.member_assignment).assigned_partitions
+        topics = ConsumerProtocolAssignment.decode(each.member_assignment).assigned_partitions
     except struct.error:  # none yet, or not in the format of consumers
-        assigned = []
-    places = sorted((topic.topic, number) for topic in assigned for number in topic.partitions)
+        topics = []
+    places = sorted((topic.topic, number) for topic in topics for number in topic.partitions)
     return ConsumerMember(each.member_id, each.client_id, each.client_host.lstrip("/"), places)
 
 

@@ -90,7 +90,7 @@ class Fencer:
 
     def fence(self, transactional_ids: Sequence[str], deadline: Deadline) -> list[FencedProducer]:
         """Fence every id, or raise the first error. Fencing is idempotent: repeat the whole call after an error."""
-        fenced: dict[str, FencedProducer] = {}
+        producers: dict[str, FencedProducer] = {}
         left = list(dict.fromkeys(transactional_ids))
         while left:
             try:
@@ -103,18 +103,18 @@ class Fencer:
             trouble: FencingError | None = None
             for transactional_id, answer in answers.items():
                 if isinstance(answer, FencedProducer):
-                    fenced[transactional_id] = answer
+                    producers[transactional_id] = answer
                 elif isinstance(answer, Fatal):
                     raise answer
                 else:
                     trouble = answer
-            left = [transactional_id for transactional_id in left if transactional_id not in fenced]
+            left = [transactional_id for transactional_id in left if transactional_id not in producers]
             if trouble is not None:
                 if deadline.expired:
                     raise trouble
                 self._admin.forget_coordinators()
                 time.sleep(deadline.slice(0.02))
-        return [fenced[transactional_id] for transactional_id in dict.fromkeys(transactional_ids)]
+        return [producers[transactional_id] for transactional_id in dict.fromkeys(transactional_ids)]
 
     def _run(self, work: Coroutine[Any, Any, dict[str, FencedProducer | FencingError]]) -> dict[str, Any]:
         async def call() -> dict[str, FencedProducer | FencingError]:

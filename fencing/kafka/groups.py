@@ -59,6 +59,6 @@ def group_members(connection: Connection, group: str, deadline: Deadline) -> lis
 
 
 def _member(entry: dict[str, Any]) -> GroupMember:
-    assigned = entry["member_assignment"]
-    partitions = assigned["assigned_partitions"] if isinstance(assigned, dict) else []  # bytes: none yet
+    assignment = entry["member_assignment"]
+    partitions = assignment["assigned_partitions"] if isinstance(assignment, dict) else []  # bytes: none yet
     return GroupMember(entry["client_id"], entry["member_id"], frozenset(one["topic"] for one in partitions))

@@ -35,16 +35,15 @@ class IdempotentProducer:
         with kafka_errors("creating the producer"):
             self._producer = Producer(settings, logger=log)
 
-    def reporting(self, delivered: OnDelivery) -> Callable[..., None]:
-        """Return a function `produce(topic, value, key, partition, …)` that reports each record's delivery to
-        `delivered`.
+    def reporting(self, report: OnDelivery) -> Callable[..., None]:
+        """Return a function `produce(topic, value, key, partition, …)` that calls `report` with each record's delivery.
 
         It raises BufferError if the queue is full.
         """
         produce = self._producer.produce
 
         def on_delivery(error: KafkaError | None, message: Message) -> None:
-            delivered(None if error is None else translate(error, f"delivering a record to {message.topic()}"))
+            report(None if error is None else translate(error, f"delivering a record to {message.topic()}"))
 
         def produce_with_report(
             topic: str,

@@ -30,7 +30,7 @@ class _Leaders:
     at: float
 
 
-_leaders_of_clients: "WeakKeyDictionary[AdminClient, _Leaders]" = WeakKeyDictionary()
+_cache: "WeakKeyDictionary[AdminClient, _Leaders]" = WeakKeyDictionary()
 _turn = threading.Lock()
 
 
@@ -69,13 +69,13 @@ def _doubt(client: "ref[AdminClient]", answer: "Future[Any]") -> None:
     """Forget the leaders after an error: one may have moved, or a topic may be gone."""
     if answer.exception() is not None and (admin := client()) is not None:
         with _turn:
-            _leaders_of_clients.pop(admin, None)
+            _cache.pop(admin, None)
 
 
 def _refuse(code: int) -> "Future[Any]":
-    refused: Future[Any] = Future()
-    refused.set_exception(KafkaException(KafkaError(code)))
-    return refused
+    refusal: Future[Any] = Future()
+    refusal.set_exception(KafkaException(KafkaError(code)))
+    return refusal
 
 
 def _ask_reasons(client: AdminClient, topics: set[str], unknown: int, seconds: float) -> dict[str, "Future[Any]"]:
@@ -88,15 +88,15 @@ def _ask_reasons(client: AdminClient, topics: set[str], unknown: int, seconds: f
     return reasons
 
 
-def _tell(reason: "Future[Any]", unknown: int, described: "Future[Any]") -> None:
-    error = described.exception()
+def _tell(reason: "Future[Any]", unknown: int, description: "Future[Any]") -> None:
+    error = description.exception()
     has_another = isinstance(error, KafkaException) and error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART
     reason.set_exception(error if error and has_another else KafkaException(KafkaError(unknown)))
 
 
 def _leaders(client: AdminClient, places: list[tuple[str, int]], seconds: float) -> Mapping[tuple[str, int], bool]:
     with _turn:
-        leaders = _leaders_of_clients.get(client)
+        leaders = _cache.get(client)
     at = time.monotonic()
     if leaders is not None and at - leaders.at < _TRUSTED_SECONDS and all(map(leaders.has_leader.get, places)):
         return leaders.has_leader
@@ -107,5 +107,5 @@ def _leaders(client: AdminClient, places: list[tuple[str, int]], seconds: float)
         for number, one in topic.partitions.items()
     }
     with _turn:
-        _leaders_of_clients[client] = _Leaders(has_leader, at)
+        _cache[client] = _Leaders(has_leader, at)
     return has_leader

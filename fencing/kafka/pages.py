@@ -123,14 +123,14 @@ class _PageReader:
 
     def forward(self, parts: Sequence[OffsetRange], count: int) -> Page:
         limits = replace(self.limits, each=self.limits.records)
-        candidates, reached, complete = self._read(parts, limits)
+        candidates, positions, complete = self._read(parts, limits)
         by_partition: dict[int, list[TailRecord]] = {}
         for record in candidates:
             by_partition.setdefault(record.partition, []).append(record)
         for each in by_partition.values():
             each.sort(key=lambda one: one.offset)
-        merged = heapq.merge(*by_partition.values(), key=lambda one: one.timestamp_ms)
-        records = [one for _, one in zip(range(self.limits.records), merged, strict=False)]
+        by_time = heapq.merge(*by_partition.values(), key=lambda one: one.timestamp_ms)
+        records = [one for _, one in zip(range(self.limits.records), by_time, strict=False)]
         last = {one.partition: one.offset for one in records}
         left = {p: sum(one.offset > last.get(p, -1) for one in ones) for p, ones in by_partition.items()}
         cursor = {}
@@ -139,26 +139,26 @@ class _PageReader:
             if left.get(number):
                 cursor[number] = last[number] + 1 if number in last else part.start
             else:
-                cursor[number] = max(part.start, reached[number])
+                cursor[number] = max(part.start, positions[number])
         more = any(cursor[part.partition] < part.until for part in parts)
         ranges = [replace(part, until=cursor[part.partition]) for part in parts]
-        scanned = sum(max(0, reached[part.partition] - part.start) for part in parts)
+        scanned = sum(max(0, positions[part.partition] - part.start) for part in parts)
         return Page(records, ranges, count, cursor, more, complete, scanned, {})
 
     def _read(self, parts: Sequence[OffsetRange], limits: Limits) -> tuple[list[TailRecord], dict[int, int], bool]:
-        """Return the records, the position reached in each partition, and whether the reading is complete."""
+        """Return the records, the next position in each partition, and whether the reading is complete."""
         starts = {each.partition: each.start for each in parts}
-        committed = Reading(self.connection, self.topic, "read_committed", limits)
-        complete = committed.run(
+        committed_reading = Reading(self.connection, self.topic, "read_committed", limits)
+        complete = committed_reading.run(
             starts, {each.partition: max(each.start, min(each.stable, each.until)) for each in parts}, self.deadline
         )
         if self.committed_only:
-            return committed.records, committed.reached, complete
-        visible = {(one.partition, one.offset) for one in committed.records}
+            return committed_reading.records, committed_reading.positions, complete
+        visible = {(one.partition, one.offset) for one in committed_reading.records}
         every = Reading(self.connection, self.topic, "read_uncommitted", limits)
         complete = every.run(starts, {each.partition: each.until for each in parts}, self.deadline) and complete
-        stable = {each.partition: min(each.stable, committed.reached[each.partition]) for each in parts}
-        return [_mark(one, visible, stable) for one in every.records], every.reached, complete
+        stable = {each.partition: min(each.stable, committed_reading.positions[each.partition]) for each in parts}
+        return [_mark(one, visible, stable) for one in every.records], every.positions, complete
 
     def backward(self, parts: Sequence[OffsetRange], count: int) -> Page:
         """Read in chunks, each further back and larger than the one before."""
@@ -204,8 +204,8 @@ class _PageReader:
             by_partition.setdefault(record.partition, []).append(record)
         for each in by_partition.values():
             each.sort(key=lambda one: -one.offset)
-        merged = heapq.merge(*by_partition.values(), key=lambda one: -one.timestamp_ms)
-        records = [one for _, one in zip(range(self.limits.records), merged, strict=False)]
+        by_time = heapq.merge(*by_partition.values(), key=lambda one: -one.timestamp_ms)
+        records = [one for _, one in zip(range(self.limits.records), by_time, strict=False)]
         last = {one.partition: one.offset for one in records}
         cursor = {}
         for part in parts:
@@ -249,14 +249,14 @@ def _decide(connection: Connection, topic: str, page: Page, deadline: Deadline) 
             fetcher.read(starts, ends, Deadline.after(deadline.slice(_UNDECIDED_SECONDS)), take)
     except (_Enough, FencingError):
         return page  # an unknown state is shown as open: not decided yet
-    hidden = {number: one.find_hidden() for number, one in decisions.items()}
+    hidden_offsets = {number: one.find_hidden() for number, one in decisions.items()}
     open_producers = {number: one.open for number, one in decisions.items()}
     stable = {each.partition: each.stable for each in parts}
     records = []
     for record in page.records:
         behind = record.partition in stable and record.offset >= stable[record.partition]
         if record.visibility is Visibility.OPEN and behind:
-            if record.offset not in hidden[record.partition]:
+            if record.offset not in hidden_offsets[record.partition]:
                 record = replace(record, visibility=Visibility.WAITING)
             elif not decisions[record.partition].is_open(record.offset):
                 record = replace(record, visibility=Visibility.ABORTED)

@@ -46,11 +46,11 @@ class PlainProducer:
 
         last: headers of the last record.
         """
-        refused: list[KafkaError] = []
+        errors: list[KafkaError] = []
 
         def on_delivery(error: KafkaError | None, _: Message) -> None:
             if error is not None:
-                refused.append(error)
+                errors.append(error)
 
         doing = f"writing topic {topic}"
         with kafka_errors(doing):
@@ -59,10 +59,10 @@ class PlainProducer:
                     headers: Any = list(last) if number == len(records) else []
                     self._producer.produce(topic, value, key, self._partition_of(key), on_delivery, headers=headers)
                 left = self._producer.flush(max(0.01, deadline.remaining))
-                if left or refused:
+                if left or errors:
                     break
-        if refused:
-            raise translate(refused[0], doing)
+        if errors:
+            raise translate(errors[0], doing)
         if left:
             raise Retriable(f"{doing}: {left} records were not acknowledged in time")
 

@@ -38,7 +38,7 @@ _TOPIC_DENIED, _CLUSTER_DENIED, _ID_DENIED, _UNKNOWN_TOPIC, _NOT_ATTEMPTED, _UNK
 # The coordinator is loading, unavailable or another broker; the producer id does not belong to the transactional id.
 _NOT_YET: Final = frozenset({14, 15, 16})
 _CHECKED_AND_REFUSED: Final = frozenset({*_NOT_YET, 49})
-_FOUND: Final = frozenset({0, *_NOT_YET})
+_LOOKUP_GRANTS: Final = frozenset({0, *_NOT_YET})
 _PAUSES: Final = (0.1, 0.2, 0.4, 0.8, 0.0)
 _IN_FLIGHT: Final = 1000
 _ASKED_MS: Final = 5000
@@ -50,10 +50,10 @@ _BROKER, _TOPIC = 4, 2
 _T = TypeVar("_T")
 
 
-def _may(code: int, denied: int, allowed: frozenset[int] = _CHECKED_AND_REFUSED) -> Permission:
-    if code == denied:
+def _may(code: int, denial: int, grants: frozenset[int] = _CHECKED_AND_REFUSED) -> Permission:
+    if code == denial:
         return Permission.NO
-    return Permission.YES if code in allowed else Permission.UNKNOWN
+    return Permission.YES if code in grants else Permission.UNKNOWN
 
 
 def _coordinator_of(transactional_id: str) -> FindCoordinatorRequest:
@@ -141,7 +141,9 @@ class Prober:
         for pause in _PAUSES:  # a new cluster is still creating the coordinators' topic
             coordinators = self._run(self._all({each: _coordinator_of(each) for each in left}))
             may |= {
-                each: _may(answer.error_code, _ID_DENIED, _FOUND) for each, answer in coordinators.items() if answer
+                each: _may(answer.error_code, _ID_DENIED, _LOOKUP_GRANTS)
+                for each, answer in coordinators.items()
+                if answer
             }
             nodes = {each: answer.node_id for each, answer in coordinators.items() if answer and answer.error_code == 0}
             requests = {each: DescribeTransactionsRequest(transactional_ids=[each]) for each in nodes}
@@ -181,8 +183,8 @@ class Prober:
                 for each in (answer.results_by_topic_v3_and_below if answer else ())
                 for partition in each.results_by_partition
             ]
-            checked = frozenset({*_CHECKED_AND_REFUSED, _UNKNOWN_TOPIC, _NOT_ATTEMPTED})
-            result[name] = _may(codes[0], _TOPIC_DENIED, checked) if codes else Permission.UNKNOWN
+            grants = frozenset({*_CHECKED_AND_REFUSED, _UNKNOWN_TOPIC, _NOT_ATTEMPTED})
+            result[name] = _may(codes[0], _TOPIC_DENIED, grants) if codes else Permission.UNKNOWN
         return result
 
     def topic(self, name: str) -> TopicRights:
@@ -198,11 +200,11 @@ class Prober:
                 return TopicRights(None, Permission.NO, Permission.NO, Permission.NO)
             if topic.error_code == _UNKNOWN_TOPIC:
                 return TopicRights(False, describe=Permission.YES)
-            granted = getattr(topic, "authorized_operations", None)  # codes; old brokers do not send them
+            operations = getattr(topic, "authorized_operations", None)  # codes; old brokers do not send them
             replicas = max((len(each.replica_nodes) for each in topic.partitions), default=0)
-            if topic.error_code == 0 and granted:
+            if topic.error_code == 0 and operations:
                 read, write, describe = (
-                    Permission.YES if code in granted else Permission.NO for code in (_READ, _WRITE, _DESCRIBE)
+                    Permission.YES if code in operations else Permission.NO for code in (_READ, _WRITE, _DESCRIBE)
                 )
                 return TopicRights(True, read, write, describe, replicas)
             if topic.error_code == 0:

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, Producer, TopicPartition
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable
-from ringfence.fencing.kafka.call_limits import Unanswered, call_within
+from ringfence.fencing.kafka.call_limits import CallTimeout, call_within
 from ringfence.fencing.kafka.closing import drop_transactional
 from ringfence.fencing.kafka.open_transaction import OpenTransaction
 from ringfence.fencing.kafka.pacing import Pause
@@ -103,7 +103,7 @@ class TransactionalProducer:
             queue_bytes=queue_bytes,
             linger_ms=linger_ms,
         )
-        self._undelivered: KafkaError | None = None
+        self._delivery_error: KafkaError | None = None
         if handed_over:  # no commit reports a failed delivery
             settings |= {"on_delivery": self._note_delivery, "delivery.report.only.error": True}
         with kafka_errors("creating the producer"):
@@ -169,7 +169,7 @@ class TransactionalProducer:
                 with kafka_errors(doing):
                     call_within(seconds + _GRACE_SECONDS, partial(send, positions, group_metadata, seconds), doing)
                 return
-            except Unanswered:
+            except CallTimeout:
                 self.spent = True
                 raise
             except Retriable:
@@ -193,8 +193,8 @@ class TransactionalProducer:
         return max(1, sum(len(metadata[each].partitions) for each in topics if each in metadata))
 
     def _note_delivery(self, error: KafkaError | None, _message: object) -> None:
-        if error is not None and (self._undelivered is None or self._undelivered.code() in _PURGED):
-            self._undelivered = error
+        if error is not None and (self._delivery_error is None or self._delivery_error.code() in _PURGED):
+            self._delivery_error = error
 
     def check_deliveries(self) -> None:
         """Raise the error of the first record that was not delivered, for transactions that are handed over.
@@ -202,11 +202,11 @@ class TransactionalProducer:
         If the broker refuses a record, librdkafka purges the others. Their reports may come first, so this waits for
         the report of the refused one.
         """
-        if self._undelivered is None:
+        if self._delivery_error is None:
             return
-        if self._undelivered.code() in _PURGED:
+        if self._delivery_error.code() in _PURGED:
             self.flush(_CAUSE_SECONDS)
-        raise translate(self._undelivered, f"writing in a transaction of {self.transactional_id}")
+        raise translate(self._delivery_error, f"writing in a transaction of {self.transactional_id}")
 
     @property
     def open_transaction(self) -> OpenTransaction:

@@ -108,8 +108,8 @@ class RawFetcher:
             raise self._error(error) from error
         except KafkaError:
             return False  # the broker is unavailable: the next request goes to the leader at that time
-        moved = [self._take(stretch, answer, partition, take) for stretch, answer, partition in answers]
-        return any(moved)
+        advances = [self._take(stretch, answer, partition, take) for stretch, answer, partition in answers]
+        return any(advances)
 
     def _take(self, one: _Stretch, answer: Any, partition: Any, take: Callable[[int, Batch], None]) -> bool:
         """Take in a response. Return whether the partition advanced."""

@@ -118,7 +118,7 @@ class Decisions:
     """
 
     def __init__(self) -> None:
-        self._aborted: list[tuple[int, int]] = []
+        self._aborted_ranges: list[tuple[int, int]] = []
         self._pending: dict[int, list[tuple[int, int]]] = {}
         self.last_visible: int | None = None
         """The offset of the last visible record; None if there is none."""
@@ -131,13 +131,13 @@ class Decisions:
             else:
                 self._pending.setdefault(batch.producer_id, []).append((batch.first, batch.last))
         elif batch.marker is not None:
-            ended = self._pending.pop(batch.producer_id, None)
-            if ended is None:
+            ranges = self._pending.pop(batch.producer_id, None)
+            if ranges is None:
                 return
             if batch.marker is Marker.ABORT:
-                self._aborted += ended
+                self._aborted_ranges += ranges
             else:
-                self._show(ended[-1][1])
+                self._show(ranges[-1][1])
 
     def _show(self, last: int) -> None:
         self.last_visible = last if self.last_visible is None else max(last, self.last_visible)
@@ -153,16 +153,16 @@ class Decisions:
 
     def find_hidden(self) -> "HiddenOffsets":
         """Return the offsets of aborted and open transactions."""
-        return HiddenOffsets([*self._aborted, *(one for ranges in self._pending.values() for one in ranges)])
+        return HiddenOffsets([*self._aborted_ranges, *(one for ranges in self._pending.values() for one in ranges)])
 
 
 class HiddenOffsets:
     """A set of offsets, given as ranges that do not overlap, both ends included."""
 
     def __init__(self, ranges: Iterable[tuple[int, int]]) -> None:
-        ordered = sorted(ranges)
-        self._firsts = [first for first, _ in ordered]
-        self._lasts = [last for _, last in ordered]
+        pairs = sorted(ranges)
+        self._firsts = [first for first, _ in pairs]
+        self._lasts = [last for _, last in pairs]
 
     def __contains__(self, offset: int) -> bool:
         at = bisect_right(self._firsts, offset) - 1

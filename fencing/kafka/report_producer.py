@@ -40,8 +40,8 @@ class ReportProducer:
         self._connection = connection
         self._lock = threading.RLock()
         self._over = False
-        self._returned: list[Report] = []
-        self._refused: list[Report] = []
+        self._returned_reports: list[Report] = []
+        self._refused_reports: list[Report] = []
         self._producer: Producer | ClosedProducer = self._create()
 
     def _create(self) -> Producer:
@@ -75,11 +75,11 @@ class ReportProducer:
         except BufferError:
             log.warning("A report to %s is dropped: the queue is full because Kafka does not answer", topic)
         except KafkaException as error:
-            self._keep(report, error.args[0], self._refused)
+            self._keep(report, error.args[0], self._refused_reports)
 
     def _note_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            self._keep((message.topic() or "", message.key(), message.value()), error, self._returned)
+            self._keep((message.topic() or "", message.key(), message.value()), error, self._returned_reports)
 
     def _keep(self, report: Report, error: KafkaError, reports: list[Report]) -> None:
         """Keep a report of a failed client for the next one. It may have been sent already, and is then there twice."""
@@ -96,8 +96,8 @@ class ReportProducer:
             old.flush(_LAST_SECONDS)  # the remaining reports are returned in order
         except KafkaException as error:
             log.debug("The end of a producer of reports: %s", error)
-        reports = [*self._returned, *self._refused]  # refused reports are newer than queued ones
-        self._returned, self._refused, self._over = [], [], False
+        reports = [*self._returned_reports, *self._refused_reports]  # refused reports are newer than queued ones
+        self._returned_reports, self._refused_reports, self._over = [], [], False
         log.warning(
             "The producer of reports could send no more, and is replaced; %d reports are sent again", len(reports)
         )

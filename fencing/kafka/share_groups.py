@@ -31,14 +31,14 @@ _COORDINATORS: Final = "Asking for the coordinators of share groups"
 
 @dataclass(frozen=True, slots=True)
 class ShareGroupMember:
-    """A member. assigned: the (topic, partition) that the group's coordinator lets it read."""
+    """A member. partitions: the (topic, partition) that the group's coordinator lets it read."""
 
     member_id: str
     client_id: str
     host: str
     epoch: int
     topics: Sequence[str]
-    assigned: Sequence[tuple[str, int]]
+    partitions: Sequence[tuple[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,10 +200,12 @@ def _describe_request(names: list[str]) -> ShareGroupDescribeRequest:
 
 
 def _member(each: Any) -> ShareGroupMember:
-    assigned = [(topic.topic_name, number) for topic in each.assignment.topic_partitions for number in topic.partitions]
+    partitions = [
+        (topic.topic_name, number) for topic in each.assignment.topic_partitions for number in topic.partitions
+    ]
     host = each.client_host.lstrip("/")
     return ShareGroupMember(
-        each.member_id, each.client_id, host, each.member_epoch, sorted(each.subscribed_topic_names), sorted(assigned)
+        each.member_id, each.client_id, host, each.member_epoch, sorted(each.subscribed_topic_names), sorted(partitions)
     )
 
 

@@ -73,12 +73,12 @@ class ShareMember:
             if (error := message.error()) is None:
                 records.append(message)
                 continue
-            raised = translate(error, self._doing)
-            if not isinstance(raised, Retriable) and error.code() not in _PASSES:
+            trouble = translate(error, self._doing)
+            if not isinstance(trouble, Retriable) and error.code() not in _PASSES:
                 for one in records:
                     self.answer(one, Answer.RELEASE)
-                raise raised
-            log.info("%s", raised)  # the client recovers by itself
+                raise trouble
+            log.info("%s", trouble)  # the client recovers by itself
         return records
 
     def answer(self, message: Message, answer: Answer) -> None:
@@ -91,12 +91,12 @@ class ShareMember:
     def send_answers(self, seconds: float) -> None:
         """Send the answers now, if there is no poll soon."""
         try:
-            refused = {one: error for one, error in self._consumer.commit_sync(seconds).items() if error is not None}
+            refusals = {one: error for one, error in self._consumer.commit_sync(seconds).items() if error is not None}
         except KafkaException as error:
             log.info("%s: the answers did not reach the broker: %s", self._doing, error.args[0].str())
         else:
-            if refused:
-                log.debug("%s: refused answers: %s", self._doing, refused)
+            if refusals:
+                log.debug("%s: refused answers: %s", self._doing, refusals)
 
     def close(self) -> None:
         """Leave the group."""

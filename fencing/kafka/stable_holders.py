@@ -40,9 +40,9 @@ def find_holders(prober: HangingProber, ends: Mapping[_Where, Ends], deadline: D
     return holders
 
 
-def _first_of(opened: Iterable[Hanging]) -> dict[_Where, Hanging]:
+def _first_of(transactions: Iterable[Hanging]) -> dict[_Where, Hanging]:
     first: dict[_Where, Hanging] = {}
-    for one in opened:
+    for one in transactions:
         place = (one.topic, one.partition)
         if place not in first or one.start_offset < first[place].start_offset:
             first[place] = one

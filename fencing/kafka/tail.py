@@ -153,12 +153,12 @@ def between(
     """Return the kept records of these ranges, the newest first, and whether they are complete."""
     parts = {each.partition: each for each in stretches}
     starts = {p: each.start for p, each in parts.items()}
-    committed = Reading(connection, topic, "read_committed", limits)
+    committed_reading = Reading(connection, topic, "read_committed", limits)
     ends = {p: max(min(each.stable, each.until), each.start) for p, each in parts.items()}
-    whole = committed.run(starts, ends, deadline)
-    visible = {(record.partition, record.offset) for record in committed.records}
+    whole = committed_reading.run(starts, ends, deadline)
+    visible = {(record.partition, record.offset) for record in committed_reading.records}
     if committed_only:
-        return _newest(committed.records), whole
+        return _newest(committed_reading.records), whole
     every = Reading(connection, topic, "read_uncommitted", limits)
     whole = every.run(starts, {p: each.until for p, each in parts.items()}, deadline) and whole
 
@@ -168,7 +168,9 @@ def between(
         stable = parts[record.partition].stable
         # Whether a record is aborted is unknown if it could not be read in time.
         return (
-            Visibility.ABORTED if record.offset < min(stable, committed.reached[record.partition]) else Visibility.OPEN
+            Visibility.ABORTED
+            if record.offset < min(stable, committed_reading.positions[record.partition])
+            else Visibility.OPEN
         )
 
     return _newest(_with_visibility(record, visibility(record)) for record in every.records), whole
@@ -190,7 +192,7 @@ class Reading:
         self._topic = topic
         self._limits = limits
         self.records: list[TailRecord] = []
-        self.reached: dict[int, int] = {}
+        self.positions: dict[int, int] = {}
         self.kept_bytes = 0
         self._full: set[int] = set()
         self._counts: Counter[int] = Counter()
@@ -212,7 +214,7 @@ class Reading:
 
     def run(self, starts: Mapping[int, int], ends: Mapping[int, int], deadline: Deadline) -> bool:
         """Read up to the ends. Return whether it got there within the time and size limits."""
-        self.reached = dict(starts)
+        self.positions = dict(starts)
         left = {p for p, start in starts.items() if start < ends[p]}
         size = 0
         try:
@@ -225,7 +227,7 @@ class Reading:
                     size += sum(self._take(message, ends) for message in messages)
                     if full := self._full & left:
                         self._consumer.incremental_unassign([TopicPartition(self._topic, p) for p in full])
-                    left = {p for p in left - full if self.reached[p] < ends[p]}
+                    left = {p for p in left - full if self.positions[p] < ends[p]}
         finally:
             self._consumer.close()
         return not left
@@ -237,13 +239,13 @@ class Reading:
             return 0
         if error is not None:
             if error.code() == KafkaError._PARTITION_EOF:
-                self.reached[partition] = max(self.reached[partition], offset)
+                self.positions[partition] = max(self.positions[partition], offset)
                 return 0
-            raised = translate(error, f"reading topic {self._topic}")
-            if isinstance(raised, Retriable) and not isinstance(raised, Fatal | Fenced):
+            trouble = translate(error, f"reading topic {self._topic}")
+            if isinstance(trouble, Retriable) and not isinstance(trouble, Fatal | Fenced):
                 return 0  # the client recovers by itself
-            raise raised
-        self.reached[partition] = offset + 1
+            raise trouble
+        self.positions[partition] = offset + 1
         key, value, headers = message.key(), message.value(), message.headers() or []
         size = len(key or b"") + len(value or b"") + sum(len(each or b"") for _, each in headers)
         if offset < ends[partition] and self._wants(message, partition, offset, key, value, headers):

@@ -19,11 +19,11 @@ _SURE = 2
 
 
 class TopicWatch:
-    """One thread calls `look` often. expected: the id of each topic by name."""
+    """One thread calls `look` often. topic_ids: the id of each topic by name."""
 
-    def __init__(self, connection: Connection, expected: Mapping[str, str], every: float = EVERY_SECONDS) -> None:
+    def __init__(self, connection: Connection, topic_ids: Mapping[str, str], every: float = EVERY_SECONDS) -> None:
         self._connection = connection
-        self._expected = dict(expected)
+        self._topic_ids = dict(topic_ids)
         self._every = every
         self._client: AdminClient | None = None
         self._futures: Mapping[str, Future[Any]] = {}
@@ -37,12 +37,12 @@ class TopicWatch:
             if all(future.done() for future in self._futures.values()):
                 self._take(self._futures)
                 self._futures, self._client = {}, None
-        elif now >= self._next and self._expected:
+        elif now >= self._next and self._topic_ids:
             self._next = now + self._every
             with kafka_errors("describing topics"):
                 self._client = admin_client(self._connection)  # kept: its answers go with it
                 futures = self._client.describe_topics(
-                    TopicCollection(list(self._expected)), request_timeout=_ANSWER_SECONDS
+                    TopicCollection(list(self._topic_ids)), request_timeout=_ANSWER_SECONDS
                 )
             self._futures = futures
         return self._odd if self._times >= _SURE else {}
@@ -57,7 +57,7 @@ class TopicWatch:
                 if error.code != "UNKNOWN_TOPIC_OR_PART":
                     return  # no answer, or no permission: nothing is known
                 topic_id = None
-            if topic_id != self._expected[name]:
+            if topic_id != self._topic_ids[name]:
                 odd[name] = topic_id
         self._times = self._times + 1 if odd and odd == self._odd else int(bool(odd))
         self._odd = odd

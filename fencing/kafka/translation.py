@@ -90,18 +90,18 @@ def kafka_errors(doing: str) -> Iterator[None]:
     """
     try:
         yield
-    except KafkaException as raised:
-        raise translate(_kafka_error(raised), doing) from raised
-    except SystemError as raised:
-        cause = raised.__cause__ or raised.__context__
+    except KafkaException as error:
+        raise translate(_kafka_error(error), doing) from error
+    except SystemError as error:
+        cause = error.__cause__ or error.__context__
         if isinstance(cause, KafkaException):
-            raise translate(_kafka_error(cause), doing) from raised
+            raise translate(_kafka_error(cause), doing) from error
         raise
 
 
-def _kafka_error(raised: KafkaException) -> KafkaError:
-    first = raised.args[0] if raised.args else None
-    return first if isinstance(first, KafkaError) else KafkaError(KafkaError._FAIL, str(raised))
+def _kafka_error(error: KafkaException) -> KafkaError:
+    first = error.args[0] if error.args else None
+    return first if isinstance(first, KafkaError) else KafkaError(KafkaError._FAIL, str(error))
 
 
 def unknown_outcome(error: FencingError) -> UnknownOutcome:

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from ringfence.fencing.kafka.call_limits import Unanswered, call_within
+from ringfence.fencing.kafka.call_limits import CallTimeout, call_within
 
 
 def test_a_call_that_comes_back_is_over() -> None:
@@ -21,6 +21,6 @@ def test_what_a_call_raises_is_raised_here() -> None:
 
 def test_a_call_that_does_not_come_back_is_given_up() -> None:
     never = threading.Event()
-    with pytest.raises(Unanswered, match="waiting: Kafka's client has not returned"):
+    with pytest.raises(CallTimeout, match="waiting: Kafka's client has not returned"):
         call_within(0.05, never.wait, "waiting")
     never.set()

@@ -90,7 +90,7 @@ def describe(
                 problem = f"The open transactions cannot be determined: {error}"
     except FencingError as error:
         raise _refuse(error) from error
-    by_place = {place: each.member_id for each in members for place in each.assigned}
+    by_place = {place: each.member_id for each in members for place in each.partitions}
     return {
         **_head(group),
         "members": [_member(each) for each in members],
@@ -111,7 +111,7 @@ def _head(group: ListedGroup) -> dict[str, Any]:
 
 def _places(members: Sequence[ConsumerMember], offsets: Mapping[Where, int]) -> set[Where]:
     """Return the group's partitions: those with committed offsets, and those that its members are assigned."""
-    return {*offsets, *(place for each in members for place in each.assigned)}
+    return {*offsets, *(place for each in members for place in each.partitions)}
 
 
 def _by_topic(places: Iterable[Where], offsets: Mapping[Where, int], ends: Mapping[Where, Ends]) -> list[Any]:
@@ -150,7 +150,7 @@ def _partition(
 
 
 def _member(each: ConsumerMember) -> dict[str, Any]:
-    partitions = [{"topic": topic, "partition": number} for topic, number in each.assigned]
+    partitions = [{"topic": topic, "partition": number} for topic, number in each.partitions]
     return {"member": each.member_id, "client": each.client_id, "host": each.host, "assigned": partitions}
 
 

@@ -116,7 +116,7 @@ def members_as_json(group: ShareGroup) -> list[dict[str, Any]]:
             "host": each.host,
             "epoch": each.epoch,
             "topics": list(each.topics),
-            "assigned": [{"topic": topic, "partition": number} for topic, number in each.assigned],
+            "assigned": [{"topic": topic, "partition": number} for topic, number in each.partitions],
         }
         for each in group.members
     ]
