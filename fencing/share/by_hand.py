@@ -36,11 +36,11 @@ def merge(connector: ConnectorName, offsets: Iterable[SourceOffset]) -> list[Sou
 
 def expand(changes: Changes, source_offsets: Iterable[SourceOffset]) -> Changes:
     """Return the changes, preceded by tombstones for the slots' states of the partitions that they change."""
-    moved = {place[0] for partition, _ in changes if (place := parse_partition(partition)) and place[1] is None}
+    partitions = {place[0] for partition, _ in changes if (place := parse_partition(partition)) and place[1] is None}
     targets = {place for partition, _ in changes if (place := parse_partition(partition))}
     tombstones: list[tuple[Partition, Offset | None]] = []
     for source_offset in source_offsets:
         place = parse_partition(source_offset.partition)
-        if place is not None and place[0] in moved and place not in targets and source_offset.offset is not None:
+        if place is not None and place[0] in partitions and place not in targets and source_offset.offset is not None:
             tombstones.append((source_offset.partition, None))
     return [*tombstones, *changes]

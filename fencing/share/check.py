@@ -62,18 +62,18 @@ class ClaimCheck:
             if rivals.committed:
                 self.conflicts += 1
                 raise Abortable("Another task has committed some of these records, so this task skips them", BLOCKED)
-            if not rivals.undecided:
+            if not rivals.open_slots:
                 return
             if deadline.expired or stopping():
                 raise Abortable("Another task's claim on these records is not decided yet", BLOCKED)
             if self._clock.monotonic() >= fence_at:
-                self._end(sorted(rivals.undecided - {self._slot}), deadline)
+                self._end(sorted(rivals.open_slots - {self._slot}), deadline)
                 fence_at = self._clock.monotonic() + self._patience_s
             wait = min(_LOOK_SECONDS, max(0.01, fence_at - self._clock.monotonic()))
             self._tail.wait(lambda last=rivals: self._rivals(claims, at) != last, wait)  # type: ignore[misc]
 
     def _rivals(self, claims: Claims, at: int) -> Rivals:
-        with self._tail.changed:
+        with self._tail.condition:
             return self._tail.ledger.find_rivals(claims, at)
 
     def _end(self, slots: Sequence[int], deadline: Deadline) -> None:

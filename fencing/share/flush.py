@@ -42,20 +42,20 @@ def is_sure(start: int, first: int, before: int | None) -> bool:
 
 
 def flush(
-    connection: Connection, group: str, altered: Mapping[Partition, PartitionBounds], limit: Deadline
+    connection: Connection, group: str, bounds: Mapping[Partition, PartitionBounds], limit: Deadline
 ) -> list[Partition]:
     """Flush the partitions; return those for which it is not certain (`is_sure`). Raises nothing.
 
     For a partition that starts at its end, it is certain if no record arrives within the time that a member needs to
     join.
     """
-    left = {place for place, one in altered.items() if one.start < one.end}
-    quiet = set(altered) - left
+    left = {place for place, one in bounds.items() if one.start < one.end}
+    quiet = set(bounds) - left
     try:
-        member = ShareMember(connection, group, sorted({topic for topic, _ in altered}), "ringfence-flush", _RECORDS)
+        member = ShareMember(connection, group, sorted({topic for topic, _ in bounds}), "ringfence-flush", _RECORDS)
     except FencingError as error:
         log.info("%s", error)
-        return sorted(altered)
+        return sorted(bounds)
     began = Deadline.after(_QUIET_S)
     before: dict[Partition, int] = {}
     try:
@@ -69,7 +69,7 @@ def flush(
             if messages:
                 member.send_answers(limit.slice(5.0))
             for place, first in firsts.items():
-                if place in altered and is_sure(altered[place].start, first, before.get(place)):
+                if place in bounds and is_sure(bounds[place].start, first, before.get(place)):
                     left.discard(place)
             before |= firsts
     except FencingError as error:

@@ -33,7 +33,7 @@ class InputChanges:
     ) -> None:
         self._connection, self._slot, self._inputs, self._offsets = connection, slot, inputs, offsets
         self._start, self._clock = start, clock
-        self._deleted = DeletedTopics(connection, clock)
+        self._deleted_topics = DeletedTopics(connection, clock)
         self._unknown_since = 0.0
 
     def claim(self, tail: LedgerTail) -> bool:
@@ -42,7 +42,7 @@ class InputChanges:
 
     def _claim_starts(self, tail: LedgerTail) -> bool:
         """Claim the start of partitions that the ledger does not know; return False if it knows all of them."""
-        with tail.changed:
+        with tail.condition:
             unknown = [(name, tp) for name, tp in self._inputs.partitions() if not self._offsets.is_known(tp)]
             if not unknown:
                 self._unknown_since = 0.0
@@ -68,9 +68,9 @@ class InputChanges:
         """
         if self._slot:
             return False
-        with tail.changed:
+        with tail.condition:
             places = tail.ledger.places()
-        for tp in self._deleted.look(places):
+        for tp in self._deleted_topics.look(places):
             log.info("Topic %s of id %s was deleted: the ledger forgets it", places[tp][0], tp.topic_id)
             self._offsets.end(tp)
         return self._offsets.pending

@@ -18,11 +18,11 @@ from ringfence.fencing.share.ledger_records import Claim, Claims, State, decode_
 class Rivals:
     """The earlier claims on some of a claim's offsets.
 
-    committed: one of them is committed. undecided: the slots of those that may still be committed.
+    committed: one of them is committed. open_slots: the slots of those that may still be committed.
     """
 
     committed: bool
-    undecided: frozenset[int] = frozenset()
+    open_slots: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Ledger:
         self.connector = connector
         self._open: dict[int, _Transaction] = {}
         self._slots: dict[InputPartition, dict[int | None, State]] = {}
-        self._merged: dict[InputPartition, State] = {}
+        self._states: dict[InputPartition, State] = {}
 
     def begin(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
         """Start from records that are known to be committed: keys and values, in the order of their offsets."""
@@ -63,17 +63,17 @@ class Ledger:
         if key is None or (self.connector.encode() not in key and b"\\" not in key):
             return
         try:
-            loaded: object = json.loads(key)
+            parts: object = json.loads(key)
         except ValueError:
             return
-        if not isinstance(loaded, list) or not loaded or loaded[0] != self.connector:
+        if not isinstance(parts, list) or not parts or parts[0] != self.connector:
             return
         transaction = self._open.setdefault(producer_id, _Transaction()) if producer_id >= 0 else _Transaction()
-        claim = decode_claim(self.connector, loaded, value)
+        claim = decode_claim(self.connector, parts, value)
         if claim is not None:
             transaction.claims.append(_Place(offset, claim))
-        elif len(loaded) == 2 and isinstance(loaded[1], dict):
-            place = parse_partition(loaded[1])
+        elif len(parts) == 2 and isinstance(parts[1], dict):
+            place = parse_partition(parts[1])
             if place is None:
                 return
             source_offset = decode_value(value)
@@ -93,8 +93,8 @@ class Ledger:
             slots = self._slots.setdefault(tp, {})
             if state is not None and slot is not None:
                 slots[slot] = state
-                if tp in self._merged:
-                    _merge(self._merged[tp], state)
+                if tp in self._states:
+                    _merge(self._states[tp], state)
                 else:
                     self._rebuild(tp)
                 continue
@@ -105,16 +105,16 @@ class Ledger:
             self._rebuild(tp)
 
     def _rebuild(self, tp: InputPartition) -> None:
-        self._merged.pop(tp, None)
+        self._states.pop(tp, None)
         for state in self._slots[tp].values():
-            merged = self._merged.setdefault(tp, State(state.topic, state.low))
-            _merge(merged, state)
+            union = self._states.setdefault(tp, State(state.topic, state.low))
+            _merge(union, state)
         if not self._slots[tp]:
             del self._slots[tp]
 
     def state(self, tp: InputPartition) -> State | None:
         """Return what all slots have committed; None if the ledger has no such partition. Do not modify it."""
-        return self._merged.get(tp)
+        return self._states.get(tp)
 
     def slot_state(self, tp: InputPartition, slot: int | None) -> State | None:
         """Return the last committed state of one slot. Do not modify it."""
@@ -126,38 +126,38 @@ class Ledger:
 
     def partitions(self) -> list[InputPartition]:
         """Return the partitions that it has a state of."""
-        return list(self._merged)
+        return list(self._states)
 
     def places(self) -> dict[InputPartition, tuple[str, str]]:
         """Return the partitions with their topic's name and their cluster's id, "" if it is unknown."""
-        return {tp: (state.topic, state.cluster) for tp, state in self._merged.items()}
+        return {tp: (state.topic, state.cluster) for tp, state in self._states.items()}
 
     def find_rivals(self, claims: Claims, before: int) -> Rivals:
         """Return the other claims on these offsets: those at ledger offsets before `before`, and committed ones."""
         for tp, ranges in claims.items():
-            state = self._merged.get(tp)
+            state = self._states.get(tp)
             if state is not None and any(first < state.low or state.done.meets(first, last) for first, last in ranges):
                 return Rivals(True)
-        undecided = {
+        open_slots = {
             place.claim.slot
             for transaction in self._open.values()
             for place in transaction.claims
             if place.offset < before and _overlap(claims, place.claim.offsets)
         }
-        return Rivals(False, frozenset(undecided))
+        return Rivals(False, frozenset(open_slots))
 
 
 def _overlap(one: Claims, other: Claims) -> bool:
     return any(tp in other and ranges.overlaps(other[tp]) for tp, ranges in one.items())
 
 
-def _merge(merged: State, state: State) -> None:
-    merged.low = max(merged.low, state.low)
-    merged.done.update(state.done)
-    merged.low = merged.done.first_missing(merged.low)
-    merged.done.drop_below(merged.low)
-    merged.topic, merged.cluster = state.topic or merged.topic, state.cluster or merged.cluster
+def _merge(union: State, state: State) -> None:
+    union.low = max(union.low, state.low)
+    union.done.update(state.done)
+    union.low = union.done.first_missing(union.low)
+    union.done.drop_below(union.low)
+    union.topic, union.cluster = state.topic or union.topic, state.cluster or union.cluster
     for offset, times in state.tries.items():
-        merged.tries[offset] = max(times, merged.tries.get(offset, 0))
-    for offset in [offset for offset in merged.tries if offset < merged.low or offset in merged.done]:
-        del merged.tries[offset]
+        union.tries[offset] = max(times, union.tries.get(offset, 0))
+    for offset in [offset for offset in union.tries if offset < union.low or offset in union.done]:
+        del union.tries[offset]

@@ -70,9 +70,9 @@ def decode_claim(connector: ConnectorName, key: object, value: bytes | None) -> 
     if not isinstance(key, list) or len(key) != 3 or key[0] != connector or key[1] != _CLAIM or value is None:
         return None
     try:
-        loaded = json.loads(value)
-        offsets = {InputPartition(str(topic), int(number)): Ranges(pairs) for topic, number, pairs in loaded[_CLAIM]}
-        return Claim(int(loaded[SLOT]), offsets)
+        fields = json.loads(value)
+        offsets = {InputPartition(str(topic), int(number)): Ranges(pairs) for topic, number, pairs in fields[_CLAIM]}
+        return Claim(int(fields[SLOT]), offsets)
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"A claim of connector {connector} cannot be read: {value[:200]!r}") from error
 

@@ -21,14 +21,14 @@ _AGAIN_SECONDS = 0.1
 
 
 class LedgerTail:
-    """Read `ledger`, and wait for its changes, only under `changed`."""
+    """Read `ledger`, and wait for its changes, only under `condition`."""
 
     def __init__(self, connection: Connection, topic: str, connector: ConnectorName, offsets: SourceOffsets) -> None:
         """offsets: the connector's committed offsets, after which reading continues.
 
         Everything before their positions is decided, so no open claim begins there.
         """
-        self.changed = threading.Condition()
+        self.condition = threading.Condition()
         self.ledger = Ledger(connector)
         self._connection = connection
         self._topic = topic
@@ -46,9 +46,9 @@ class LedgerTail:
         return self._position
 
     def wait(self, test: Callable[[], bool], seconds: float) -> bool:
-        """Wait under `changed` until the test is true. Raises `Abortable` if the ledger can no longer be read."""
-        with self.changed:
-            result = self.changed.wait_for(lambda: self._trouble is not None or test(), seconds)
+        """Wait under `condition` until the test is true. Raises `Abortable` if the ledger can no longer be read."""
+        with self.condition:
+            result = self.condition.wait_for(lambda: self._trouble is not None or test(), seconds)
             if self._trouble is not None:
                 raise Abortable(f"The ledger cannot be followed: {self._trouble}", self._trouble.code)
             return result
@@ -87,19 +87,19 @@ class LedgerTail:
             follower.close()
 
     def _take(self, entries: list[Entry], position: int) -> None:
-        with self.changed:
+        with self.condition:
             for entry in entries:
                 if entry.committed is None:
                     self.ledger.take(entry.producer_id, entry.offset, entry.key, entry.value)
                 else:
                     self.ledger.decide(entry.producer_id, entry.committed)
             self._position = position
-            self.changed.notify_all()
+            self.condition.notify_all()
 
     def _lose(self, error: FencingError) -> None:
-        with self.changed:
+        with self.condition:
             self._trouble = error
-            self.changed.notify_all()
+            self.condition.notify_all()
 
     def close(self) -> None:
         self._closing = True

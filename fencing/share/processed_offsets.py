@@ -27,7 +27,7 @@ class ProcessedOffsets:
         self._starts: dict[InputPartition, int] = {}
         self._topics: dict[InputPartition, str] = {}
         self._tries: dict[InputPartition, dict[int, int]] = {}
-        self._stated: dict[InputPartition, State] = {}
+        self._next_states: dict[InputPartition, State] = {}
         self._deleted_partitions: set[InputPartition] = set()
         self.cluster = ""
         """The id of the input's cluster; "" if it is unknown."""
@@ -40,7 +40,7 @@ class ProcessedOffsets:
 
     def forget(self) -> None:
         """Forget the open transaction, which is not committed. Its offsets are free again."""
-        for collection in (self._claims, self._starts, self._stated, self._tries, self._deleted_partitions):
+        for collection in (self._claims, self._starts, self._next_states, self._tries, self._deleted_partitions):
             collection.clear()
 
     def is_known(self, tp: InputPartition) -> bool:
@@ -59,16 +59,16 @@ class ProcessedOffsets:
     def find_committed(self, tp: InputPartition) -> State:
         """Return what is committed of a partition, as far as this slot knows, with the gaps that it has noted."""
         state, own = self._ledger.state(tp), self._own.get(tp)
-        merged = State("", 0) if state is None else State(state.topic, state.low, state.done.copy(), dict(state.tries))
+        union = State("", 0) if state is None else State(state.topic, state.low, state.done.copy(), dict(state.tries))
         if own is not None:
-            merged.topic, merged.low = own.topic or merged.topic, max(merged.low, own.low)
-            merged.done.update(own.done)
-            merged.tries |= own.tries
+            union.topic, union.low = own.topic or union.topic, max(union.low, own.low)
+            union.done.update(own.done)
+            union.tries |= own.tries
         if tp in self._pending_ranges:
-            merged.done.update(self._pending_ranges[tp])
-        merged.low = merged.done.first_missing(merged.low)
-        merged.done.drop_below(merged.low)
-        return merged
+            union.done.update(self._pending_ranges[tp])
+        union.low = union.done.first_missing(union.low)
+        union.done.drop_below(union.low)
+        return union
 
     def claim(self, tp: InputPartition, offsets: Iterable[int]) -> None:
         """Add offsets to the claim of the open transaction."""
@@ -124,22 +124,22 @@ class ProcessedOffsets:
         It takes over the states of slots that no longer exist, and removes them (None) in the same transaction.
         """
         count = self._slots()
-        self._stated, tombstones = {}, []
+        self._next_states, tombstones = {}, []
         self._deleted_partitions -= self._claims.keys()
         for tp in self._deleted_partitions:
             self._pending_ranges.pop(tp, None)
             tombstones += [(partition_key(tp, slot), None) for slot in self._ledger.slots(tp)]
         for tp in {**self._claims, **self._pending_ranges, **self._tries}:
             slots = [slot for slot in self._ledger.slots(tp) if count and (slot is None or slot >= count)]
-            self._stated[tp] = self._state(tp, slots)
+            self._next_states[tp] = self._state(tp, slots)
             tombstones += [(partition_key(tp, slot), None) for slot in slots]
         return [
-            *((partition_key(tp, self._slot), encode_state(state)) for tp, state in self._stated.items()),
+            *((partition_key(tp, self._slot), encode_state(state)) for tp, state in self._next_states.items()),
             *tombstones,
         ]
 
     def _state(self, tp: InputPartition, slots: Sequence[int | None]) -> State:
-        merged = self.find_committed(tp)
+        union = self.find_committed(tp)
         last = self._own.get(tp) or self._ledger.slot_state(tp, self._slot)
         done = last.done.copy() if last is not None else Ranges()
         tries = dict(last.tries) if last is not None else {}
@@ -151,18 +151,18 @@ class ProcessedOffsets:
         for more in (self._claims.get(tp), self._pending_ranges.get(tp)):
             if more is not None:
                 done.update(more)
-                merged.done.update(more)
-        low = max(merged.low, self._starts.get(tp, 0))
-        low = merged.done.first_missing(low)
+                union.done.update(more)
+        low = max(union.low, self._starts.get(tp, 0))
+        low = union.done.first_missing(low)
         done.drop_below(low)
         tries |= self._tries.get(tp, {})
         open_tries = {offset: times for offset, times in tries.items() if offset >= low and offset not in done}
-        return State(merged.topic or self._topics.get(tp, ""), low, done, open_tries, self.cluster)
+        return State(union.topic or self._topics.get(tp, ""), low, done, open_tries, self.cluster)
 
     def settle(self) -> None:
         """Record that the transaction is committed."""
-        self._own.update(self._stated)
-        for tp in self._stated:
+        self._own.update(self._next_states)
+        for tp in self._next_states:
             self._pending_ranges.pop(tp, None)
         for tp in self._deleted_partitions:
             self._own.pop(tp, None)

@@ -39,14 +39,14 @@ class ShareSettings:
     max_locks: int = share_group.NUMBERS[share_group.MAX_LOCKS][0]
     sweep_after_s: float = 155.0
     patience_s: float = 10.0
-    exhausted: ExhaustionPolicy = ExhaustionPolicy.RETRY
+    exhaustion: ExhaustionPolicy = ExhaustionPolicy.RETRY
 
     @classmethod
     def of(cls, config: Mapping[str, str]) -> "ShareSettings":
         """Parse a configuration. Raises `Invalid`."""
         try:
             start = Start(config.get(share_group.START) or Start.EARLIEST)
-            exhausted = ExhaustionPolicy(config.get(share_group.EXHAUSTED) or ExhaustionPolicy.RETRY)
+            exhaustion = ExhaustionPolicy(config.get(share_group.EXHAUSTED) or ExhaustionPolicy.RETRY)
         except ValueError as error:
             raise Invalid(f"{share_group.START} or {share_group.EXHAUSTED}: {error}") from error
         lock_ms, limit, locks, sweep_ms, patience_ms = (
@@ -54,7 +54,7 @@ class ShareSettings:
         )
         # The default leaves the broker time for all of its deliveries.
         sweep_s = sweep_ms / 1000 if sweep_ms else limit * lock_ms / 1000 + _MARGIN_S
-        return cls(start, lock_ms, limit, locks, sweep_s, patience_ms / 1000, exhausted)
+        return cls(start, lock_ms, limit, locks, sweep_s, patience_ms / 1000, exhaustion)
 
     @property
     def of_group(self) -> Mapping[str, str]:

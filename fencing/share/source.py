@@ -90,8 +90,8 @@ class ShareSource:
         )
         self._queue: deque[ShareRecord] = deque()
         self._delivered_records: list[ShareRecord] = []
-        self._suspects = Suspects(self._offsets, settings.delivery_limit, settings.exhausted)
-        self.exhausted = ExhaustedRecords(settings.delivery_limit)
+        self._suspects = Suspects(self._offsets, settings.delivery_limit, settings.exhaustion)
+        self.exhausted_records = ExhaustedRecords(settings.delivery_limit)
         self._claim = Delivery("writing a claim")
         self._refreshed_at = 0.0
         alter_share_group(input_connection, group, settings.of_group, Deadline.after(_SECONDS, clock))
@@ -168,11 +168,11 @@ class ShareSource:
 
     def _try_suspects(self) -> None:
         """Note the next tries in a separate transaction, or give up exhausted records; the next poll continues."""
-        with self._tail.changed:
-            exhausted = self._suspects.note()
-            for record in exhausted:
+        with self._tail.condition:
+            records = self._suspects.note()
+            for record in records:
                 self._offsets.claim(record.tp, [record.offset])
-        self.exhausted.add(exhausted)
+        self.exhausted_records.add(records)
         if not self._offsets.pending:
             self._queue.extend(self._suspects.take())
 
@@ -184,7 +184,7 @@ class ShareSource:
     def _hand_out(self, limit: int) -> list[ShareRecord]:
         """Return at most `limit` uncommitted records; only one if this is its last delivery."""
         records: list[ShareRecord] = []
-        with self._tail.changed:
+        with self._tail.condition:
             while self._queue and len(records) < limit:
                 record = self._queue[0]
                 alone = record.alone or record.delivery_count >= self._settings.delivery_limit
@@ -226,11 +226,11 @@ class ShareSource:
         claim = self._offsets.take_claim()
         self._claim = Delivery("writing a claim")
         produce(topic, encode_claim(claim), claim_key(self._connector, self._slot), LEDGER_PARTITION, self._claim)
-        return self.exhausted.produce(produce)
+        return self.exhausted_records.produce(produce)
 
     def states(self) -> list[tuple[Partition, Offset | None]]:
         """Return this slot's source offsets, to be produced last."""
-        with self._tail.changed:
+        with self._tail.condition:
             return self._offsets.states()
 
     def check(self, flush: Callable[[float], int], deadline: Deadline) -> None:
@@ -245,12 +245,12 @@ class ShareSource:
 
     def settle(self) -> None:
         """Accept the records of the transaction, which is committed."""
-        with self._tail.changed:
+        with self._tail.condition:
             self._offsets.settle()
         for record in self._delivered_records:
             self._answer(record)
         self._delivered_records = []
-        self.exhausted.clear()
+        self.exhausted_records.clear()
         self._queue.extend(self._suspects.take())
 
     # The attempt's side.
@@ -270,12 +270,12 @@ class ShareSource:
             self._member.close()
             self._member = self._join()
         tail.catch_up(Deadline.after(_SECONDS, self._clock))
-        with tail.changed:
+        with tail.condition:
             self._offsets.restart(tail.ledger)
         self._check.restart(tail)
         self._sweep.restart(tail)
         self._suspects.restart()
-        self.exhausted.clear()
+        self.exhausted_records.clear()
         for record in reversed(self._delivered_records):
             record.answer = Answer.ACCEPT
             self._queue.appendleft(record)

@@ -35,8 +35,8 @@ def place_of(key: StateKey, partitions: int) -> int:
     number = 0
     for at in range(0, len(text), 2):
         number = (31 * number + (text[at] << 8 | text[at + 1])) & 0xFFFFFFFF
-    signed = number - 0x1_0000_0000 if number & 0x8000_0000 else number
-    return 0 if signed == -0x8000_0000 else abs(signed) % partitions
+    hash_code = number - 0x1_0000_0000 if number & 0x8000_0000 else number
+    return 0 if hash_code == -0x8000_0000 else abs(hash_code) % partitions
 
 
 def read_histories(connection: Connection, keys: Collection[StateKey], limit: Deadline) -> dict[StateKey, StateHistory]:

@@ -18,14 +18,14 @@ _TOGETHER = 2
 class Suspects:
     """The suspects of one process, which notes each try only once."""
 
-    def __init__(self, offsets: ProcessedOffsets, tries: int, exhausted: ExhaustionPolicy) -> None:
+    def __init__(self, offsets: ProcessedOffsets, tries: int, exhaustion: ExhaustionPolicy) -> None:
         """tries: the number of tries alone after which a record is exhausted."""
         self._offsets = offsets
         self._tries = tries + _TOGETHER
-        self._exhausted = exhausted
+        self._exhaustion = exhaustion
         self._waiting: deque[ShareRecord] = deque()
         self._tried_records: list[ShareRecord] = []
-        self._tried: set[tuple[object, int]] = set()
+        self._own_tries: set[tuple[object, int]] = set()
 
     def add(self, records: Iterable[ShareRecord]) -> None:
         """Add records that the sweep has found."""
@@ -41,9 +41,9 @@ class Suspects:
             if self._offsets.is_done(record.tp, record.offset):
                 continue
             times = self._offsets.find_tries(record.tp, record.offset)
-            if (record.tp, record.offset) in self._tried:
+            if (record.tp, record.offset) in self._own_tries:
                 self._tried_records = [record]  # this process has survived it
-            elif times >= self._tries and self._exhausted is ExhaustionPolicy.DEAD_LETTER:
+            elif times >= self._tries and self._exhaustion is ExhaustionPolicy.DEAD_LETTER:
                 return [record]
             else:
                 self._count(record, times + 1)
@@ -62,7 +62,7 @@ class Suspects:
     def take(self) -> list[ShareRecord]:
         """Return the noted records, to try them now. Call it after the note is committed."""
         records, self._tried_records = self._tried_records, []
-        self._tried.update((record.tp, record.offset) for record in records)
+        self._own_tries.update((record.tp, record.offset) for record in records)
         return records
 
     def restart(self) -> None:

@@ -37,9 +37,9 @@ _GAP_LOOK_S = 5.0
 
 @dataclass(slots=True)
 class _PartitionHistory:
-    """history: (time, end of the committed offsets, last stable offset), oldest first."""
+    """samples: (time, end of the committed offsets, last stable offset), oldest first."""
 
-    history: deque[tuple[float, int, int]] = field(default_factory=deque)
+    samples: deque[tuple[float, int, int]] = field(default_factory=deque)
     scanned_at: float = 0.0
 
 
@@ -64,7 +64,7 @@ class Sweep:
         self._every_s = min(2.0, after_s / 4)
         self._mine = mine
         self._clock = clock
-        self._watched: dict[InputPartition, _PartitionHistory] = {}
+        self._histories: dict[InputPartition, _PartitionHistory] = {}
         self._looked_at = clock.monotonic()
         self._readers: dict[str, PartitionReader] = {}
         self._due: deque[tuple[str, InputPartition, Ranges, int]] = deque()
@@ -124,7 +124,7 @@ class Sweep:
         limit = Deadline.after(_SECONDS, self._clock)
         stable = offsets_at(self._connection, topic, number, Place.STABLE, limit)[tp.partition]
         first = offsets_at(self._connection, topic, number, Place.FIRST, limit)[tp.partition]
-        with self._tail.changed:
+        with self._tail.condition:
             state = self._offsets.find_committed(tp)
         if stable < state.low and self._topics.is_same([topic]):
             raise ConnectorError(
@@ -136,19 +136,19 @@ class Sweep:
             self._pass_expired(topic, tp, state.done, state.low, first)
         front = max(state.done.end, state.low)
         self._schedule_wanted(topic, tp, state, first, stable)
-        watched = self._watched.setdefault(tp, _PartitionHistory(scanned_at=now))
-        watched.history.append((now, front, stable))
-        while len(watched.history) > 1 and watched.history[1][0] <= now - self._after_s:
-            watched.history.popleft()
-        since, old_front, old_stable = watched.history[0]
+        history = self._histories.setdefault(tp, _PartitionHistory(scanned_at=now))
+        history.samples.append((now, front, stable))
+        while len(history.samples) > 1 and history.samples[1][0] <= now - self._after_s:
+            history.samples.popleft()
+        since, old_front, old_stable = history.samples[0]
         due_end = 0
         if since <= now - self._after_s:
             due_end = old_stable if front == old_front else old_front
         missing = Ranges(state.done.missing(max(state.low, first), max(front, due_end) - 1))
         due = missing.meets(0, due_end - 1)
-        many = len(missing) > _MANY_GAPS or (len(missing) > 0 and now - watched.scanned_at > _GAP_LOOK_S)
+        many = len(missing) > _MANY_GAPS or (len(missing) > 0 and now - history.scanned_at > _GAP_LOOK_S)
         if due or many:
-            watched.scanned_at = now
+            history.scanned_at = now
             self._due.append((topic, tp, missing, due_end))
 
     def _schedule_wanted(self, topic: str, tp: InputPartition, state: State, first: int, stable: int) -> None:

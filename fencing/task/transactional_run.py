@@ -87,7 +87,7 @@ class TransactionalRun:
         ) -> ShareSource:
             assert transactions is not None
             transactions.share = self.share.join(task_offsets, offsets, group, topics, settings, cluster)
-            transactions.share.exhausted.make_dead_letter = path.dead_letter
+            transactions.share.exhausted_records.make_dead_letter = path.dead_letter
             return transactions.share
 
         try:

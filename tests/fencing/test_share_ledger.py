@@ -58,9 +58,9 @@ def test_ranges_are_a_set(pairs: list[tuple[int, int]], cut: int) -> None:
 def test_an_undecided_earlier_claim_is_in_the_way_and_a_later_one_is_not() -> None:
     ledger = Ledger(QUEUE)
     claim(ledger, 7, 10, 1, (0, 9))
-    assert ledger.find_rivals(wanted((5, 12)), 11).undecided == {1}
-    assert ledger.find_rivals(wanted((5, 12)), 10).undecided == set()
-    assert ledger.find_rivals(wanted((10, 12)), 11).undecided == set()
+    assert ledger.find_rivals(wanted((5, 12)), 11).open_slots == {1}
+    assert ledger.find_rivals(wanted((5, 12)), 10).open_slots == set()
+    assert ledger.find_rivals(wanted((10, 12)), 11).open_slots == set()
 
 
 def test_only_the_marker_decides() -> None:
@@ -76,7 +76,7 @@ def test_only_the_marker_decides() -> None:
     ledger.decide(8, committed=False)
     rivals = ledger.find_rivals(wanted((20, 29)), 40)
     assert not rivals.committed
-    assert not rivals.undecided
+    assert not rivals.open_slots
 
 
 def test_compaction_loses_nothing() -> None:
@@ -161,7 +161,7 @@ def test_a_slot_claims_nothing_twice_and_states_what_is_low() -> None:
 def test_whoever_says_first_where_a_partition_begins_has_said_it() -> None:
     ledger = Ledger(QUEUE)
     claim(ledger, 7, 10, 1, (-1, -1))
-    assert ledger.find_rivals(wanted((-1, -1)), 11).undecided == {1}
+    assert ledger.find_rivals(wanted((-1, -1)), 11).open_slots == {1}
     state(ledger, 7, 1, 40)
     ledger.decide(7, committed=True)
     assert ledger.find_rivals(wanted((-1, -1)), 12).committed

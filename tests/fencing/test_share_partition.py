@@ -355,8 +355,8 @@ def test_a_recovered_leader_goes_no_further_than_it_has_read_again() -> None:
     ]
     partition = SharePartition.recover(45, persisted)
     assert (partition.start, partition.end, partition.gap) == (45, 58, 48)
-    partition = partition.acquire(45, 45, "A").acquire(48, 49, "A", aborted=[(48, 49)])
-    partition = partition.acquire(51, 51, "A").acquire(52, 56, "A", aborted=[(52, 56)])
+    partition = partition.acquire(45, 45, "A").acquire(48, 49, "A", aborted_ranges=[(48, 49)])
+    partition = partition.acquire(51, 51, "A").acquire(52, 56, "A", aborted_ranges=[(52, 56)])
     change = partition.acknowledge("A", [*answer(ACCEPT, 45), *answer(ACCEPT, 51)])
     assert (change.start_offset, change.delivery_complete_count) == (45, 13)
     assert (change.partition.start, change.partition.batches) == (57, (Batch(57, 57, ARCHIVED, 1),))

@@ -93,7 +93,7 @@ class _Table:
 
         def arrived() -> bool:
             found.extend(self._read())
-            return merge((), [batch for one in found for batch in one.changed]) == (said,)
+            return merge((), [batch for one in found for batch in one.batches]) == (said,)
 
         eventually(arrived, 30, lambda: f"{said}, not {found}")
         assert change.writes == (said,)

@@ -167,7 +167,7 @@ class TransactionLab:
         offsets = [offset for first, last in found for offset in range(first, last + 1)]
         for first, last in found:
             hidden = [(one, one) for one in range(first, last + 1) if one in self.feeder.aborted]
-            self.model = self.model.acquire(first, last, holder.name, aborted=hidden)
+            self.model = self.model.acquire(first, last, holder.name, aborted_ranges=hidden)
         expected = {offset: self._count(offset) for offset in offsets if offset not in self.feeder.aborted}
         seen: dict[int, int] = {}
 

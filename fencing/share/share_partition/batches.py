@@ -87,12 +87,12 @@ def _rank(batch: Batch) -> tuple[int, int]:
 
 
 def _combine(batches: Sequence[Batch], newer: Iterable[Batch], choose: Callable[[Batch, Batch], Batch]) -> Batches:
-    combined = list(batches)
+    result = list(batches)
     for new in newer:
-        low = bisect_left(combined, new.first, key=lambda one: one.last)
-        high = bisect_right(combined, new.last, key=lambda one: one.first)
-        combined[low:high] = _settle(combined[low:high], new, choose)
-    return _join(combined)
+        low = bisect_left(result, new.first, key=lambda one: one.last)
+        high = bisect_right(result, new.last, key=lambda one: one.first)
+        result[low:high] = _settle(result[low:high], new, choose)
+    return _join(result)
 
 
 def _settle(overlaps: Sequence[Batch], new: Batch, choose: Callable[[Batch, Batch], Batch]) -> Iterator[Batch]:
@@ -112,10 +112,10 @@ def _settle(overlaps: Sequence[Batch], new: Batch, choose: Callable[[Batch, Batc
 
 
 def _join(batches: Iterable[Batch]) -> Batches:
-    joined: list[Batch] = []
+    result: list[Batch] = []
     for one in batches:
-        if joined and joined[-1].last + 1 == one.first and joined[-1].says_same(one):
-            joined[-1] = replace(joined[-1], last=one.last)
+        if result and result[-1].last + 1 == one.first and result[-1].says_same(one):
+            result[-1] = replace(result[-1], last=one.last)
         else:
-            joined.append(one)
-    return tuple(joined)
+            result.append(one)
+    return tuple(result)

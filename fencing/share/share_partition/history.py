@@ -101,15 +101,15 @@ def write(
     )
     if state.updates < limit:
         return update
-    merged = apply(state, update)
-    assert merged is not None
+    next_state = apply(state, update)
+    assert next_state is not None
     return ShareSnapshot(
         state.snapshot_epoch + 1,
         state.state_epoch,
         leader_epoch,
-        merged.start_offset,
-        merged.delivery_complete_count,
-        merged.batches,
+        next_state.start_offset,
+        next_state.delivery_complete_count,
+        next_state.batches,
         now_ms,
         now_ms,
     )
@@ -125,15 +125,15 @@ class Entry:
     record: StateRecord | None
 
     @property
-    def changed(self) -> Batches:
+    def batches(self) -> Batches:
         """The ranges that it has; for a snapshot, all of them."""
         return () if self.record is None else self.record.batches
 
 
 def read(offset: int, timestamp_ms: int, key: bytes | None, value: bytes | None) -> Entry | None:
     """Parse a record; None for an unknown kind. Raises ValueError for one that cannot be read."""
-    decoded = None if key is None else decode(key, value)
-    return None if decoded is None else Entry(offset, timestamp_ms, *decoded)
+    pair = None if key is None else decode(key, value)
+    return None if pair is None else Entry(offset, timestamp_ms, *pair)
 
 
 def replay(entries: Iterable[Entry]) -> Iterator[tuple[Entry, PersistedState | None]]:

@@ -77,10 +77,10 @@ class SharePartition:
 
     @classmethod
     def recover(
-        cls, start: int, persisted: Iterable[Batch], delivery_limit: int = 5, lock_s: float = 30.0
+        cls, start: int, persisted_batches: Iterable[Batch], delivery_limit: int = 5, lock_s: float = 30.0
     ) -> "SharePartition":
         """Recover it from its persisted state. Offsets without a state before the last batch are available."""
-        batches = prune(overlay((), persisted), start)
+        batches = prune(overlay((), persisted_batches), start)
         end = batches[-1].last + 1 if batches else start
         at = start
         for one in batches:
@@ -103,12 +103,12 @@ class SharePartition:
         return ranges
 
     def acquire(
-        self, first: int, last: int, member: str, now: float = 0.0, aborted: Iterable[tuple[int, int]] = ()
+        self, first: int, last: int, member: str, now: float = 0.0, aborted_ranges: Iterable[tuple[int, int]] = ()
     ) -> "SharePartition":
         """Lock available records, or the next ones. This is not persisted.
 
-        Offsets between the end and `first` hold no record. aborted: first and last offsets of records that no member
-        may get; they are archived, but the start only moves with the next change. Raises `InvalidTransition`.
+        Offsets between the end and `first` hold no record. aborted_ranges: first and last offsets of records that no
+        member may get; they are archived, but the start only moves with the next change. Raises `InvalidTransition`.
         """
         batches = find(self.batches, first, last)
         if first < self.start or first > last:
@@ -127,16 +127,16 @@ class SharePartition:
             for one in batches
         ]
         whole = Batch(first, last, RecordState.ACQUIRED, 1, member, until)
-        acquired = overlay((whole,), updates)
-        hidden = [
+        acquisition = overlay((whole,), updates)
+        aborted_batches = [
             Batch(part.first, part.last, RecordState.ARCHIVED, part.delivery_count, aborted=True)
-            for low, high in aborted
-            for part in find(acquired, low, high)
+            for low, high in aborted_ranges
+            for part in find(acquisition, low, high)
         ]
         return replace(
             self,
             end=max(self.end, last + 1),
-            batches=overlay(self.batches, overlay(acquired, hidden)),
+            batches=overlay(self.batches, overlay(acquisition, aborted_batches)),
             gap=last + 1 if self.gap is not None and last + 1 < self.end else None,
         )
 
@@ -194,11 +194,11 @@ class SharePartition:
             state = RecordState.ARCHIVED
         return Batch(batch.first, batch.last, state, batch.delivery_count)
 
-    def _change(self, changed: Sequence[Batch]) -> Change:
-        batches = overlay(self.batches, changed)
+    def _change(self, updates: Sequence[Batch]) -> Change:
+        batches = overlay(self.batches, updates)
         complete = sum(one.size for one in batches if one.state.terminal)
         after = replace(self, batches=batches)
-        return Change(after._advance(), overlay((), changed), self.start, complete)
+        return Change(after._advance(), overlay((), updates), self.start, complete)
 
     def _advance(self) -> "SharePartition":
         """Move the start past all finished records."""

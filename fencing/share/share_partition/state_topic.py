@@ -84,9 +84,9 @@ def encode(key: StateKey, record: StateRecord | None) -> tuple[bytes, bytes | No
     """Encode a record as the broker does."""
     kind = _UPDATE if isinstance(record, ShareUpdate) else _SNAPSHOT
     group = key.group_id.encode()
-    encoded = _SHORT.pack(kind) + _SHORT.pack(len(group)) + group + _id_bytes(key.topic_id) + _INT.pack(key.partition)
+    key_bytes = _SHORT.pack(kind) + _SHORT.pack(len(group)) + group + _id_bytes(key.topic_id) + _INT.pack(key.partition)
     if record is None:
-        return encoded, None
+        return key_bytes, None
     if isinstance(record, ShareSnapshot):
         head = _SNAPSHOT_HEAD.pack(
             record.snapshot_epoch,
@@ -98,7 +98,7 @@ def encode(key: StateKey, record: StateRecord | None) -> tuple[bytes, bytes | No
         )
     else:
         head = _UPDATE_HEAD.pack(record.snapshot_epoch, record.leader_epoch, record.start_offset)
-    return encoded, _SHORT.pack(_VERSION) + head + _encode_tail(record)
+    return key_bytes, _SHORT.pack(_VERSION) + head + _encode_tail(record)
 
 
 def topic_id_of(raw: bytes) -> str:
@@ -119,9 +119,9 @@ def _decode_key(key: bytes) -> StateKey:
 
 
 def _decode_snapshot(value: bytes) -> ShareSnapshot:
-    snapshot, state, leader, start, created, write_ms = _SNAPSHOT_HEAD.unpack_from(value, 2)
+    snapshot, state, leader, start, create_ms, write_ms = _SNAPSHOT_HEAD.unpack_from(value, 2)
     batches, complete = _decode_tail(value, 2 + _SNAPSHOT_HEAD.size)
-    return ShareSnapshot(snapshot, state, leader, start, complete, batches, created, write_ms)
+    return ShareSnapshot(snapshot, state, leader, start, complete, batches, create_ms, write_ms)
 
 
 def _decode_update(value: bytes) -> ShareUpdate:
@@ -174,9 +174,9 @@ def _varint(value: bytes, at: int) -> tuple[int, int]:
 
 
 def _pack_varint(number: int) -> bytes:
-    packed = bytearray()
+    data = bytearray()
     while number >= 0x80:
-        packed.append(number & 0x7F | 0x80)
+        data.append(number & 0x7F | 0x80)
         number >>= 7
-    packed.append(number)
-    return bytes(packed)
+    data.append(number)
+    return bytes(data)

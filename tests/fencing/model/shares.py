@@ -196,7 +196,7 @@ class World:
         if self.rules.tail:
             self.read(attempt, min(len(self.log), max(attempt.position, attempt.claim_at + 1)))
         rivals = attempt.ledger.find_rivals(attempt.processed.claims, attempt.claim_at)
-        undecided = rivals.undecided if self.rules.undecided else frozenset()
+        undecided = rivals.open_slots if self.rules.undecided else frozenset()
         if not self.rules.check:
             attempt.phase = "ready"
         elif not self.rules.whole and (rivals.committed or undecided):
@@ -217,7 +217,7 @@ class World:
 
     def is_first(self, attempt: Attempt, offset: int) -> bool:
         rivals = attempt.ledger.find_rivals({TP: Ranges([(offset, offset)])}, attempt.claim_at)
-        return not (rivals.committed or rivals.undecided)
+        return not (rivals.committed or rivals.open_slots)
 
     def state(self, attempt: Attempt) -> None:
         for partition, offset in attempt.processed.states():

@@ -76,7 +76,7 @@ def find_timeline(worker: WorkerConfig, name: str, topic: str, partition: int, l
             "offset": entry.offset,
             "time_ms": entry.timestamp_ms,
             "kind": "deleted" if entry.record is None else _kind(entry),
-            "changed": _ranges(entry.changed),
+            "changed": _ranges(entry.batches),
             **_state(state, archived_after),
         }
         for entry, state in replay(history.entries)
