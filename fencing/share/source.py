@@ -89,7 +89,7 @@ class ShareSource:
             clock,
         )
         self._queue: deque[ShareRecord] = deque()
-        self._delivered_records: list[ShareRecord] = []
+        self._batch: list[ShareRecord] = []
         self._suspects = Suspects(self._offsets, settings.delivery_limit, settings.exhaustion)
         self.exhausted_records = ExhaustedRecords(settings.delivery_limit)
         self._claim = Delivery("writing a claim")
@@ -109,7 +109,7 @@ class ShareSource:
 
     def poll(self, seconds: float, limit: int) -> Sequence[ShareRecord]:
         """See `ringfence.connectors.api.ShareInput`."""
-        assert not self._delivered_records, "the records of the last poll are in no transaction yet"
+        assert not self._batch, "the records of the last poll are in no transaction yet"
         if not self._queue:
             self._fill(seconds)
         return self._hand_out(limit)
@@ -127,7 +127,7 @@ class ShareSource:
         self._find(record).answer = Answer.REJECT
 
     def _find(self, record: api.ShareRecord) -> ShareRecord:
-        if not isinstance(record, ShareRecord) or record not in self._delivered_records:
+        if not isinstance(record, ShareRecord) or record not in self._batch:
             raise api.ConnectorError(
                 "This record is not from the last poll: answer each one before the task's poll returns"
             )
@@ -197,7 +197,7 @@ class ShareSource:
                 records.append(record)
                 if alone:
                     break
-        self._delivered_records = records
+        self._batch = records
         return records
 
     def _answer(self, record: ShareRecord) -> None:
@@ -209,16 +209,12 @@ class ShareSource:
     @property
     def has_work(self) -> bool:
         """Return whether a transaction is needed, even without records."""
-        return (
-            bool(self._delivered_records)
-            or self._offsets.pending
-            or (self._offsets.pending_count > 0 and not self._queue)
-        )
+        return bool(self._batch) or self._offsets.pending or (self._offsets.pending_count > 0 and not self._queue)
 
     def begin(self, produce: Produce, topic: str) -> int:
         """Produce the claim, first in the transaction. Return how many dead letters follow it."""
         by_partition: dict[InputPartition, list[int]] = {}
-        for record in self._delivered_records:
+        for record in self._batch:
             if record.answer is not Answer.RELEASE:
                 by_partition.setdefault(record.tp, []).append(record.offset)
         for tp, offsets in by_partition.items():
@@ -247,9 +243,9 @@ class ShareSource:
         """Accept the records of the transaction, which is committed."""
         with self._tail.condition:
             self._offsets.settle()
-        for record in self._delivered_records:
+        for record in self._batch:
             self._answer(record)
-        self._delivered_records = []
+        self._batch = []
         self.exhausted_records.clear()
         self._queue.extend(self._suspects.take())
 
@@ -258,7 +254,7 @@ class ShareSource:
     @property
     def locked_ranges(self) -> LockedRanges:
         """Return the group's records that the task holds now. Any thread may call it: each copy is atomic."""
-        return find_held([*self._delivered_records, *list(self._queue)])
+        return find_held([*self._batch, *list(self._queue)])
 
     def restart(self, tail: LedgerTail) -> None:
         """Read the ledger to its end, and return the uncommitted records again from `poll`. Raises `FencingError`.
@@ -276,10 +272,10 @@ class ShareSource:
         self._sweep.restart(tail)
         self._suspects.restart()
         self.exhausted_records.clear()
-        for record in reversed(self._delivered_records):
+        for record in reversed(self._batch):
             record.answer = Answer.ACCEPT
             self._queue.appendleft(record)
-        self._delivered_records = []
+        self._batch = []
 
     def rest(self) -> None:
         """Release the locked records before a pause, so that other members get them."""
@@ -287,10 +283,10 @@ class ShareSource:
         self._member.send_answers(5.0)
 
     def _give_back(self) -> None:
-        for record in (*self._delivered_records, *self._queue):
+        for record in (*self._batch, *self._queue):
             record.answer = Answer.RELEASE
             self._answer(record)
-        self._delivered_records = []
+        self._batch = []
         self._queue.clear()
 
     def close(self) -> None:
