@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final, NoReturn
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Producer
 
 from ringfence.fencing.errors import Fatal, FencingError
 from ringfence.fencing.kafka.translation import kafka_errors
@@ -70,10 +70,11 @@ def _await_responses(producer: Producer, log: logging.Logger, seconds: float | N
     end = None if seconds is None else time.monotonic() + seconds
     while True:
         try:
-            producer.purge(in_flight=False)  # also what librdkafka would send again
-            producer.flush(_PAUSE_SECONDS)
-        except KafkaException as error:
-            log.debug("Closing the producer: %s", error)
+            with kafka_errors("closing the producer"):
+                producer.purge(in_flight=False)  # also what librdkafka would send again
+                producer.flush(_PAUSE_SECONDS)
+        except FencingError as error:
+            log.debug("%s", error)
             time.sleep(_PAUSE_SECONDS)
         if not len(producer):
             return True

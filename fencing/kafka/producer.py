@@ -110,7 +110,6 @@ class TransactionalProducer:
             self._producer = Producer({**settings, **(overrides or {})}, logger=self._evidence)
         self.produce = self._producer.produce
         """confluent-kafka's `produce`, unwrapped for speed. Raises BufferError if the queue is full."""
-        self.serve = self._producer.poll
 
     @property
     def producer_id(self) -> int:
@@ -175,6 +174,11 @@ class TransactionalProducer:
             except Retriable:
                 if deadline.expired:
                     raise
+
+    def serve(self, seconds: float) -> int:
+        """Handle deliveries for up to `seconds`; return the number of events."""
+        with kafka_errors("producing"):
+            return self._producer.poll(seconds)
 
     def flush(self, seconds: float) -> int:
         """Wait at most `seconds` for deliveries; return the number of records that are still in flight."""
@@ -295,4 +299,4 @@ class TransactionalProducer:
             self.abort(Deadline.after(_LAST_SECONDS))
         self.spent = True
         self._producer = drop_transactional(self._producer, log)
-        self.produce, self.serve = self._producer.produce, self._producer.poll
+        self.produce = self._producer.produce

@@ -6,6 +6,7 @@ from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.closing import ClosedProducer, drop
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.translation import kafka_errors
@@ -92,10 +93,11 @@ class ReportProducer:
     def _replace(self) -> None:
         old, self._producer = self._producer, ClosedProducer()
         try:
-            old.purge()
-            old.flush(_LAST_SECONDS)  # the remaining reports are returned in order
-        except KafkaException as error:
-            log.debug("The end of a producer of reports: %s", error)
+            with kafka_errors("ending a producer of reports"):
+                old.purge()
+                old.flush(_LAST_SECONDS)  # the remaining reports are returned in order
+        except FencingError as error:
+            log.debug("%s", error)
         reports = [*self._returned_reports, *self._refused_reports]  # refused reports are newer than queued ones
         self._returned_reports, self._refused_reports, self._over = [], [], False
         log.warning(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final, cast
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -47,6 +48,8 @@ _DENIED = {
     KafkaError._AUTHENTICATION,
     KafkaError.SASL_AUTHENTICATION_FAILED,
 }
+_RAISED: Final = cast("type[BaseException]", KafkaError)
+"""Raised itself in some cases, see `kafka_errors`."""
 _TOO_LONG = (
     "The broker's transaction.max.timeout.ms is less. Shorten transaction.boundary.interval.ms (a transaction may last "
     "three intervals), lower producer.override.transaction.timeout.ms, or raise the broker's limit, then restart"
@@ -84,12 +87,17 @@ def kafka_errors(doing: str) -> Iterator[None]:
 
     `flush` and `poll` also raise fatal errors, sometimes wrapped in a SystemError if a callback was running.
 
-    A callback of a client needs this around its own calls, also for errors that it does not translate. Before Python
-    3.12, confluent-kafka (2.15, 2.16) saves only the value of what a callback raises. Until a handler has seen the
-    exception, that may be its text, and the caller gets a SystemError ("not a BaseException subclass") instead.
+    Before Python 3.12, confluent-kafka (2.15, 2.16) saves only the value of what is raised while callbacks run, and
+    raises that later. If no handler has seen the exception, the value may be its text, which gives a SystemError ("not
+    a BaseException subclass"). So a callback needs this around its calls. After a fatal error, the value may be a
+    KafkaError, which is raised although it is not a BaseException: `except BaseException` does not catch it, and the
+    future of an executor's thread never ends.
     """
+    broken: KafkaError | None = None
     try:
         yield
+    except _RAISED as error:
+        broken = cast("KafkaError", error)
     except KafkaException as error:
         raise translate(_kafka_error(error), doing) from error
     except SystemError as error:
@@ -97,6 +105,8 @@ def kafka_errors(doing: str) -> Iterator[None]:
         if isinstance(cause, KafkaException):
             raise translate(_kafka_error(cause), doing) from error
         raise
+    if broken is not None:
+        raise translate(broken, doing) from KafkaException(broken)
 
 
 def _kafka_error(error: KafkaException) -> KafkaError:
