@@ -257,16 +257,12 @@ class TransactionalProducer:
                 self.spent = True
                 raise
         self._committed_at = time.monotonic()
-        self._drain()
+        self.serve(0)  # also handles the client's log, which is the evidence
         self._pause.learn(self._evidence.refused)
         self._evidence.refused = False
         answers = self._evidence.answers
         if answers[-1:] != ["NO_ERROR"] or not set(answers) <= _ANSWERED:
             self.spent = True
-
-    def _drain(self) -> None:
-        with kafka_errors("reading the client's log"):
-            self._producer.poll(0)
 
     def abort(self, deadline: Deadline) -> bool:
         """Abort the open transaction, if possible before `deadline`. Return whether the broker has confirmed it.
