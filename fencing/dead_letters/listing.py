@@ -100,20 +100,20 @@ def page(
 ) -> Page:
     """Return at most `limits.records`. before: only those before these offsets. Raises the brokers' errors."""
     whole, partitions = edges(connection, topic, deadline)
-    capped = [replace(each, until=_within(each, (before or {}).get(each.partition))) for each in whole]
+    ranges = [replace(each, until=_within(each, (before or {}).get(each.partition))) for each in whole]
     keep = replace(limits, headers=_ALL_HEADERS, keep=lambda _partition, _offset, headers: selection.holds(headers))
-    back = max(2, 4 * limits.records // max(1, len(capped)))
-    letters_read, read = list[TailRecord](), [replace(each, start=each.until) for each in capped]
+    back = max(2, 4 * limits.records // max(1, len(ranges)))
+    letters_read, read = list[TailRecord](), [replace(each, start=each.until) for each in ranges]
     whole_before = narrowed = False
     while True:
-        tried = [replace(each, start=max(each.first, each.until - back)) for each in capped]
-        records, complete = between(connection, topic, tried, deadline, keep, committed_only=committed_only)
+        tails = [replace(each, start=max(each.first, each.until - back)) for each in ranges]
+        records, complete = between(connection, topic, tails, deadline, keep, committed_only=committed_only)
         if not complete and not whole_before and back > 2 and not deadline.expired:
             back, narrowed = max(2, back // WIDER), True  # a larger range, read forwards, loses the newest
             continue
         if complete or not whole_before:
-            letters_read, read, whole_before = records, tried, complete
-        exhausted = all(each.start == each.first for each in tried)
+            letters_read, read, whole_before = records, tails, complete
+        exhausted = all(each.start == each.first for each in tails)
         if (
             len(letters_read) >= limits.records
             or exhausted
@@ -138,11 +138,11 @@ def _within(each: OffsetRange, before: int | None) -> int:
 def _newest(records: Iterable[TailRecord], most: int) -> list[TailRecord]:
     """Order by time, but keep each partition without gaps: the times come from the source, and may jump."""
     latest: dict[int, int] = {}
-    keyed = []
+    pairs = []
     for record in sorted(records, key=lambda each: (each.partition, each.offset)):
         latest[record.partition] = max(record.timestamp_ms, latest.get(record.partition, 0))
-        keyed.append(((latest[record.partition], record.offset, record.partition), record))
-    return [record for _, record in sorted(keyed, key=lambda each: each[0], reverse=True)[:most]]
+        pairs.append(((latest[record.partition], record.offset, record.partition), record))
+    return [record for _, record in sorted(pairs, key=lambda each: each[0], reverse=True)[:most]]
 
 
 def _oldest(records: Iterable[TailRecord]) -> dict[int, int]:
@@ -157,8 +157,12 @@ def _older(
 ) -> dict[int, int] | None:
     """Return where the next page begins: before the oldest shown dead letter of a partition that has more."""
     oldest, there = _oldest(letters), {(each.partition, each.offset) for each in letters}
-    hidden = {each.partition for each in records if (each.partition, each.offset) not in there}
-    older = {p: oldest.get(p, each.until) if p in hidden else each.start for each in read for p in [each.partition]}
+    partial_partitions = {each.partition for each in records if (each.partition, each.offset) not in there}
+    older = {
+        p: oldest.get(p, each.until) if p in partial_partitions else each.start
+        for each in read
+        for p in [each.partition]
+    }
     return older if any(older[each.partition] > each.first for each in read) else None
 
 
@@ -183,13 +187,13 @@ def read_marks(
     parts = [each for each in whole if each.partition in starts]
     limits = Limits(keep=keep, bytes=most_bytes)
     stable = {each.partition: max(each.stable, starts[each.partition]) for each in parts}
-    committed = Reading(connection, topic, "read_committed", limits)
-    marks.complete = committed.run({p: starts[p] for p in stable}, stable, deadline)
+    committed_reading = Reading(connection, topic, "read_committed", limits)
+    marks.complete = committed_reading.run({p: starts[p] for p in stable}, stable, deadline)
     into = marks.open
-    undecided = {each.partition: each.end for each in parts if each.end > stable[each.partition]}
-    if undecided:
+    open_ends = {each.partition: each.end for each in parts if each.end > stable[each.partition]}
+    if open_ends:
         every = Reading(connection, topic, "read_uncommitted", limits)
-        marks.complete &= every.run({p: stable[p] for p in undecided}, undecided, deadline)
+        marks.complete &= every.run({p: stable[p] for p in open_ends}, open_ends, deadline)
     return marks
 
 

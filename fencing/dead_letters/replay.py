@@ -113,19 +113,22 @@ class Replays:
             places, offsets_due = choose(whole)
             marks = self._marks(places, whole)  # 2
             letters = {letter.place: letter for letter in self._letters(places, offsets_due, whole, marks)}
-            converted = dict(zip(letters, convert(list(letters.values())), strict=True))  # 3
+            conversions = dict(zip(letters, convert(list(letters.values())), strict=True))  # 3
             calls = [
                 call
-                for place, letter in converted.items()
-                if not letter.why
-                for call in (letter.call, mark(self._topic, place, self._connector, _mark_value(details, letter)))
+                for place, conversion in conversions.items()
+                if not conversion.why
+                for call in (
+                    conversion.call,
+                    mark(self._topic, place, self._connector, _mark_value(details, conversion)),
+                )
                 if call is not None
             ]
             if calls:
                 self._transaction(producer, calls)  # 4
         finally:
             producer.close()
-        return [self._result(place, marks, converted.get(place)) for place in places]
+        return [self._result(place, marks, conversions.get(place)) for place in places]
 
     def _matching(self, selection: DeadLetterFilter, whole: Sequence[OffsetRange]) -> list[Place]:
         """Return the matching dead letters without a mark, the oldest first."""

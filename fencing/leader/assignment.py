@@ -37,14 +37,14 @@ def assign(
         return {}
     by_key = {(member.worker, member.incarnation): member for member in sorted(members)}
     load: dict[Member, list[TaskId]] = {member: [] for member in by_key.values()}
-    unassigned: list[TaskId] = []
+    unassigned_tasks: list[TaskId] = []
     for task in sorted(task_ids):
         member = by_key.get(current.get(task, (WorkerId(""), Incarnation(""))))
         if member is not None and len(load[member]) < member.slots:
             load[member].append(task)
         else:
-            unassigned.append(task)
-    for task in unassigned:
+            unassigned_tasks.append(task)
+    for task in unassigned_tasks:
         free = [member for member in load if len(load[member]) < member.slots]
         if not free:
             break

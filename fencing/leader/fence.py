@@ -29,22 +29,22 @@ _clients = ClientPool(Fencer)  # the platform's start runs hundreds of rounds
 
 @dataclass(frozen=True, slots=True)
 class FenceResult:
-    """What was fenced. whose: the credentials that worked; refused: the errors of those tried before.
+    """What was fenced. whose: the credentials that worked; errors: those of the credentials tried before.
 
     hanging: transactions of these producers that their coordinators did not know, and that were ended.
     """
 
     producers: Sequence[FencedProducer] = ()
     whose: str = ""
-    refused: Sequence[str] = field(default_factory=tuple)
+    errors: Sequence[str] = field(default_factory=tuple)
     hanging: Sequence[Hanging] = ()
 
     @property
     def message(self) -> str:
         """The errors as a message; "" if the first credentials worked."""
-        another = f"Fenced with {self.whose}, since {'; '.join(self.refused)}" if self.refused else ""
-        ended = f"Ended what hung on {'; '.join(one.message for one in self.hanging)}" if self.hanging else ""
-        return ". ".join(filter(None, (another, ended)))
+        another = f"Fenced with {self.whose}, since {'; '.join(self.errors)}" if self.errors else ""
+        ending = f"Ended what hung on {'; '.join(one.message for one in self.hanging)}" if self.hanging else ""
+        return ". ".join(filter(None, (another, ending)))
 
     @property
     def epochs(self) -> dict[int, int]:
@@ -70,7 +70,7 @@ def fence(ids: Sequence[str], ways: Sequence[AdminAccess], seconds: float = SECO
             troubles.append((way, error))
             continue
         result = FenceResult(producers, way.whose, [f"{one.whose} did not do: {error}" for one, error in troubles])
-        if result.refused:
+        if result.errors:
             log.warning("Fenced %s. %s", ", ".join(ids), result.message)
         return result
     errors = "; ".join(f"with {way.whose}: {error}" for way, error in troubles)

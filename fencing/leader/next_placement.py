@@ -59,7 +59,7 @@ class ClusterView:
 class Candidate:
     """A task that needs a place, or keeps its own.
 
-    placement: its placement in this generation; reported: its status, if that is about this attempt. prefer: where it
+    placement: its placement in this generation; status: its status, if that is about this attempt. prefer: where it
     stays if there is room; avoid: where it goes only if there is no room elsewhere.
     """
 
@@ -67,14 +67,14 @@ class Candidate:
     generation: Generation
     next: Next
     placement: Placement | None = None
-    reported: TaskStatus | None = None
+    status: TaskStatus | None = None
     prefer: Place | None = None
     avoid: Place | None = None
 
     @property
     def is_restart(self) -> bool:
         """Whether it is an automatic restart of a failed task."""
-        return self.next is Next.RETRY and self.reported is not None and self.reported.state is State.FAILED
+        return self.next is Next.RETRY and self.status is not None and self.status.state is State.FAILED
 
 
 def place_of(placement: Placement) -> Place:
@@ -83,11 +83,11 @@ def place_of(placement: Placement) -> Place:
 
 def status_of(status: StatusState, task: TaskId, placement: Placement | None) -> TaskStatus | None:
     """Return the task's status, if it is about this attempt."""
-    reported = status.tasks.get(task)
-    if reported is None or placement is None:
+    task_status = status.tasks.get(task)
+    if task_status is None or placement is None:
         return None
-    same = (reported.generation, reported.attempt) == (placement.generation, placement.attempt)
-    return reported if same else None
+    same = (task_status.generation, task_status.attempt) == (placement.generation, placement.attempt)
+    return task_status if same else None
 
 
 def look_at(connector: ConnectorState, task: TaskId, status: StatusState, view: ClusterView) -> Candidate | None:
@@ -99,8 +99,8 @@ def look_at(connector: ConnectorState, task: TaskId, status: StatusState, view: 
     placement = connector.placements.get(task.task)
     if placement is None or placement.generation != generation:
         return Candidate(task, generation, Next.FIRST)
-    reported = status_of(status, task, placement)
-    due = _due(connector, placement, reported, status.tasks.get(task), task, view)
+    task_status = status_of(status, task, placement)
+    due = _due(connector, placement, task_status, status.tasks.get(task), task, view)
     if due is None:
         return None
     here = place_of(placement)
@@ -109,36 +109,36 @@ def look_at(connector: ConnectorState, task: TaskId, status: StatusState, view: 
         prefer = here
     elif due is Next.FOLLOW:
         prefer = view.places_of(placement.worker)[0]
-    return Candidate(task, generation, due, placement, reported, prefer, here if due is Next.RETRY else None)
+    return Candidate(task, generation, due, placement, task_status, prefer, here if due is Next.RETRY else None)
 
 
 def _due(
     connector: ConnectorState,
     placement: Placement,
-    reported: TaskStatus | None,
+    task_status: TaskStatus | None,
     newest: TaskStatus | None,
     task: TaskId,
     view: ClusterView,
 ) -> Next | None:
     if placement.after:
         return Next.START if _earlier_attempt_ended(placement, newest, view) else Next.RESERVED
-    ended = reported if reported is not None and reported.ended else None
-    if ended is not None and ended.why in (FAILED, MISCONFIGURED):
-        return Next.RETRY if _restart_due(connector, placement, ended, view) else None
+    final_status = task_status if task_status is not None and task_status.ended else None
+    if final_status is not None and final_status.why in (FAILED, MISCONFIGURED):
+        return Next.RETRY if _restart_due(connector, placement, final_status, view) else None
     here = place_of(placement)
     is_held = here not in view.live and view.now < view.held_until.get(here, 0.0)
     # By default, wait only for an attempt that may still run; with a configured delay, wait for its worker.
-    if is_held and (ended is None or REBALANCE_DELAY in view.settings):
+    if is_held and (final_status is None or REBALANCE_DELAY in view.settings):
         return Next.FOLLOW if view.places_of(placement.worker) else None
-    if ended is not None:
+    if final_status is not None:
         return Next.RETRY if view.now >= view.not_before.get(task, 0.0) else None
     return Next.STAY if here in view.live else Next.MOVE
 
 
-def _restart_due(connector: ConnectorState, placement: Placement, failed: TaskStatus, view: ClusterView) -> bool:
+def _restart_due(connector: ConnectorState, placement: Placement, task_status: TaskStatus, view: ClusterView) -> bool:
     if connector.target is not TargetState.RUNNING:
         return False
-    due_ms = next_restart_ms(RestartPolicy.of(connector.config or {}, view.settings), placement, failed)
+    due_ms = next_restart_ms(RestartPolicy.of(connector.config or {}, view.settings), placement, task_status)
     return due_ms is not None and view.now_ms >= due_ms
 
 
@@ -169,7 +169,7 @@ def next_record(candidate: Candidate, member: Member, now_ms: int) -> PlacementR
             case Next.RESERVED:
                 after = old.after
             case Next.STAY if old.mode is not Mode.ENABLED:
-                if not _runs(candidate.reported):
+                if not _runs(candidate.status):
                     return None  # it is starting: it is moved once it can report its end
                 after = old.attempt
     return PlacementRecord(
@@ -185,14 +185,14 @@ def next_record(candidate: Candidate, member: Member, now_ms: int) -> PlacementR
     )
 
 
-def _runs(reported: TaskStatus | None) -> bool:
-    return reported is not None and not reported.ended and reported.state in (State.RUNNING, State.PAUSED)
+def _runs(task_status: TaskStatus | None) -> bool:
+    return task_status is not None and not task_status.ended and task_status.state in (State.RUNNING, State.PAUSED)
 
 
 def _restarts(candidate: Candidate, now_ms: int) -> int:
     """Return the restart count of the next attempt: unchanged if only its worker was lost, one more for a restart."""
     if candidate.placement is None:
         return 0
-    if candidate.is_restart and candidate.reported is not None:
-        return in_a_row(candidate.placement, candidate.reported.since_ms) + 1
+    if candidate.is_restart and candidate.status is not None:
+        return in_a_row(candidate.placement, candidate.status.since_ms) + 1
     return in_a_row(candidate.placement, now_ms)

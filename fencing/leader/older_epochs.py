@@ -45,38 +45,38 @@ def end_leftovers(
     """
     if not topics or not epochs:
         return OlderEpochs()
-    ended: dict[Key, Hanging] = {}
-    stuck: dict[Key, Hanging] = {}
+    endings: dict[Key, Hanging] = {}
+    survivors: dict[Key, Hanging] = {}
     left = sorted(topics)
     troubles: list[FencingError] = []
 
     def end(prober: HangingProber) -> dict[str, Fatal]:
-        transactions, denied = _look(prober, left, epochs)
-        stuck.update({hanging.key: hanging for hanging in transactions})
+        transactions, denials = _look(prober, left, epochs)
+        survivors.update({hanging.key: hanging for hanging in transactions})
         for hanging in transactions:
             prober.abort(hanging)
-            ended[hanging.key] = stuck.pop(hanging.key)
+            endings[hanging.key] = survivors.pop(hanging.key)
             on_end(hanging)
             log.warning("Ended a transaction that its coordinator did not know of: %s", hanging.message)
-        return denied
+        return denials
 
     for way in ways:
         try:
-            denied = _clients.call(way.connection, end)
+            denials = _clients.call(way.connection, end)
         except FencingError as error:
             troubles.append(error)
             continue
-        left, troubles = list(denied), list(denied.values())
+        left, troubles = list(denials), list(denials.values())
         if not left:
             break
-    for hanging in stuck.values():
+    for hanging in survivors.values():
         remedy = describe_manual_abort(hanging, ways)
         raise Retriable(f"A transaction hangs on {hanging.message}, and cannot be ended: {troubles[-1]}. {remedy}")
     for trouble in troubles:
         if isinstance(trouble, Retriable):
             raise trouble
         log.warning("Nobody could look for hanging transactions of this producer: %s", trouble)
-    return OlderEpochs(list(ended.values()), [str(trouble) for trouble in troubles])
+    return OlderEpochs(list(endings.values()), [str(trouble) for trouble in troubles])
 
 
 def describe_manual_abort(one: Hanging, ways: Sequence[AdminAccess]) -> str:
@@ -96,9 +96,9 @@ def _look(prober: HangingProber, topics: Sequence[str], epochs: Epochs) -> tuple
         if len(topics) == 1:
             return [], {topics[0]: error}
     transactions: list[Hanging] = []
-    denied: dict[str, Fatal] = {}
+    denials: dict[str, Fatal] = {}
     for topic in topics:
-        more, refused = _look(prober, [topic], epochs)
+        more, more_denials = _look(prober, [topic], epochs)
         transactions += more
-        denied |= refused
-    return transactions, denied
+        denials |= more_denials
+    return transactions, denials

@@ -28,11 +28,11 @@ UNFENCED_GRACE_S: Final = 300.0
 class Steps:
     """The steps that are due. Each part may be empty."""
 
-    tasks_wanted: Sequence[ConnectorName]
+    stale_connectors: Sequence[ConnectorName]
     """Connectors whose tasks are older than their configuration: ask the plugin, write tasks and commit."""
     rounds: Sequence[Round]
     placements: Sequence[PlacementRecord]
-    unassigned: Sequence[TaskId]
+    unassigned_tasks: Sequence[TaskId]
     """Tasks for which no worker has a slot."""
     restarting: Sequence[TaskId] = ()
     """The placements that are automatic restarts of failed tasks."""
@@ -56,14 +56,16 @@ def decide(
 
     now_ms: wall clock, for automatic restarts; settings: the worker's; held_until: see `waiting_for`.
     """
-    tasks_wanted = [
+    stale_connectors = [
         connector.name for connector in state.existing() if connector.unreadable is None and connector.tasks_stale
     ]
     rounds = [due for connector in state.connectors.values() if (due := plan(connector, group_id)) is not None]
     live = {(member.worker, member.incarnation) for member in members}
     view = ClusterView(live, not_before, held_until or {}, now, now_ms, settings or {})
-    placements, unassigned, restarting = _place_tasks(state, status, taking_tasks(state, members), view)
-    return Steps(tasks_wanted, rounds, placements, unassigned, tuple(restarting), tuple(find_forgettable(state)))
+    placements, unassigned_tasks, restarting = _place_tasks(state, status, taking_tasks(state, members), view)
+    return Steps(
+        stale_connectors, rounds, placements, unassigned_tasks, tuple(restarting), tuple(find_forgettable(state))
+    )
 
 
 def taking_tasks(state: ClusterState, members: Sequence[Member]) -> list[Member]:
@@ -92,19 +94,19 @@ def _place_tasks(
     }
     prefer = {task: one.prefer for task, one in candidates.items() if one.prefer is not None}
     avoid = {task: one.avoid for task, one in candidates.items() if one.avoid is not None}
-    assigned = assign(members, list(candidates), prefer, avoid)
+    assignment = assign(members, list(candidates), prefer, avoid)
     records = [
         record
-        for task, member in sorted(assigned.items())
+        for task, member in sorted(assignment.items())
         if (record := next_record(candidates[task], member, view.now_ms)) is not None
     ]
-    unassigned = [task for task in candidates if task not in assigned]
-    return records, unassigned, sorted(task for task in assigned if candidates[task].is_restart)
+    unassigned_tasks = [task for task in candidates if task not in assignment]
+    return records, unassigned_tasks, sorted(task for task in assignment if candidates[task].is_restart)
 
 
 def statuses_with_restart(state: ClusterState, status: StatusState, settings: Mapping[str, str]) -> list[TaskStatus]:
     """Return new statuses for failed tasks whose status does not yet say when they are restarted."""
-    changed = []
+    statuses = []
     for task, task_status in status.tasks.items():
         connector = state.connectors.get(task.connector)
         if task_status.state is not State.FAILED or connector is None or connector.config is None:
@@ -115,12 +117,12 @@ def statuses_with_restart(state: ClusterState, status: StatusState, settings: Ma
         due_ms = next_restart_ms(RestartPolicy.of(connector.config, settings), placement, task_status)
         changed_status = replace(task_status, restarts=in_a_row(placement, task_status.since_ms), next_ms=due_ms or 0)
         if changed_status != task_status:
-            changed.append(changed_status)
-    return changed
+            statuses.append(changed_status)
+    return statuses
 
 
 def statuses_without_slot(
-    state: ClusterState, status: StatusState, unassigned: Sequence[TaskId], now_ms: int
+    state: ClusterState, status: StatusState, unassigned_tasks: Sequence[TaskId], now_ms: int
 ) -> list[TaskStatus]:
     """Return new statuses for tasks of a new generation without a slot, if their status does not yet say so.
 
@@ -128,7 +130,7 @@ def statuses_without_slot(
     task that had a place in its generation keeps its own status, which decides when it is restarted.
     """
     statuses = []
-    for task in unassigned:
+    for task in unassigned_tasks:
         connector = state.connector(task.connector)
         placement = connector.placements.get(task.task)
         if connector.commit is None:
@@ -159,7 +161,7 @@ def waiting_for(
     then an exactly-once task does not wait, which its transactional id makes safe, and any other waits five minutes.
     """
     live = {(member.worker, member.incarnation) for member in members}
-    waited: dict[Place, float] = {}
+    waits: dict[Place, float] = {}
     for connector in state.existing():
         for number, placement in connector.placements.items():
             place, mode = place_of(placement), placement.mode
@@ -169,5 +171,5 @@ def waiting_for(
             unset = 0.0 if mode is Mode.ENABLED else UNFENCED_GRACE_S
             patience = unset if delay_s is None else delay_s
             if place not in live and patience > 0:
-                waited[place] = before.get(place, now + patience)
-    return waited
+                waits[place] = before.get(place, now + patience)
+    return waits

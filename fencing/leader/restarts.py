@@ -31,10 +31,10 @@ class RestartPolicy:
         """Read the connector's settings, else the worker's with the same names. A value that cannot be read counts as
         the default: validation has already refused it.
         """
-        enabled = connector.get(AUTO_RESTART_ENABLED, worker.get(AUTO_RESTART_ENABLED, "true")).strip().lower()
+        setting = connector.get(AUTO_RESTART_ENABLED, worker.get(AUTO_RESTART_ENABLED, "true")).strip().lower()
         attempts = connector.get(AUTO_RESTART_MAX_ATTEMPTS, worker.get(AUTO_RESTART_MAX_ATTEMPTS, "")).strip()
         return cls(
-            enabled != "false", int(attempts) if attempts.isascii() and attempts.isdigit() else cls().max_attempts
+            setting != "false", int(attempts) if attempts.isascii() and attempts.isdigit() else cls().max_attempts
         )
 
 
@@ -54,13 +54,11 @@ def in_a_row(placement: Placement, until_ms: int) -> int:
     return 0 if stable else placement.restarts
 
 
-def next_restart_ms(policy: RestartPolicy, placement: Placement, failed: TaskStatus) -> int | None:
-    """Return the wall clock of the next automatic restart; None if there is none. failed: the status of this
-    placement.
-    """
-    if not policy.enabled or failed.why != FAILED:
+def next_restart_ms(policy: RestartPolicy, placement: Placement, status: TaskStatus) -> int | None:
+    """Return the wall clock of the next automatic restart; None if there is none. status: of this placement."""
+    if not policy.enabled or status.why != FAILED:
         return None
-    restarts = in_a_row(placement, failed.since_ms)
+    restarts = in_a_row(placement, status.since_ms)
     if restarts >= policy.max_attempts:
         return None
-    return max(failed.since_ms, placement.placed_ms) + pause_s(restarts) * 1000
+    return max(status.since_ms, placement.placed_ms) + pause_s(restarts) * 1000

@@ -126,7 +126,7 @@ def test_a_failed_task_gets_no_slot_that_others_need() -> None:
     failed = said(on(one_slot, 0, 1, 3), State.FAILED, FAILED, ended=True)
     steps = due([*running(2), on(one_slot, 0, 1, 3)], [one_slot], failed)
     assert steps.placements == [on(one_slot, 1, 1, 3)]
-    assert steps.unassigned == []
+    assert steps.unassigned_tasks == []
 
 
 def test_a_paused_connector_keeps_its_placements_and_a_stopped_one_has_none() -> None:
@@ -135,20 +135,20 @@ def test_a_paused_connector_keeps_its_placements_and_a_stopped_one_has_none() ->
     assert due([*placed, TargetStateRecord(C, TargetState.PAUSED)], [B]).placements == [on(B, 0, 2)]
     assert due([*placed, TargetStateRecord(C, TargetState.STOPPED)], [B]).placements == []
     stopped = due([*placed, TargetStateRecord(C, TargetState.STOPPED), CommitRecord(C, 0)])
-    assert (stopped.placements, stopped.tasks_wanted) == ([], [])
+    assert (stopped.placements, stopped.stale_connectors) == ([], [])
     assert [round_.ids for round_ in stopped.rounds] == [["g-c-0"]]
 
 
 def test_tasks_older_than_the_configuration_are_asked_for_and_not_placed() -> None:
     steps = due([*running(1), config(new="1")])
-    assert steps.tasks_wanted == [C]
+    assert steps.stale_connectors == [C]
     assert steps.placements == []
-    assert due([config()]).tasks_wanted == [C]
+    assert due([config()]).stale_connectors == [C]
 
 
 def test_a_deleted_connector_has_a_round_and_nothing_else() -> None:
     steps = due([*running(2), CommitRecord(C, 0), ConnectorRecord(C, None)])
-    assert (steps.tasks_wanted, steps.placements) == ([], [])
+    assert (steps.stale_connectors, steps.placements) == ([], [])
     assert [round_.ids for round_ in steps.rounds] == [["g-c-0", "g-c-1"]]
 
 
@@ -163,8 +163,8 @@ def test_tasks_without_a_slot_are_named() -> None:
     small = Member(WorkerId("a"), Incarnation("a1"), 1)
     steps = due(running(2), [small])
     assert [record.task for record in steps.placements] == [T0]
-    assert steps.unassigned == [T1]
-    assert due(running(2), []).unassigned == [T0, T1]
+    assert steps.unassigned_tasks == [T1]
+    assert due(running(2), []).unassigned_tasks == [T0, T1]
 
 
 def test_a_repaired_task_without_a_slot_does_not_keep_its_old_error() -> None:

@@ -29,7 +29,7 @@ def test_tasks_of_a_drained_worker_move_to_where_there_is_room() -> None:
 def test_a_new_task_is_not_placed_on_a_drained_worker() -> None:
     assert due([*running(2), DRAIN_A]).placements == [on(B, 0, generation=3), on(B, 1, generation=3)]
     alone = due([*running(1), DRAIN_A], members=(A,))
-    assert (alone.placements, alone.unassigned) == ([], [TaskId(C, 0)])
+    assert (alone.placements, alone.unassigned_tasks) == ([], [TaskId(C, 0)])
 
 
 def test_what_no_other_worker_has_room_for_goes_on_where_it_is() -> None:
@@ -37,7 +37,7 @@ def test_what_no_other_worker_has_room_for_goes_on_where_it_is() -> None:
     full = Member(B.worker, B.incarnation, 0)
     for members in ((A,), (A, full)):
         steps = due([*running(1), placed, DRAIN_A], members=members, status=said(placed))
-        assert (steps.placements, steps.unassigned) == ([], [TaskId(C, 0)])
+        assert (steps.placements, steps.unassigned_tasks) == ([], [TaskId(C, 0)])
 
 
 def test_a_worker_that_started_again_takes_tasks_again() -> None:

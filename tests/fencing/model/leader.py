@@ -193,7 +193,7 @@ class Leader:
             self._jobs.append(self._write(lambda state: self._due(state).placements))
         if due.forgettable:
             self._jobs.append(self._write(forget))
-        for name in due.tasks_wanted:
+        for name in due.stale_connectors:
             connector = self._state.connector(name)
             count = int((connector.config or {})["n"])
             self._jobs.append(self._write(plans.task_set(C, connector.config_offset, task_configs(count))))

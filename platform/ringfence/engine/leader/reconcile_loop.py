@@ -109,7 +109,7 @@ class Reconciler:
             due = self._decide(self._term.state)
         self._begin(due)
         yield
-        for name in due.tasks_wanted:
+        for name in due.stale_connectors:
             yield from self._make_tasks(self._term.state.connector(name))
         if due.forgettable:
             self._write(forget)
@@ -124,7 +124,7 @@ class Reconciler:
         """Start what other threads carry out."""
         state, status = self._term.state, self._status()
         self._end_abandoned()
-        for waits in statuses_without_slot(state, status, due.unassigned, self._reporter.now_ms()):
+        for waits in statuses_without_slot(state, status, due.unassigned_tasks, self._reporter.now_ms()):
             self.statuses.say_without_slot(waits)
         for record in statuses_with_restart(state, status, self._settings):
             self.statuses.say(f"status-task-{record.task}", record)
