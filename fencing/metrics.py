@@ -55,12 +55,12 @@ class Window:
     def read(self, now: float) -> dict[str, float]:
         """Return min, max, sum and count; all 0 if nothing was added lately."""
         parts = (self._before, self._current) if now < self._ends else (self._current,)
-        filled = [part for part in parts if part.count and now < self._ends + WINDOW_S]
+        spreads = [part for part in parts if part.count and now < self._ends + WINDOW_S]
         return {
-            "min": round(min((part.smallest for part in filled), default=0.0), 3),
-            "max": round(max((part.largest for part in filled), default=0.0), 3),
-            "sum": round(sum(part.sum for part in filled), 3),
-            "count": sum(part.count for part in filled),
+            "min": round(min((part.smallest for part in spreads), default=0.0), 3),
+            "max": round(max((part.largest for part in spreads), default=0.0), 3),
+            "sum": round(sum(part.sum for part in spreads), 3),
+            "count": sum(part.count for part in spreads),
         }
 
 

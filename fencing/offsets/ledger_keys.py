@@ -44,12 +44,12 @@ def log_partition_of(key: bytes) -> int:
     if TOPIC_ID.encode() not in key:
         return -1
     try:
-        loaded = json.loads(key)
+        parts = json.loads(key)
     except ValueError:
         return -1
-    if not isinstance(loaded, list) or len(loaded) != 2 or not isinstance(loaded[1], dict):
+    if not isinstance(parts, list) or len(parts) != 2 or not isinstance(parts[1], dict):
         return -1
-    return -1 if parse_partition(loaded[1]) is None else LEDGER_PARTITION
+    return -1 if parse_partition(parts[1]) is None else LEDGER_PARTITION
 
 
 def is_number(value: object) -> bool:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 HEADER: Final = "ringfence.counts"
 
 _NAMES: Final = ("task", "generation", "attempt", "records", "skipped", "dead_letters")
-_SENT: Final = "sent"
+_SPAN: Final = "sent"
 
 
 class RecordCounts(NamedTuple):
@@ -56,7 +56,7 @@ def encode(counts: AttemptCounts) -> list[tuple[str, bytes]]:
     """Return the headers of a source offset."""
     numbers: dict[str, object] = dict(zip(_NAMES, (*counts.key, *counts.counts), strict=True))
     if counts.span is not None:
-        numbers[_SENT] = counts.span
+        numbers[_SPAN] = counts.span
     return [(HEADER, json.dumps(numbers, separators=(",", ":")).encode())]
 
 
@@ -65,9 +65,9 @@ def decode(headers: Iterable[tuple[str, bytes | None]]) -> AttemptCounts | None:
     for name, value in headers:
         if name == HEADER:
             try:
-                loaded = json.loads(value or b"null")
-                task, generation, attempt, *counts = (loaded[each] for each in _NAMES)
-                span = loaded.get(_SENT)
+                numbers = json.loads(value or b"null")
+                task, generation, attempt, *counts = (numbers[each] for each in _NAMES)
+                span = numbers.get(_SPAN)
             except (ValueError, KeyError, TypeError):
                 return None
             attempt_counts = AttemptCounts(task, generation, attempt, RecordCounts(*counts), _range(span))

@@ -48,13 +48,13 @@ class OffsetsSnapshot:
         parts: list[bytes] = []
         for key, value in self.entries:
             parts += [_SIZES.pack(len(key), -1 if value is None else len(value)), key, value or b""]
-        packed = zlib.compress(b"".join(parts), 1)
+        payload = zlib.compress(b"".join(parts), 1)
         positions = [[partition, position] for partition, position in self.positions.items()]
         return {
             "connector": self.connector,
             "topic_id": self.topic_id,
             "positions": positions,
-            "entries": base64.b64encode(packed).decode(),
+            "entries": base64.b64encode(payload).decode(),
         }
 
     @classmethod

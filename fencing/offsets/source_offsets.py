@@ -42,21 +42,21 @@ def encode_value(offset: Offset | None) -> bytes | None:
 def decode_key(key: bytes | None) -> tuple[ConnectorName, Partition] | None:
     """Return connector and source partition; None for any other key (sentinels, and records of other software)."""
     try:
-        loaded: object = json.loads(key or b"null")
+        parts: object = json.loads(key or b"null")
     except (ValueError, RecursionError):
         return None
-    if not isinstance(loaded, list) or len(loaded) != 2 or not isinstance(loaded[0], str):
+    if not isinstance(parts, list) or len(parts) != 2 or not isinstance(parts[0], str):
         return None
-    return (ConnectorName(loaded[0]), cast(Partition, loaded[1])) if isinstance(loaded[1], dict) else None
+    return (ConnectorName(parts[0]), cast(Partition, parts[1])) if isinstance(parts[1], dict) else None
 
 
 def decode_value(value: bytes | None) -> Offset | None:
     """Return the source offset; None for a tombstone, and for a value that is not a JSON object."""
     try:
-        loaded: object = json.loads(value or b"null")
+        offset: object = json.loads(value or b"null")
     except (ValueError, RecursionError):
         return None
-    return cast(Offset, loaded) if isinstance(loaded, dict) else None
+    return cast(Offset, offset) if isinstance(offset, dict) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class SourceOffsets:
 
     connector: ConnectorName
     gaps: "SourceOffsets | None" = None
-    looked_at: int = 0
+    records_read: int = 0
     """How many offsets of the topic were read for them."""
     topic_id: str = ""
     positions: Mapping[int, int] = field(default_factory=dict)
@@ -130,8 +130,8 @@ class SourceOffsets:
 
     def all(self) -> list[SourceOffset]:
         """Return every partition that either topic mentions, with deleted ones (their offset is None)."""
-        merged = {} if self.gaps is None else {canonical(offset.partition): offset for offset in self.gaps.all()}
-        return list({**merged, **self._by_partition}.values())
+        fallback = {} if self.gaps is None else {canonical(offset.partition): offset for offset in self.gaps.all()}
+        return list({**fallback, **self._by_partition}.values())
 
     def present(self) -> list[SourceOffset]:
         """Return every partition that has an offset."""
@@ -188,7 +188,7 @@ def read_offsets(
             log.catch_up(deadline, give_up, _AT_ONCE, key_filter=may_concern(connector), ends=ends, report=progress)
         )
         offsets.take(log.ahead)
-        offsets.looked_at, offsets.topic_id, offsets.positions = records, log.topic_id, log.positions
+        offsets.records_read, offsets.topic_id, offsets.positions = records, log.topic_id, log.positions
     finally:
         log.close()
     return offsets

@@ -154,7 +154,7 @@ def read_merged(
     """Read the connector's committed offsets to the end of its topics: its own first, then the worker's as the
     fallback.
 
-    known, told, patience_s: see `read_offsets`.
+    snapshots, report, patience_s: see `read_offsets`.
     """
 
     def read(topic: OffsetsTopic) -> SourceOffsets:
@@ -178,6 +178,6 @@ def read_merged(
 def prepare(stores: OffsetStores, worker_settings: Settings, deadline: Deadline | None = None) -> OffsetStores:
     """`resolve`, and create the own topic. Call it before a connector instance or a task starts."""
     limit = deadline or Deadline.after(_SECONDS)
-    resolved = resolve(stores, limit)
-    ensure_own_topic(resolved, worker_settings, limit)
-    return resolved
+    result = resolve(stores, limit)
+    ensure_own_topic(result, worker_settings, limit)
+    return result

@@ -44,7 +44,7 @@ class OffsetsView:
         self._connection = connection
         self._topic = topic
         self._max_bytes = max_bytes
-        self._changed = threading.Condition()
+        self._condition = threading.Condition()
         self._index = OffsetIndex()
         self._topic_id = ""
         self._positions: dict[int, int] = {}
@@ -64,19 +64,19 @@ class OffsetsView:
 
     def describe_progress(self) -> str:
         """Return its progress as a message, for people who wait."""
-        with self._changed:
+        with self._condition:
             read = sum(self._positions.values())
             return f"{read:,} of {max(read, sum(self._ends.values())):,} records of topic {self._topic}"
 
     def wait(self) -> None:
         """Wait until it is whole, or has made no progress for 30 s."""
-        with self._changed:
+        with self._condition:
             while self.waiting:
-                self._changed.wait(0.5)
+                self._condition.wait(0.5)
 
     def snapshot(self, connector: ConnectorName) -> OffsetsSnapshot | None:
         """Return what is known of a connector; None before the topic is read, or if it is too large."""
-        with self._changed:
+        with self._condition:
             if not self._topic_id or self._too_large:
                 return None
             entries = self._index.entries(connector)
@@ -102,20 +102,20 @@ class OffsetsView:
         topic_id, partitions = topic_identity(self._connection, self._topic, Deadline.after(30))
         ends = offsets_at(self._connection, self._topic, partitions, Place.STABLE, Deadline.after(30))
         start = dict.fromkeys(partitions, 0)
-        with self._changed:
+        with self._condition:
             self._index, self._topic_id, self._positions, self._ends = OffsetIndex(), topic_id, start, ends
             self._whole, self._moved_at = False, began
         reader = PartitionReader(self._connection, self._topic, start)
         try:
-            look_at, seen_at = began + _LOOK_SECONDS, time.time()
+            look_at, awake_at = began + _LOOK_SECONDS, time.time()
             while not stop.is_set() and not self._too_large:
                 self._take(reader)
                 if not self._whole and all(reader.positions[p] >= end for p, end in ends.items()):
                     self._finish(time.monotonic() - began)
-                if time.time() - seen_at > _ASLEEP_SECONDS:
+                if time.time() - awake_at > _ASLEEP_SECONDS:
                     log.info("The view of topic %s is built again: this process was suspended", self._topic)
                     return
-                seen_at = time.time()
+                awake_at = time.time()
                 if time.monotonic() >= look_at:
                     if self._is_outdated(topic_id, partitions):
                         return
@@ -125,7 +125,7 @@ class OffsetsView:
 
     def _take(self, reader: PartitionReader) -> None:
         messages = reader.messages(0.2, _AT_ONCE)
-        with self._changed:
+        with self._condition:
             put = self._index.put
             for message in messages:
                 put(message.key(), message.value())
@@ -136,9 +136,9 @@ class OffsetsView:
                 self._give_up()
 
     def _finish(self, seconds: float) -> None:
-        with self._changed:
+        with self._condition:
             self._whole = True
-            self._changed.notify_all()
+            self._condition.notify_all()
             log.info(
                 "Topic %s is read: %d records, %d source partitions, about %d MiB, in %.1f s",
                 self._topic,
@@ -158,7 +158,7 @@ class OffsetsView:
             self._max_bytes,
         )
         self._index, self._too_large = OffsetIndex(), True
-        self._changed.notify_all()
+        self._condition.notify_all()
 
     def _is_outdated(self, topic_id: str, partitions: list[int]) -> bool:
         """Return whether the topic was replaced, truncated, or given more partitions."""
@@ -167,7 +167,7 @@ class OffsetsView:
             ends = offsets_at(self._connection, self._topic, numbers, Place.END, Deadline.after(5))
         except Retriable:
             return False  # the broker or the topic is missing: a snapshot names the topic it is of
-        with self._changed:
+        with self._condition:
             self._ends = ends if not self._whole else self._ends
             shorter = any(position > ends.get(p, -1) for p, position in self._positions.items())
         if now == topic_id and numbers == partitions and not shorter:

@@ -60,7 +60,7 @@ class OffsetsCopy:
         self._offsets = offsets
         self._report = report
         self._clock = clock
-        self._changed = threading.Condition()
+        self._condition = threading.Condition()
         self._writing = threading.Lock()
         self._due: dict[str, tuple[Partition, Offset | None]] = {}
         self._headers: Headers = ()
@@ -78,26 +78,26 @@ class OffsetsCopy:
         if not deletions:
             return
         with self._writing:  # what is being written is older: it must not arrive after the tombstone
-            with self._changed:
+            with self._condition:
                 for partition, _ in deletions:
                     self._due.pop(canonical(partition), None)
             self._write(deletions, Deadline.after(_WRITE_SECONDS, self._clock))
 
     def after(self, moves: Moves, headers: Headers = ()) -> None:
         """Copy the offsets of a committed transaction, without waiting. headers: of its last offset."""
-        with self._changed:
+        with self._condition:
             self._headers = headers
             for partition, offset in moves:
                 if offset is not None:
                     self._due[canonical(partition)] = (partition, offset)
-            self._changed.notify_all()
+            self._condition.notify_all()
 
     def close(self, seconds: float = _LAST_SECONDS) -> None:
         """Write what is pending, within `seconds`, and end."""
-        with self._changed:
+        with self._condition:
             self._closed = True
             self._until = Deadline.after(seconds, self._clock)
-            self._changed.notify_all()
+            self._condition.notify_all()
         self._thread.join(seconds + 1)
 
     def _write(self, moves: Moves, deadline: Deadline, headers: Headers = ()) -> None:
@@ -130,21 +130,21 @@ class OffsetsCopy:
 
     def _wait(self, pause: float) -> bool:
         """Wait until something is pending and the pause is over. False at the end."""
-        with self._changed:
+        with self._condition:
             if pause:
-                self._changed.wait_for(lambda: self._closed, pause)
-            self._changed.wait_for(lambda: self._closed or bool(self._due))
+                self._condition.wait_for(lambda: self._closed, pause)
+            self._condition.wait_for(lambda: self._closed or bool(self._due))
             last, self._tried_last = self._tried_last, self._closed
             return bool(self._due) and not last
 
     def _copy(self) -> None:
         with self._writing:
-            with self._changed:
+            with self._condition:
                 due, self._due, headers = self._due, {}, self._headers
                 left = self._until.remaining if self._until is not None else _WRITE_SECONDS
             try:
                 self._write(list(due.values()), Deadline.after(max(0.01, left), self._clock), headers)
             except FencingError:
-                with self._changed:
+                with self._condition:
                     self._due = {**due, **self._due}
                 raise

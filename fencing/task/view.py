@@ -88,7 +88,7 @@ class TaskView:
         self._watch = TopicWatch(spec.connection, self._topics)
         self._read_at = _now()
         self._turn = threading.Lock()  # one reader of the log at a time
-        self.changed = threading.Condition()
+        self.condition = threading.Condition()
         self._verdict = DesiredState.WAIT
         self._closing = self._ending = False
         self._parent = os.getppid()
@@ -222,9 +222,9 @@ class TaskView:
     def _judge(self) -> None:
         verdict = DesiredState.END if self._ending else judge(self._state, self._spec)
         if verdict is not self._verdict:
-            with self.changed:
+            with self.condition:
                 self._verdict = verdict
-                self.changed.notify_all()
+                self.condition.notify_all()
 
     def _follow(self) -> None:
         try:
@@ -257,8 +257,8 @@ class TaskView:
 
     def wait_while(self, unwanted: frozenset[DesiredState], timeout: float) -> DesiredState:
         """Wait until the desired state is none of `unwanted`, at most `timeout` seconds."""
-        with self.changed:
-            self.changed.wait_for(lambda: self._verdict not in unwanted, timeout)
+        with self.condition:
+            self.condition.wait_for(lambda: self._verdict not in unwanted, timeout)
         return self._verdict
 
     def close(self) -> None:

@@ -80,12 +80,12 @@ def test_a_start_reads_nothing_of_what_the_view_has_read(
     assert view.whole
     found = read(connection, long_topic, view)
     assert found.offset(PARTITION) == {"n": 1}
-    assert found.looked_at == 0
+    assert found.records_read == 0
     write(connection, long_topic, [(encode_key(C, PARTITION), encode_value({"n": 2}))])
     stale = view.snapshot(C)
     again = read(connection, long_topic, view)
     assert again.offset(PARTITION) == {"n": 2}
-    assert again.looked_at <= 1
+    assert again.records_read <= 1
     assert stale is not None
     eventually(lambda: (view.snapshot(C) or stale).entries[0][1] == encode_value({"n": 2}), 20, "the view follows")
     write(connection, long_topic, [(encode_key(C, PARTITION), encode_value({"n": 1}))])
@@ -95,8 +95,8 @@ def test_without_a_view_the_reading_tells_how_far_it_is(connection: Connection, 
     told: list[str] = []
     found = read_offsets(connection, long_topic, C, Deadline.after(60), report=told.append)
     assert found.offset(PARTITION) == {"n": 1}
-    assert found.looked_at > FOREIGN
-    assert told[-1].startswith(f"{found.looked_at:,} of {found.looked_at:,} records")
+    assert found.records_read > FOREIGN
+    assert told[-1].startswith(f"{found.records_read:,} of {found.records_read:,} records")
     assert len(set(told)) > 3
 
 
