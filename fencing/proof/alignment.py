@@ -39,9 +39,9 @@ class Alignment(NamedTuple):
 def align(borders: Sequence[Border], parts: Iterable[tuple[int, int]], deleted_until_ms: int = -1) -> Alignment:
     """parts: the marker's time and the number of visible records of each part; deleted_until_ms: retention or
     compaction has deleted records up to this time, -1 for none."""
-    ordered = sorted(parts)
-    times = [time_ms for time_ms, _ in ordered]
-    sums = [0, *accumulate(records for _, records in ordered)]
+    pairs = sorted(parts)
+    times = [time_ms for time_ms, _ in pairs]
+    sums = [0, *accumulate(records for _, records in pairs)]
     first, base, before = 0, 0, 0
     if deleted_until_ms >= 0:
         usable = [n for n, each in enumerate(borders[:-1]) if each.time_ms > deleted_until_ms]

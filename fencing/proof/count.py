@@ -110,8 +110,8 @@ class Counting:
         commits, source = self._commits(offsets, now)
         records = {name: tally for name, tally in tallies.items() if name != scope.letters}
         letters = {name: tally for name, tally in tallies.items() if name == scope.letters}
-        deleted = [_describe_deleted(each, tallies[each.topic]) for each in edges]
-        sums = ProofTally(commits, records, letters, ids, [text for text in deleted if text])
+        deletions = [_describe_deleted(each, tallies[each.topic]) for each in edges]
+        sums = ProofTally(commits, records, letters, ids, [text for text in deletions if text])
         return ProofCounts(
             sums,
             [*edges, Edges(offsets.topic, offsets.first, now, offsets.compacted)],
@@ -142,12 +142,12 @@ class Counting:
 
     def _tally(self, edges: Edges, ids: frozenset[int] | None) -> TopicTally:
         tally = TopicTally(edges.end)
-        reached = dict(edges.first)
+        next_offsets = dict(edges.first)
         with RawFetcher(self._connection, edges.topic) as fetcher:
 
             def take(partition: int, batch: Batch) -> None:
-                self._progress(f"counting topic {edges.topic}", batch.last - reached[partition] + 1)
-                reached[partition] = batch.last + 1
+                self._progress(f"counting topic {edges.topic}", batch.last - next_offsets[partition] + 1)
+                next_offsets[partition] = batch.last + 1
                 tally.take(partition, batch)
 
             fetcher.read(edges.first, edges.end, self._deadline, take)
@@ -158,7 +158,11 @@ class Counting:
                 if not waiting:
                     break
                 ends = end_offsets(self._connection, edges.topic, waiting, self._deadline)
-                starts = {p: max(reached[p], edges.end[p]) for p in waiting if ends[p] > max(reached[p], edges.end[p])}
+                starts = {
+                    p: max(next_offsets[p], edges.end[p])
+                    for p in waiting
+                    if ends[p] > max(next_offsets[p], edges.end[p])
+                }
                 if starts:
                     fetcher.read(starts, ends, self._deadline, take)
                 else:
@@ -181,9 +185,9 @@ class Counting:
         records: dict[int, dict[int, OffsetRecord]] = {}
         log = TopicLog(self._offsets_connection, topic, edges.first, deadline=self._deadline)
         try:
-            committed = log.catch_up(self._deadline, key_filter=may_concern(name), ends=end)
+            committed_records = log.catch_up(self._deadline, key_filter=may_concern(name), ends=end)
             # A generator, so that `ahead` is evaluated when `catch_up` has ended.
-            for record in (one for part in (committed, _ahead_of(log)) for one in part):
+            for record in (one for part in (committed_records, _ahead_of(log)) for one in part):
                 key = decode_key(record.key)
                 if key is not None and key[0] == name:
                     one = OffsetRecord(record.offset, record.key, record.value, decode(record.headers))
@@ -219,8 +223,8 @@ class Counting:
                 self._connection, each.topic, each.first, isolation=Isolation.COMMITTED, fetch_wait_ms=20
             )
             try:
-                stalled = Deadline.after(_STALL_SECONDS)
-                while any(reader.positions[p] < end for p, end in ends.items()) and not stalled.expired:
+                stall_deadline = Deadline.after(_STALL_SECONDS)
+                while any(reader.positions[p] < end for p, end in ends.items()) and not stall_deadline.expired:
                     if self._deadline.expired:
                         raise Retriable("There was not enough time to read the records' places. Ask for more seconds")
                     before = sum(reader.positions.values())
@@ -229,7 +233,7 @@ class Counting:
                         if one.offset < ends[one.partition]:
                             tally.take(each.topic, one.partition, one.offset, one.key, one.value, one.headers)
                     if (moved := sum(reader.positions.values()) - before) > 0:
-                        stalled = Deadline.after(_STALL_SECONDS)
+                        stall_deadline = Deadline.after(_STALL_SECONDS)
                         done += moved
                         self._report(f"reading the records' places in topic {each.topic}", min(done, whole), whole)
             finally:

@@ -63,8 +63,8 @@ class OffsetCommits:
 
     def take(self, partition: int, batch: Batch) -> None:
         """Apply the next batch of a partition."""
-        expected = self._next.get(partition, 0)
-        self.gaps |= batch.first != expected or batch.records != batch.last - batch.first + 1
+        next_offset = self._next.get(partition, 0)
+        self.gaps |= batch.first != next_offset or batch.records != batch.last - batch.first + 1
         self._next[partition] = batch.last + 1
         if batch.control:
             if batch.marker is not None:

@@ -10,7 +10,7 @@ from ringfence.fencing.proof.record_paths import Headers, find_number
 from ringfence.fencing.share.ranges import Ranges
 
 MOST_RANGES: Final = 1_000_000
-_SHOWN: Final = 20
+_MOST_EXAMPLES: Final = 20
 
 
 @dataclass(slots=True)
@@ -21,7 +21,7 @@ class PositionTally:
     records: int = 0
     unnamed: int = 0
     doubles: int = 0
-    doubled: list[str] = field(default_factory=list)
+    first_doubles: list[str] = field(default_factory=list)
     """The first duplicates, for messages: sequence, number and the place of the later one."""
     full: bool = False
     """The records were too unordered for the memory limit: nothing more is checked."""
@@ -46,9 +46,9 @@ class PositionTally:
         numbers = self._sequences.setdefault(sequence, Ranges())
         if number in numbers:
             self.doubles += 1
-            if len(self.doubled) < _SHOWN:
+            if len(self.first_doubles) < _MOST_EXAMPLES:
                 place = f"{sequence}: " if sequence else ""
-                self.doubled.append(f"{place}{number} again in {topic}, partition {partition}, offset {offset}")
+                self.first_doubles.append(f"{place}{number} again in {topic}, partition {partition}, offset {offset}")
         else:
             numbers.add(number, number)
             self.full = sum(map(len, self._sequences.values())) > MOST_RANGES if len(numbers) > 1000 else False
@@ -64,7 +64,7 @@ class PositionTally:
             ranges = list(numbers)
             for (_, last), (first, _) in pairwise(ranges):
                 missing += first - last - 1
-                if len(examples) < _SHOWN:
+                if len(examples) < _MOST_EXAMPLES:
                     name = f"{sequence}: " if sequence else ""
                     examples.append(f"{name}{last + 1}" + (f" to {first - 1}" if first - last > 2 else ""))
         return missing, examples

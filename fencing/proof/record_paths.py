@@ -20,11 +20,11 @@ def find_number(path: str, key: bytes | None, value: bytes | None, headers: Head
 
 def _load(data: bytes | None) -> object:
     try:
-        loaded = orjson.loads(data or b"null")
+        value = orjson.loads(data or b"null")
     except orjson.JSONDecodeError:
         return (data or b"").decode("utf-8", "replace")
     # JsonConverter with schemas wraps each value.
-    return loaded["payload"] if isinstance(loaded, dict) and loaded.keys() == {"schema", "payload"} else loaded
+    return value["payload"] if isinstance(value, dict) and value.keys() == {"schema", "payload"} else value
 
 
 def _walk(value: object, path: str) -> object:

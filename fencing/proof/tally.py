@@ -19,7 +19,7 @@ class ProofTally:
     records: Mapping[str, TopicTally]
     letters: Mapping[str, TopicTally] = field(default_factory=dict)
     ids: frozenset[int] | None = None
-    deleted: Sequence[str] = ()
+    deletions: Sequence[str] = ()
 
     def own(self, who: Producer) -> bool:
         """Return whether it is a producer of the connector's tasks."""

@@ -66,8 +66,8 @@ class TopicTally:
             self._add(partition, batch)
 
     def _follow(self, partition: int, batch: Batch) -> None:
-        expected = self._next.get(partition, batch.first)
-        if batch.first != expected or batch.records != batch.last - batch.first + 1:
+        next_offset = self._next.get(partition, batch.first)
+        if batch.first != next_offset or batch.records != batch.last - batch.first + 1:
             self.gaps = True
         self._next[partition] = batch.last + 1
 
@@ -94,10 +94,10 @@ class TopicTally:
 
     def find_undecided(self) -> dict[int, set[int]]:
         """Return the partitions with open transactions, and their producers."""
-        undecided: dict[int, set[int]] = {}
+        producer_ids: dict[int, set[int]] = {}
         for partition, producer_id in self._open:
-            undecided.setdefault(partition, set()).add(producer_id)
-        return undecided
+            producer_ids.setdefault(partition, set()).add(producer_id)
+        return producer_ids
 
     def close(self) -> None:
         """Count everything without a marker as open."""

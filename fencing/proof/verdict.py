@@ -22,7 +22,7 @@ _DECIDING: Final = ("transactions", "records without source offsets", "older gen
 
 def make_checks(counts: ProofCounts, of_source: int | None, no_positions: str, no_source: str) -> list[Check]:
     """Return all checks, the decisive ones first. of_source: the number of records that the source reports."""
-    complete = not counts.tally.commits.gaps and not counts.tally.deleted
+    complete = not counts.tally.commits.gaps and not counts.tally.deletions
     count = count_of(counts) if complete else None
     return [
         check_transactions(counts.alignments, counts.letters, counts.tally),

@@ -82,7 +82,7 @@ def test_gaps_and_doubles_are_told_by_sequence() -> None:
         tally.take("t", 0, offset, str(task).encode(), str(number).encode(), ())
     tally.take("t", 0, 9, b"0", b"x", ())
     assert (tally.doubles, tally.unnamed) == (1, 1)
-    assert tally.doubled == ["0: 1 again in t, partition 0, offset 5"]
+    assert tally.first_doubles == ["0: 1 again in t, partition 0, offset 5"]
     assert tally.gaps() == (1, ["0: 3"])
     assert tally.sequences() == [("0", 0, 4), ("1", 0, 1)]
     assert PositionTally(PositionPaths("value", consecutive=False)).gaps() is None

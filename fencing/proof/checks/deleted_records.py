@@ -6,7 +6,7 @@ from ringfence.fencing.proof.tally import ProofTally
 
 def check_deleted(tally: ProofTally) -> Check:
     """Report what was deleted and so cannot be counted."""
-    if not tally.deleted:
+    if not tally.deletions:
         return Check("deleted records", Result.OK, "None: the topics hold everything from their first offset on")
-    text = f"Deleted by retention or compaction, and not counted: {'; '.join(tally.deleted[:5])}"
+    text = f"Deleted by retention or compaction, and not counted: {'; '.join(tally.deletions[:5])}"
     return Check("deleted records", Result.NOTE, text)

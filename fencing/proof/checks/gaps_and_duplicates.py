@@ -17,7 +17,7 @@ def check_positions(tally: PositionTally | None, why_not: str) -> Check:
     gaps = tally.gaps()
     parts = []
     if tally.doubles:
-        parts.append(f"{write_count(tally.doubles, 'double')} ({'; '.join(tally.doubled[:3])})")
+        parts.append(f"{write_count(tally.doubles, 'double')} ({'; '.join(tally.first_doubles[:3])})")
     if gaps is not None and gaps[0]:
         parts.append(f"{write_count(gaps[0], 'missing record')} ({'; '.join(gaps[1][:3])})")
     if parts:

@@ -61,5 +61,5 @@ def _find_late(spans: Sequence[tuple[int, int, Attempt]]) -> list[str]:
 
 def _overlaps(ranges: Mapping[Key, tuple[int, int]]) -> list[tuple[Key, Key, int]]:
     """Return each range that ends after the next one began: its key, the next one's, and its last offset."""
-    ordered = sorted(ranges.items(), key=lambda each: each[1])
-    return [(key, after, last) for (key, (_, last)), (after, (first, _)) in pairwise(ordered) if last >= first]
+    items = sorted(ranges.items(), key=lambda each: each[1])
+    return [(key, after, last) for (key, (_, last)), (after, (first, _)) in pairwise(items) if last >= first]
