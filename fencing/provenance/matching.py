@@ -45,7 +45,7 @@ def match(
         # All that this producer sent is here, so what it had sent when this transaction ended is one number.
         for each in with_span:
             before, after = each.span or (0, 0)
-            if before < after and (after - record.numbered) % SEQUENCES == 0:
+            if before < after and (after - record.end_sequence) % SEQUENCES == 0:
                 return Match(each, exact=True)
     nearest = sorted(with_span or ours, key=lambda each: abs(each.segment.marker_ms - record.marker_ms))
     for each in nearest[:3]:
@@ -93,7 +93,7 @@ def data_of(
     if span is not None and len(by_place) == 1:
         ((where, segments),) = by_place.items()
         segments_of_data = [
-            (where[0], one) for one in segments if one.epoch == epoch and span[0] < one.numbered <= span[1]
+            (where[0], one) for one in segments if one.epoch == epoch and span[0] < one.end_sequence <= span[1]
         ]
         return segments_of_data, sum(one.count for _, one in segments_of_data) == span[1] - span[0]
     for late in _MARKERS_APART_MS:

@@ -75,14 +75,14 @@ def find_producer(connection: Connection, topic: str, partition: int, offset: in
     if not first <= offset < end:
         raise Invalid(f"Partition {topic}-{partition} has offsets {first} to {end - 1} only")
     holding: list[Batch] = []
-    folded: list[Segments] = []
+    folds: list[Segments] = []
 
     def take(_: int, batch: Batch) -> None:
         if not holding:
             holding.append(batch)
-            folded.append(Segments(partition, batch.producer_id))
-        folded[0].take(batch)
-        if holding[0].producer_id < 0 or folded[0].ended:
+            folds.append(Segments(partition, batch.producer_id))
+        folds[0].take(batch)
+        if holding[0].producer_id < 0 or folds[0].ended_segments:
             raise SearchEnd
 
     read(connection, topic, {partition: offset}, {partition: end}, deadline, take)
@@ -91,7 +91,7 @@ def find_producer(connection: Connection, topic: str, partition: int, offset: in
     batch = holding[0]
     if batch.producer_id < 0:
         return Producer(-1, -1, -1, None)
-    return Producer(batch.producer_id, batch.epoch, number_of(batch, offset), folded[0].all()[0])
+    return Producer(batch.producer_id, batch.epoch, number_of(batch, offset), folds[0].all()[0])
 
 
 def find_transaction(
@@ -113,7 +113,7 @@ def find_transaction(
             if not candidates:
                 continue
             if segments is None:
-                segments = known_segments(data, producer.producer_id, segment.marker_ms, deadline)
+                segments = find_producer_segments(data, producer.producer_id, segment.marker_ms, deadline)
             heads = [each for each, _ in candidates]
             pair = match(segment, heads, segments)
             if pair is not None and (pair.exact or reach == WINDOWS_MS[-1] or _is_near(pair.offsets, segment)):
@@ -127,7 +127,7 @@ def _is_near(offsets: OffsetsSegment, record: Segment) -> bool:
     return abs(offsets.segment.marker_ms - record.marker_ms) <= 100
 
 
-def known_segments(
+def find_producer_segments(
     data: tuple[Connection, Sequence[str]], producer_id: int, time_ms: int, deadline: Deadline
 ) -> dict[Where, Sequence[Segment]]:
     """Return the producer's segments in every partition of the connector's topics, around this time.

@@ -124,20 +124,20 @@ def _transaction_of(
     connection: Connection, topic: str, record: TailRecord, deadline: Deadline
 ) -> tuple[Segment | None, AttemptCounts | None]:
     """Return the transaction of the record, and its counts; None without a transaction."""
-    folded: list[Segments] = []
+    folds: list[Segments] = []
 
     def take(_: int, batch: Batch) -> None:
-        if not folded:
-            folded.append(Segments(record.partition, batch.producer_id))
-        folded[0].take(batch)
-        if batch.producer_id < 0 or folded[0].ended:
+        if not folds:
+            folds.append(Segments(record.partition, batch.producer_id))
+        folds[0].take(batch)
+        if batch.producer_id < 0 or folds[0].ended_segments:
             raise SearchEnd
 
     end = offsets_at(connection, topic, [record.partition], Place.END, deadline)
     read(connection, topic, {record.partition: record.offset}, end, deadline, take)
-    if not folded or not folded[0].ended:
+    if not folds or not folds[0].ended_segments:
         return None, None
-    segment = folded[0].ended[0]
+    segment = folds[0].ended_segments[0]
     counts = record_counts.decode([(name, value) for name, value, _ in record.headers])
     if counts is None:  # the last source offset of the transaction has it, which may be in another partition
         near = read_offsets_segments(connection, topic, segment.producer_id, segment.marker_ms, WINDOWS_MS[0], deadline)

@@ -31,7 +31,7 @@ class Segment:
     marker_ms: int = -1
 
     @property
-    def numbered(self) -> int:
+    def end_sequence(self) -> int:
         return self.sequence + self.count
 
     def holds(self, offset: int) -> bool:
@@ -45,7 +45,7 @@ class Segments:
         self._partition = partition
         self._producer_id = producer_id
         self._open: list[Batch] = []
-        self.ended: list[Segment] = []
+        self.ended_segments: list[Segment] = []
 
     def take(self, batch: Batch) -> None:
         if batch.producer_id != self._producer_id:
@@ -53,23 +53,23 @@ class Segments:
         if not batch.control:
             self._open.append(batch)
         elif batch.marker is not None and self._open:
-            self.ended.append(self._segment(batch))
+            self.ended_segments.append(self._segment(batch))
             self._open = []
 
     def all(self) -> list[Segment]:
         """Return the segments that have ended, and the open one."""
-        return [*self.ended, self._segment(None)] if self._open else list(self.ended)
+        return [*self.ended_segments, self._segment(None)] if self._open else list(self.ended_segments)
 
     def _segment(self, marker: Batch | None) -> Segment:
         first, last = self._open[0], self._open[-1]
         end = number_of(last, last.last) + 1
         if end <= first.sequence:
             end += SEQUENCES  # the sequence numbers have wrapped around
-        ended = (marker.marker, marker.first, marker.timestamp_ms) if marker else (None, -1, -1)
+        ending = (marker.marker, marker.first, marker.timestamp_ms) if marker else (None, -1, -1)
         ranges = [(each.first, each.last) for each in self._open]
         start = first.sequence
         return Segment(
-            self._partition, self._producer_id, first.epoch, first.first, last.last, start, end - start, ranges, *ended
+            self._partition, self._producer_id, first.epoch, first.first, last.last, start, end - start, ranges, *ending
         )
 
 
@@ -86,5 +86,5 @@ def numbered_at(segments: Iterable[Segment], epoch: int, time_ms: int) -> int | 
     ours = [each for each in segments if each.epoch == epoch]
     before = [each for each in ours if each.marker is not None and each.marker_ms <= time_ms]
     if before:
-        return before[-1].numbered
+        return before[-1].end_sequence
     return ours[0].sequence if ours else None

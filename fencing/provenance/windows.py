@@ -50,9 +50,9 @@ def segments_of(
     deadline: Deadline,
 ) -> dict[int, list[Segment]]:
     """Return the producer's segments between these offsets, by partition. Raises `TooMuch`."""
-    folded = {number: Segments(number, producer_id) for number in starts}
-    read(connection, topic, starts, ends, deadline, lambda number, batch: folded[number].take(batch))
-    return {number: each.all() for number, each in folded.items()}
+    folds = {number: Segments(number, producer_id) for number in starts}
+    read(connection, topic, starts, ends, deadline, lambda number, batch: folds[number].take(batch))
+    return {number: each.all() for number, each in folds.items()}
 
 
 def read(
