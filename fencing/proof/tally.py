@@ -12,7 +12,7 @@ class ProofTally:
     """The counts of a proof. records: by topic; letters: those of the connector's dead letter queue, if it has one.
 
     ids: the producer ids of the connector's transactional ids, from the coordinators; None without the permission.
-    deleted: what retention or compaction has deleted, for messages.
+    deletions: what retention or compaction has deleted, for messages.
     """
 
     commits: OffsetCommits

@@ -224,7 +224,7 @@ class RecordPath:
         size = 0
         partition: Partition | None = None
         offset: Offset | None = None
-        checked = ""
+        last_topic = ""
         for record in batch:
             if record.source_partition is not partition:
                 if partition is not None:
@@ -240,10 +240,10 @@ class RecordPath:
                 if out is None:
                     continue
                 topic = out.topic
-                if topic != checked:
+                if topic != last_topic:
                     self._check_topic(topic)
                     ready.topics.add(topic)
-                    checked = topic
+                    last_topic = topic
                 value = to_value(topic, out.value, out.value_schema)
                 key = None if out.key is None and out.key_schema is None else to_key(topic, out.key, out.key_schema)
                 headers = convert.headers(topic, out.headers) if out.headers else None
@@ -263,19 +263,19 @@ class RecordPath:
         """Prepare a failed record step by step. Raises an error that is not tolerated."""
         assert self._errors is not None
         before = self._errors.given_up
-        produced = self._errors.produce_of(record, self._check_topic)
+        call = self._errors.produce_of(record, self._check_topic)
         bad = self._errors.given_up > before
-        if produced is None:
+        if call is None:
             ready.skipped += bad
             return
-        ready.calls.append(produced)
+        ready.calls.append(call)
         if bad:
             ready.dead_letters += 1
-            self._check.check(str(produced[0]))
+            self._check.check(str(call[0]))
         else:
-            ready.topics.add(str(produced[0]))
-        if isinstance(produced[1], bytes):
-            ready.size += len(produced[1])
+            ready.topics.add(str(call[0]))
+        if isinstance(call[1], bytes):
+            ready.size += len(call[1])
 
     def send(
         self,

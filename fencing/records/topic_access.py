@@ -25,7 +25,7 @@ from ringfence.fencing.topics.topic_grants import TopicGrantRecord
 
 _KAFKAS: Final = "__"
 _HOLDERS: Final = (b"connector-", b"tasks-count-")
-_NAMED: Final = OFFSETS_STORAGE_TOPIC.encode()
+_SETTING: Final = OFFSETS_STORAGE_TOPIC.encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class OffsetsTopics:
         """Apply one record. Returns whether that changed `names`."""
         if record.key is None or not record.key.startswith(_HOLDERS):
             return False
-        name = _explain_name(record) if record.value is not None and _NAMED in record.value else ""
+        name = _explain_name(record) if record.value is not None and _SETTING in record.value else ""
         if self._by_key.get(record.key, "") == name:
             return False
         if name:
@@ -99,14 +99,14 @@ class OffsetsTopics:
 
 def _explain_name(record: LogRecord) -> str:
     try:
-        decoded = decode(record.key, record.value)
+        config_record = decode(record.key, record.value)
     except Unreadable:
         return ""  # the leader stops that connector
     settings: Mapping[str, str] = {}
-    if isinstance(decoded, ConnectorRecord):
-        settings = decoded.config or {}
-    elif isinstance(decoded, TaskCountRecord):
-        settings = decoded.target
+    if isinstance(config_record, ConnectorRecord):
+        settings = config_record.config or {}
+    elif isinstance(config_record, TaskCountRecord):
+        settings = config_record.target
     return settings.get(OFFSETS_STORAGE_TOPIC, "").strip()
 
 

@@ -31,16 +31,16 @@ class TopicCheck:
     def __init__(self, offsets_topic: str, access: Callable[[], TopicAccess]) -> None:
         self._offsets_topic = offsets_topic
         self._access = access
-        self._judged_by: TopicAccess | None = None
+        self._last_access: TopicAccess | None = None
         self._legal: set[str] = set()
-        """The topics that `_judged_by` allows."""
+        """The topics that `_last_access` allows."""
 
     def check(self, topic: str) -> None:
         """Raises `ConnectorError`."""
         access = self._access()
-        if access is not self._judged_by:
+        if access is not self._last_access:
             self._legal.clear()
-            self._judged_by = access
+            self._last_access = access
         if topic in self._legal:
             return
         if topic == self._offsets_topic:
@@ -54,6 +54,6 @@ class TopicCheck:
 
     def check_again(self, topics: Iterable[str]) -> None:
         """Raise `ConnectorError` if an uncommitted record went to a topic that is no longer allowed."""
-        if self._access() is not self._judged_by:
+        if self._access() is not self._last_access:
             for topic in topics:
                 self.check(topic)

@@ -74,7 +74,7 @@ class GroupInput:
         self._open = False
         self._opened_at = 0.0
         self._behind = False  # the committed offsets must be read again
-        self._fenced: Fenced | None = None
+        self._fence_error: Fenced | None = None
         self.committed = 0
         """The number of transactions."""
         self.aborted = 0
@@ -104,8 +104,8 @@ class GroupInput:
         """
         self._catch_up()
         records = self._input.poll(seconds, self._limit)
-        if self._fenced is not None:
-            raise self._fenced
+        if self._fence_error is not None:
+            raise self._fence_error
         try:
             if records:
                 self._take(records)
@@ -113,7 +113,7 @@ class GroupInput:
                 self._commit()
         except (Abortable, Fenced, Retriable) as error:
             self._give_up(error)
-            if self._fenced is not None:
+            if self._fence_error is not None:
                 raise
         except BaseException:
             self._abort()
@@ -165,7 +165,7 @@ class GroupInput:
     def _give_up(self, error: FencingError) -> None:
         log.warning("The transaction is aborted, its input is read again by whoever owns it: %s", error)
         if isinstance(error, Fenced) and error.code not in OLD_GENERATION:
-            self._fenced = error
+            self._fence_error = error
         self._abort()
 
     def _abort(self) -> None:

@@ -77,7 +77,7 @@ class GroupSource:
             "The group has given this member's partitions to others: the open transaction is aborted"
         )
 
-    def offsets_for(self, gathered: Sequence[tuple[Partition, Offset | None]]) -> tuple[list[Position], bytes]:
+    def offsets_for(self, offsets: Sequence[tuple[Partition, Offset | None]]) -> tuple[list[Position], bytes]:
         """Return what a transaction must commit for these source offsets: positions, and the group's metadata.
 
         Raises `Abortable` if the member owns no partition any more, `ConnectorError` for offsets that are not the
@@ -86,7 +86,7 @@ class GroupSource:
         metadata = self._input.metadata
         if metadata is None:
             raise Abortable("The partitions that the open transaction was read from are not this member's any more")
-        return [position_of(partition, offset) for partition, offset in gathered], metadata.raw
+        return [position_of(partition, offset) for partition, offset in offsets], metadata.raw
 
     def close(self) -> None:
         """Leave the group at once. The open transaction was finished or aborted before."""

@@ -6,9 +6,9 @@ from ringfence.fencing.errors import Abortable
 from ringfence.fencing.offsets.source_offsets import Offset, Partition, SourceOffsets, canonical
 
 
-def require_newest(expected: Iterable[tuple[Partition, Offset | None]], now: SourceOffsets) -> None:
+def require_newest(offsets: Iterable[tuple[Partition, Offset | None]], now: SourceOffsets) -> None:
     """Raise `Abortable` for the first source partition whose committed offset is another one now."""
-    for partition, offset in expected:
+    for partition, offset in offsets:
         current = now.offset(partition)
         if _as_read(current) != _as_read(offset):
             raise Abortable(

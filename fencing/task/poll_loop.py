@@ -131,15 +131,15 @@ class PollLoop:
         self._end(ending)
         self._settle(self._transactions.settle())
 
-    def _settle(self, committed: CommittedTransaction | None) -> None:
-        if committed is None:
+    def _settle(self, transaction: CommittedTransaction | None) -> None:
+        if transaction is None:
             return
-        for record in committed.records:
+        for record in transaction.records:
             self._plugin.commit_record(record)
-        if committed.positions:
-            self._plugin.note_positions(committed.positions)
+        if transaction.positions:
+            self._plugin.note_positions(transaction.positions)
         self._plugin.commit()
-        self._report.topics(committed.topics, self._view.topics_reset)
+        self._report.topics(transaction.topics, self._view.topics_reset)
 
 
 def due_in(transactions: Transactions | None, boundaries: Boundaries, clock: Clock) -> float:

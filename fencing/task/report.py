@@ -51,8 +51,8 @@ class TaskReport:
         self._producer_id = -1
         self._epoch = -1
         self._stage = ""
-        self._stage_since = self._stage_told = self._last
-        self._told_waiting = self._over = False
+        self._stage_since = self._stage_reported_at = self._last
+        self._has_waiting_status = self._over = False
         self._version = version
         self._redact = redact
         self._tracks = spec.worker_settings.get("topic.tracking.enable", "true").strip().lower() != "false"
@@ -65,7 +65,7 @@ class TaskReport:
         self.gauges = Gauges()
         """The metrics that the plugin reports itself."""
         self._gauges_at = -_GAUGES_EVERY_S
-        self._gauges_told: list[dict[str, object]] = []
+        self._last_gauges: list[dict[str, object]] = []
 
     def _fields(self) -> dict[str, object]:
         placement = self._spec.placement
@@ -79,9 +79,9 @@ class TaskReport:
     def stage(self, stage: str, message: str = "") -> None:
         """Report a stage, for people who wait."""
         if (stage, message) != (self._stage, ""):
-            self._stage_told = self._clock.monotonic()
+            self._stage_reported_at = self._clock.monotonic()
             if stage != self._stage:
-                self._stage_since = self._stage_told
+                self._stage_since = self._stage_reported_at
             self._stage = stage
             connector = self._spec.task.connector
             self._reporter.event("task", connector, **self._fields(), stage=stage, message=self._redact(message))
@@ -97,7 +97,7 @@ class TaskReport:
 
     def waiting(self, text: str) -> None:
         """Report what the attempt waits for: in its status, on its page, in the log and as an event. Thread-safe."""
-        self._told_waiting = True
+        self._has_waiting_status = True
         log.warning("Task %s, attempt %d waits: %s", self._spec.task, self._spec.placement.attempt, self._redact(text))
         connector = self._spec.task.connector
         self._reporter.event("task", connector, **self._fields(), stage="waiting", message=self._redact(text))
@@ -105,7 +105,7 @@ class TaskReport:
 
     def going_on(self) -> None:
         """Report that the attempt continues after an interruption, in which `waiting` may have been called."""
-        if self._told_waiting:
+        if self._has_waiting_status:
             self.running(State.RUNNING)
         else:
             self.stage("running")
@@ -131,9 +131,9 @@ class TaskReport:
 
     def starting(self, stage: str, message: str) -> None:
         """Report a long stage of a start every few seconds, also in the status."""
-        if self._clock.monotonic() - self._stage_told >= _STARTING_EVERY_S:
+        if self._clock.monotonic() - self._stage_reported_at >= _STARTING_EVERY_S:
             self.stage(stage, message)
-            self._told_waiting = True
+            self._has_waiting_status = True
             self._status(State.UNASSIGNED, f"{stage}: {message}")
 
     def producer(self, producer: TransactionalClient) -> None:
@@ -174,7 +174,7 @@ class TaskReport:
 
     def running(self, state: State) -> None:
         """Report RUNNING or PAUSED."""
-        self._told_waiting = False
+        self._has_waiting_status = False
         self.stage(state.lower())
         self._status(state, "")
         self._times.enter(state, self._clock.monotonic())
@@ -236,8 +236,8 @@ class TaskReport:
         unknown.
         """
         gauges, since = self.gauges.report(), now - self._gauges_at
-        return since >= (_GAUGES_EVERY_S if gauges != self._gauges_told else _GAUGES_AGAIN_S) and bool(
-            gauges or self._gauges_told
+        return since >= (_GAUGES_EVERY_S if gauges != self._last_gauges else _GAUGES_AGAIN_S) and bool(
+            gauges or self._last_gauges
         )
 
     def _report_gauges(self, now: float) -> dict[str, object]:
@@ -245,9 +245,9 @@ class TaskReport:
         if now - self._gauges_at < _GAUGES_EVERY_S and not self._over:
             return {}
         gauges = self.gauges.report()
-        if not gauges and not self._gauges_told:
+        if not gauges and not self._last_gauges:
             return {}
-        self._gauges_at, self._gauges_told = now, gauges
+        self._gauges_at, self._last_gauges = now, gauges
         return {"gauges": [self._redact_gauge(each) for each in gauges]}
 
     def _redact_gauge(self, gauge: dict[str, object]) -> dict[str, object]:

@@ -128,7 +128,7 @@ class SourceTaskRun:
         while True:
             if self._await_start() is DesiredState.END:
                 return _SUPERSEDED
-            committed = self._counters.last_commit
+            last_commit = self._counters.last_commit
             try:
                 if run():
                     return _SUPERSEDED
@@ -142,7 +142,7 @@ class SourceTaskRun:
                 trouble: FencingError = error
             except (Abortable, Retriable) as error:
                 trouble = error
-            without_progress = 0 if self._counters.last_commit > committed else without_progress + 1
+            without_progress = 0 if self._counters.last_commit > last_commit else without_progress + 1
             if trouble.code in _NEVER_BETTER and without_progress >= _ATTEMPTS_WITHOUT_PROGRESS:
                 raise Fatal(
                     f"{trouble}. Nothing of it is visible to a read_committed reader, and the source offsets stand "

@@ -27,7 +27,7 @@ RENEWING = "taking a new producer"
 _LOOK_S = 1.0
 _FIRST_S = 5.0
 _AGAIN_S = 30.0
-_SHOWN = 3
+_MOST = 3
 _ASK_S = 3.0
 
 
@@ -113,6 +113,6 @@ def describe_topics(connection: Connection, topics: Collection[str]) -> str:
         return f"{names}: {error}"
     if not transactions:
         return f"{names}: no transaction is open there, its brokers are slow"
-    summary = "; ".join(one.message for one in transactions[:_SHOWN])
-    more = f"; and {len(transactions) - _SHOWN} more" if len(transactions) > _SHOWN else ""
+    summary = "; ".join(one.message for one in transactions[:_MOST])
+    more = f"; and {len(transactions) - _MOST} more" if len(transactions) > _MOST else ""
     return f"{names}, where transactions are open: {summary}{more}"

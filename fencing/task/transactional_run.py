@@ -148,8 +148,8 @@ class TransactionalRun:
 
     def _snapshot_endings(self) -> RequestedEndings | None:
         """Return the endings for a connector whose snapshot is one transaction."""
-        allowed = self._boundaries.snapshot_ms / 1000
-        return SnapshotEndings(allowed, self._runtime.open_s) if allowed else None
+        timeout_s = self._boundaries.snapshot_ms / 1000
+        return SnapshotEndings(timeout_s, self._runtime.open_s) if timeout_s else None
 
     def _loop(
         self,

@@ -71,9 +71,9 @@ class Transactions:
         self._counts = TransactionCounts(counters, runtime.attempt)
         self._counts.read_again(offsets)
         self._headers: list[tuple[str, bytes]] = []
-        self._cleared: set[str] = set()
-        self._gathered = GatheredOffsets()
-        self._own = GatheredOffsets()  # committed since `known` was read
+        self._cleared_topics: set[str] = set()
+        self._gathered_offsets = GatheredOffsets()
+        self._own = GatheredOffsets()  # committed since `_offsets` was read
         self._records: list[SourceRecord] = []
         self._topics: set[str] = set()
         self._open = self._in_doubt = False
@@ -97,7 +97,7 @@ class Transactions:
     @property
     def has_work(self) -> bool:
         """Whether there is something to commit; after `abort`, source offsets without their records."""
-        return bool(self._gathered) or (self.share is not None and self.share.has_work)
+        return bool(self._gathered_offsets) or (self.share is not None and self.share.has_work)
 
     def prepare(self, batch: Sequence[SourceRecord] | RecordBatch) -> PreparedBatch:
         """Transform and convert a batch. A commit may be in progress."""
@@ -112,7 +112,7 @@ class Transactions:
         before = self._path.bytes
         produce = self._producer.produce if self.positions is None else self.positions.noting(self._producer.produce)
         with kafka_errors("producing"):
-            count = self._path.send(ready, produce, self._make_room, self._gathered, self._deliveries.window)
+            count = self._path.send(ready, produce, self._make_room, self._gathered_offsets, self._deliveries.window)
         self._counts.add(ready.counts(count))
         self._counters.records += count
         self._counters.open_records += count
@@ -123,10 +123,10 @@ class Transactions:
             self._records.extend(ready.batch)
 
     def _begin(self, topics: Set[str] = frozenset()) -> None:
-        if not topics <= self._cleared or self._offsets_topic not in self._cleared:
-            needed = {*topics, self._offsets_topic} - self._cleared
-            self._clear(needed)
-            self._cleared |= needed
+        if not topics <= self._cleared_topics or self._offsets_topic not in self._cleared_topics:
+            new_topics = {*topics, self._offsets_topic} - self._cleared_topics
+            self._clear(new_topics)
+            self._cleared_topics |= new_topics
         if not self._open:
             self._producer.begin()
             self._open = True
@@ -149,7 +149,7 @@ class Transactions:
         if self.group is not None:
             self._start_commit_of_group(self.group)
             return
-        offsets = self._gathered.take()
+        offsets = self._gathered_offsets.take()
         if self.share is not None:
             offsets = self.share.states()
         if self._copy is not None:
@@ -168,8 +168,8 @@ class Transactions:
         self._submit(offsets, ())
 
     def _start_commit_of_group(self, group: GroupSource) -> None:
-        group_offsets = group.offsets_for(self._gathered.peek())
-        self._gathered.take()
+        group_offsets = group.offsets_for(self._gathered_offsets.peek())
+        self._gathered_offsets.take()
         self._submit((), group_offsets)
 
     def _submit(self, offsets: Sequence[tuple[Partition, Offset | None]], group_offsets: GroupOffsets) -> None:
@@ -255,16 +255,16 @@ class Transactions:
         """Continue with a new producer. Its `init` has ended whatever the last one left open."""
         self._producer = self._deliveries.producer = producer
         self._open = self._in_doubt = False
-        self._cleared.clear()
+        self._cleared_topics.clear()
         self._counts.begin_life()
 
     def check(self, now: SourceOffsets) -> None:
         """Raise `Abortable` unless the offsets that this run relies on are still the newest: those that it committed,
         and those that it read for the partitions to commit next.
         """
-        expected = {canonical(p): (p, self._offsets.offset(p)) for p, _ in self._gathered.peek()}
-        expected.update((canonical(p), (p, offset)) for p, offset in self._own.take())
-        require_newest(expected.values(), now)
+        offsets = {canonical(p): (p, self._offsets.offset(p)) for p, _ in self._gathered_offsets.peek()}
+        offsets.update((canonical(p), (p, offset)) for p, offset in self._own.take())
+        require_newest(offsets.values(), now)
         self._offsets = now
         self._counts.read_again(now)
 

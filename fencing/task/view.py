@@ -212,12 +212,12 @@ class TaskView:
         if not self._thread.is_alive():
             return  # older than this attempt
         try:
-            decoded = decode(record.key, record.value)
+            config_record = decode(record.key, record.value)
         except Unreadable as error:
             log.warning("%s@%d: %s", self._spec.topics.config, record.offset, error)
             return
-        if isinstance(decoded, LoggerRecord):
-            log_levels.apply(decoded)
+        if isinstance(config_record, LoggerRecord):
+            log_levels.apply(config_record)
 
     def _judge(self) -> None:
         verdict = DesiredState.END if self._ending else judge(self._state, self._spec)
@@ -255,10 +255,10 @@ class TaskView:
         """End the attempt soon, whatever the config topic says. Safe to call in a signal handler."""
         self._ending = True
 
-    def wait_while(self, unwanted: frozenset[DesiredState], timeout: float) -> DesiredState:
-        """Wait until the desired state is none of `unwanted`, at most `timeout` seconds."""
+    def wait_while(self, states: frozenset[DesiredState], timeout: float) -> DesiredState:
+        """Wait until the desired state is none of `states`, at most `timeout` seconds."""
         with self.condition:
-            self.condition.wait_for(lambda: self._verdict not in unwanted, timeout)
+            self.condition.wait_for(lambda: self._verdict not in states, timeout)
         return self._verdict
 
     def close(self) -> None:

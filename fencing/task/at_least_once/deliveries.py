@@ -64,7 +64,7 @@ class Deliveries:
         self._keep = keep_records
         self._stopping = stopping
         self._book = SubmittedRecords()
-        self._passed = GatheredOffsets()  # the path requires one; here the submitted records keep the offsets
+        self._unused_offsets = GatheredOffsets()  # the path requires one; here the submitted records keep the offsets
         self.topics: frozenset[str] = frozenset()
         """The topics that acknowledged records went to."""
         self._flushed_at = clock.monotonic()
@@ -85,9 +85,9 @@ class Deliveries:
             before = self._path.bytes
             with kafka_errors("producing"):
                 count = self._path.send(
-                    ready, self._producer.reporting(_for_all(self._book, runs)), self._make_room, self._passed
+                    ready, self._producer.reporting(_for_all(self._book, runs)), self._make_room, self._unused_offsets
                 )
-            self._passed.take()
+            self._unused_offsets.take()
             self._counters.records += count
             self._sent_counts = self._sent_counts.plus(ready.counts(count))
             self._counters.bytes += self._path.bytes - before
@@ -155,10 +155,10 @@ class Deliveries:
         return self._settle(0.0)
 
     def _settle(self, seconds: float) -> bool:
-        settled = self._flush.settle(seconds)
-        if settled is None:
+        result = self._flush.settle(seconds)
+        if result is None:
             return False
-        complete, offsets = settled
+        complete, offsets = result
         if complete:
             self._counters.last_commit = self._clock.wall()
         else:

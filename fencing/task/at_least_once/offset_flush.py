@@ -23,9 +23,9 @@ Offsets = Sequence[tuple[Partition, Offset | None]]
 class _Flush:
     """A flush in progress."""
 
-    def __init__(self, offsets: Offsets, started: float) -> None:
+    def __init__(self, offsets: Offsets, started_at: float) -> None:
         self.offsets = offsets
-        self.started = started
+        self.started_at = started_at
         self.waiting = len(offsets)
         self.failure: FencingError | None = None
         self.overdue = False
@@ -99,10 +99,10 @@ class OffsetFlush:
             self._producer.serve(min(0.05, max(0.0, deadline.remaining)))
             if flush.waiting == 0:
                 break
-            late = self._clock.monotonic() - flush.started >= self._timeout_s
+            late = self._clock.monotonic() - flush.started_at >= self._timeout_s
             if late and not flush.overdue:
                 flush.overdue = True
-                self._measures.flush(flush.started, False, self._clock)
+                self._measures.flush(flush.started_at, False, self._clock)
                 log.warning(
                     "Source offsets were not written within offset.flush.timeout.ms (%g s); they still are under way. "
                     "Nothing is lost: what they cover would be read again after a restart",
@@ -114,7 +114,7 @@ class OffsetFlush:
             return None
         self._flush = None
         if not flush.overdue:
-            self._measures.flush(flush.started, flush.failure is None, self._clock)
+            self._measures.flush(flush.started_at, flush.failure is None, self._clock)
         if flush.failure is not None:
             log.warning("Source offsets could not be written, and are written again later: %s", flush.failure)
         elif self._copy is not None:
