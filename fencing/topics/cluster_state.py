@@ -24,7 +24,7 @@ class ClusterState:
     restarts: Mapping[ConnectorName, tuple[int, RestartRecord]] = field(default_factory=dict)
     loggers: Mapping[str, tuple[int, str | None]] = field(default_factory=dict)
     unknown: frozenset[str] = frozenset()
-    drained: Mapping[WorkerId, Incarnation] = field(default_factory=dict)
+    drains: Mapping[WorkerId, Incarnation] = field(default_factory=dict)
     """Drained workers, which get no tasks: only in this incarnation, so a restart ends it."""
     topic_ids: TopicIds | None = None
 
@@ -54,7 +54,7 @@ class Fold:
         self.restarts = dict(state.restarts)
         self.loggers = dict(state.loggers)
         self.unknown = set(state.unknown)
-        self.drained = dict(state.drained)
+        self.drains = dict(state.drains)
         self.topic_ids = state.topic_ids
 
     @property
@@ -66,7 +66,7 @@ class Fold:
             dict(self.restarts),
             dict(self.loggers),
             frozenset(self.unknown),
-            dict(self.drained),
+            dict(self.drains),
             self.topic_ids,
         )
 

@@ -27,7 +27,7 @@ def fold(state: ClusterState, records: Iterable[LogRecord], topic: str, vault: V
     for record in records:
         folding = folding or Fold(state)
         try:
-            decoded = open_sealed(decode(record.key, record.value), vault)
+            config_record = open_sealed(decode(record.key, record.value), vault)
         except Unreadable as error:
             reason = f"Topic {topic}, offset {record.offset}: {error}"
             if not isinstance(error, CannotDecrypt):
@@ -46,10 +46,12 @@ def fold(state: ClusterState, records: Iterable[LogRecord], topic: str, vault: V
             log.warning("%s", reason)
             folding.mark_unreadable(record.offset, connector, reason)
             continue
-        if isinstance(decoded, UnknownKey) and decoded.key not in folding.unknown:
-            log.warning("Topic %s, offset %d: key %r is not known here; it is kept", topic, record.offset, decoded.key)
+        if isinstance(config_record, UnknownKey) and config_record.key not in folding.unknown:
+            log.warning(
+                "Topic %s, offset %d: key %r is not known here; it is kept", topic, record.offset, config_record.key
+            )
         nobodys.pop(record.key, None)
-        folding.apply(record.offset, decoded)
+        folding.apply(record.offset, config_record)
     for unreadable in nobodys.values():
         raise unreadable
     return folding.state if folding else state

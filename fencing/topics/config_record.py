@@ -33,10 +33,10 @@ class ConfigRecord(ABC):
         """
         if raw is None:
             return cls.parse(prefix, rest, None)
-        loaded: object = json.loads(raw)
-        if not isinstance(loaded, dict):
+        fields: object = json.loads(raw)
+        if not isinstance(fields, dict):
             raise TypeError("a JSON object is expected")
-        return cls.parse(prefix, rest, cast(dict[str, object], loaded))
+        return cls.parse(prefix, rest, cast(dict[str, object], fields))
 
     @classmethod
     @abstractmethod

@@ -42,10 +42,12 @@ def is_clear(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ConfigValue:
-    """config: whole, or what is clear of it where `sealed` holds the rest; of: see above, NOW for the record's own."""
+    """config: whole, or what is clear of it where `ciphertext` holds the rest; of: see above, NOW for the record's
+    own.
+    """
 
     config: Mapping[str, str] = field(repr=False)
-    sealed: str = ""
+    ciphertext: str = ""
     of: int = NOW
 
     @classmethod
@@ -54,15 +56,15 @@ class ConfigValue:
         of = parse_integer(value, "of") if "of" in value else NOW
         if "sealed" not in value:
             return cls(parse_strings(value["properties"]), of=of)
-        sealed = value["sealed"]
-        if not isinstance(sealed, str) or not sealed:
+        ciphertext = value["sealed"]
+        if not isinstance(ciphertext, str) or not ciphertext:
             raise TypeError("sealed: a string is expected")
-        return cls(parse_strings(value["clear"]), sealed, of)
+        return cls(parse_strings(value["clear"]), ciphertext, of)
 
     def to_fields(self) -> Fields:
         fields: dict[str, object] = {"properties": dict(self.config)}
-        if self.sealed:
-            fields = {"clear": dict(self.config), "sealed": self.sealed}
+        if self.ciphertext:
+            fields = {"clear": dict(self.config), "sealed": self.ciphertext}
         return fields if self.of == NOW else {**fields, "of": self.of}
 
     def stands_at(self, offset: int) -> int:

@@ -40,7 +40,7 @@ def encode(event: Event) -> tuple[bytes, bytes]:
 def decode(value: bytes | None) -> Event | None:
     """Return an event; None if the value is not a JSON object with a type."""
     try:
-        loaded = json.loads(value or b"null")
+        event = json.loads(value or b"null")
     except (ValueError, RecursionError):
         return None
-    return cast(Event, loaded) if isinstance(loaded, dict) and isinstance(loaded.get("type"), str) else None
+    return cast(Event, event) if isinstance(event, dict) and isinstance(event.get("type"), str) else None

@@ -132,10 +132,10 @@ def set_level(namespace: str, level: str) -> list[str]:
         for name, loudest in _LOUDEST.items():
             if namespace == ROOT or name.startswith(namespace + "."):  # also those that do not exist yet
                 logging.getLogger(name).setLevel(max(threshold, loudest))
-        changed = sorted(name for name, logger in loggers.items() if logger.getEffectiveLevel() != before[name])
+        names = sorted(name for name, logger in loggers.items() if logger.getEffectiveLevel() != before[name])
         now = int(time.time() * 1000)
-        _changed_ms.update(dict.fromkeys(changed, now))
-    return changed
+        _changed_ms.update(dict.fromkeys(names, now))
+    return names
 
 
 class ClusterLevels:

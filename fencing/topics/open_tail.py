@@ -15,7 +15,7 @@ from ringfence.fencing.kafka.topic_offsets import end_offsets
 Positions = Mapping[int, int]
 KeyFilter = Callable[[bytes | None], bool]
 
-HURRIED_MS: Final = 5
+FETCH_WAIT_MS: Final = 5
 MARKER_SECONDS: Final = 0.005
 
 
@@ -61,7 +61,7 @@ class OpenTail:
         key_filter: KeyFilter,
     ) -> list[LogRecord]:
         """Read the contents of the batches with the client, which knows every compression."""
-        hidden = {p: each.find_hidden() for p, each in decisions.items()}
+        hidden_offsets = {p: each.find_hidden() for p, each in decisions.items()}
         lasts = {p: each.last_visible for p, each in decisions.items() if each.last_visible is not None}
         records: list[LogRecord] = []
         if not lasts:
@@ -71,7 +71,7 @@ class OpenTail:
             self._topic,
             {p: starts[p] for p in lasts},
             isolation=Isolation.UNCOMMITTED,
-            fetch_wait_ms=HURRIED_MS,
+            fetch_wait_ms=FETCH_WAIT_MS,
         )
         try:
             while any(reader.positions[p] <= last for p, last in lasts.items()):
@@ -79,7 +79,9 @@ class OpenTail:
                     raise late(self._topic, reader.positions, {p: ends[p] for p in lasts})
                 for message in reader.messages(deadline.slice(0.1), 1000):
                     record = record_of(message)
-                    visible = record.offset < ends[record.partition] and record.offset not in hidden[record.partition]
+                    visible = (
+                        record.offset < ends[record.partition] and record.offset not in hidden_offsets[record.partition]
+                    )
                     if visible and key_filter(record.key):
                         records.append(record)
         finally:

@@ -39,13 +39,13 @@ class Vault(Protocol):
     def key(self) -> str:
         """The id of the key that encrypts new configurations; "" to write them in plain text."""
 
-    def key_of(self, sealed: str) -> str:
+    def key_of(self, ciphertext: str) -> str:
         """Return the id of the key that encrypted the text; "" for no text."""
 
     def seal(self, clear: str, about: str) -> str:
         """Encrypt a text."""
 
-    def open(self, sealed: str, about: str) -> str:
+    def open(self, ciphertext: str, about: str) -> str:
         """Decrypt a text. Raises ValueError, which says what is missing and what to do."""
 
 
@@ -54,13 +54,13 @@ class _NoKeys:
 
     key = ""
 
-    def key_of(self, sealed: str) -> str:
-        return "unknown" if sealed else ""
+    def key_of(self, ciphertext: str) -> str:
+        return "unknown" if ciphertext else ""
 
     def seal(self, clear: str, about: str) -> str:
         raise ValueError("this process has no keys")
 
-    def open(self, sealed: str, about: str) -> str:
+    def open(self, ciphertext: str, about: str) -> str:
         raise ValueError("this process has no keys")
 
 
@@ -72,15 +72,15 @@ def seal(record: ConfigRecord, vault: Vault) -> ConfigRecord:
     settings = _settings_of(record)
     if not vault.key or settings is None:
         return record
-    hidden = {name: value for name, value in settings.items() if not is_clear(name)}
+    secrets = {name: value for name, value in settings.items() if not is_clear(name)}
     clear = {name: value for name, value in settings.items() if is_clear(name)}
-    if isinstance(record, TaskCountRecord) and not hidden:
+    if isinstance(record, TaskCountRecord) and not secrets:
         return record
-    sealed = vault.seal(json.dumps(hidden, separators=(",", ":")), record.to_key())
+    ciphertext = vault.seal(json.dumps(secrets, separators=(",", ":")), record.to_key())
     if isinstance(record, TaskCountRecord):
-        return replace(record, target=clear, sealed=sealed)
+        return replace(record, target=clear, ciphertext=ciphertext)
     assert isinstance(record, ConnectorRecord | TaskRecord)
-    return replace(record, config=clear, sealed=sealed)
+    return replace(record, config=clear, ciphertext=ciphertext)
 
 
 def open_sealed(record: ConfigRecord, vault: Vault) -> ConfigRecord:
@@ -88,11 +88,11 @@ def open_sealed(record: ConfigRecord, vault: Vault) -> ConfigRecord:
 
     A task count record that cannot be decrypted is returned unchanged: a round must still know what it has to fence.
     """
-    if not isinstance(record, ConnectorRecord | TaskRecord | TaskCountRecord) or not record.sealed:
+    if not isinstance(record, ConnectorRecord | TaskRecord | TaskCountRecord) or not record.ciphertext:
         return record
     settings = _settings_of(record) or {}
     try:
-        hidden: dict[str, str] = json.loads(vault.open(record.sealed, record.to_key()))
+        secrets: dict[str, str] = json.loads(vault.open(record.ciphertext, record.to_key()))
     except ValueError as error:
         trouble = f"key {record.to_key()!r} holds settings that cannot be decrypted here: {error}"
         if isinstance(record, TaskCountRecord):
@@ -100,8 +100,8 @@ def open_sealed(record: ConfigRecord, vault: Vault) -> ConfigRecord:
             return record
         raise CannotDecrypt(f"{trouble}. Then start this worker again") from error
     if isinstance(record, TaskCountRecord):
-        return replace(record, target={**settings, **hidden}, sealed="")
-    return replace(record, config={**settings, **hidden}, sealed="")
+        return replace(record, target={**settings, **secrets}, ciphertext="")
+    return replace(record, config={**settings, **secrets}, ciphertext="")
 
 
 def _settings_of(record: ConfigRecord) -> Mapping[str, str] | None:
@@ -132,16 +132,20 @@ class SealWatch:
     def _look_at(self, record: LogRecord) -> str | None:
         """Return the id of the encryption key, "" for plain text; None if the record has nothing to encrypt."""
         try:
-            decoded = decode(record.key, record.value)
+            config_record = decode(record.key, record.value)
         except Unreadable:
             return None  # `config_log.fold` reports it
-        settings = _settings_of(decoded)
+        settings = _settings_of(config_record)
         if settings is None:
             return None
-        assert isinstance(decoded, ConnectorRecord | TaskRecord | TaskCountRecord)
-        if isinstance(decoded, TaskCountRecord) and not decoded.sealed and all(is_clear(name) for name in settings):
+        assert isinstance(config_record, ConnectorRecord | TaskRecord | TaskCountRecord)
+        if (
+            isinstance(config_record, TaskCountRecord)
+            and not config_record.ciphertext
+            and all(is_clear(name) for name in settings)
+        ):
             return None
-        return self._vault.key_of(decoded.sealed)
+        return self._vault.key_of(config_record.ciphertext)
 
     @property
     def counts(self) -> Mapping[str, int]:

@@ -59,22 +59,22 @@ class SessionKeys:
     ttl_ms: int
     algorithm: str
     bits: int
-    accepted: frozenset[str]
+    verification_algorithms: frozenset[str]
 
     @classmethod
     def of(cls, settings: Mapping[str, str]) -> "SessionKeys":
         """Read a worker's settings. Raises `Invalid`, naming an invalid one."""
         values = {**DEFAULTS, **settings}
-        accepted = [name.strip() for name in values[VERIFICATION].split(",") if name.strip()]
+        verification_algorithms = [name.strip() for name in values[VERIFICATION].split(",") if name.strip()]
         for key, names in (
             (GENERATION, [values[GENERATION]]),
             (SIGNATURE, [values[SIGNATURE]]),
-            (VERIFICATION, accepted),
+            (VERIFICATION, verification_algorithms),
         ):
             for name in names:
                 if name.lower() not in _HASHES:
                     raise Invalid(f"{key}={name}: use HmacSHA256, HmacSHA384, HmacSHA512, HmacSHA224 or HmacSHA1")
-        if values[SIGNATURE].lower() not in [name.lower() for name in accepted]:
+        if values[SIGNATURE].lower() not in [name.lower() for name in verification_algorithms]:
             raise Invalid(f"{VERIFICATION} must contain {SIGNATURE} ({values[SIGNATURE]})")
         bits = values.get(SIZE, "").strip() or str(_HASHES[values[GENERATION].lower()][1])
         if not bits.isdecimal() or not _FEWEST_BITS <= int(bits) <= _MOST_BITS:
@@ -82,7 +82,7 @@ class SessionKeys:
         ttl = values[TTL].strip()
         if not ttl.isdecimal() or not 0 < int(ttl) < 2**31:
             raise Invalid(f"{TTL}={ttl}: a number of milliseconds from 1 to {2**31 - 1} is expected")
-        return cls(int(ttl), values[GENERATION], int(bits), frozenset(name.lower() for name in accepted))
+        return cls(int(ttl), values[GENERATION], int(bits), frozenset(name.lower() for name in verification_algorithms))
 
     def due(self, newest: SessionKeyRecord | None, now_ms: int) -> bool:
         """Return whether the leader should make a new key. A key from a clock that runs ahead is not kept longer
@@ -99,7 +99,7 @@ class SessionKeys:
         """Check whether `signature` (base64) is the newest key's for this body. Takes the same time for each
         wrong one.
         """
-        if algorithm.lower() not in self.accepted:
+        if algorithm.lower() not in self.verification_algorithms:
             return SignatureCheck.UNSUPPORTED
         if newest is None:
             return SignatureCheck.NO_KEY

@@ -28,9 +28,9 @@ class TopicGrantRecord(ConnectorScopedRecord):
     def covers(self, topic: str) -> bool:
         return all(any(matches(pattern, topic) for pattern in group) for group in self.patterns or ())
 
-    def follow(self, granted: Iterable[str]) -> "TopicGrantRecord":
+    def follow(self, topics: Iterable[str]) -> "TopicGrantRecord":
         """Return the grant after the account's topics for the connector have changed to these."""
-        now = limits([tuple(granted), *(self.token if self.token is not None else self.patterns or ())])
+        now = limits([tuple(topics), *(self.token if self.token is not None else self.patterns or ())])
         return replace(self, patterns=tuple(dict.fromkeys(now)))
 
     def refusal(self, topic: str) -> str:

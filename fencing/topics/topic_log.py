@@ -33,7 +33,7 @@ from ringfence.fencing.kafka.admin import topic_identity
 from ringfence.fencing.kafka.consumer import Isolation, LogRecord, PartitionReader, record_of
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.topic_offsets import Place, end_offsets, offsets_at
-from ringfence.fencing.topics.open_tail import HURRIED_MS, MARKER_SECONDS, KeyFilter, OpenTail, Positions, late
+from ringfence.fencing.topics.open_tail import FETCH_WAIT_MS, MARKER_SECONDS, KeyFilter, OpenTail, Positions, late
 
 __all__ = ["PATIENCE_SECONDS", "Isolation", "LogRecord", "TopicLog"]
 
@@ -218,13 +218,13 @@ class TopicLog:
                         return
                     time.sleep(patience.slice(MARKER_SECONDS))
                     continue
-                fast_reader = fast_reader or self._open_hurried(positions)
+                fast_reader = fast_reader or self._open_fast_reader(positions)
                 positions = fast_reader.positions
-                stalled = Deadline.after(_STALL_SECONDS)
+                stall_deadline = Deadline.after(_STALL_SECONDS)
                 while not _has_passed(positions, stable):
                     self._check(positions, ends, deadline)
                     # If compaction has removed the last records of a segment, the client would wait for them forever.
-                    if give_up() or (stalled.expired and patience.expired):
+                    if give_up() or (stall_deadline.expired and patience.expired):
                         return
                     before = sum(positions.values())
                     for message in fast_reader.messages(deadline.slice(0.1), limit):
@@ -232,19 +232,19 @@ class TopicLog:
                             yield record_of(message)
                     report(positions, ends)
                     if sum(positions.values()) > before:
-                        stalled = Deadline.after(_STALL_SECONDS)
+                        stall_deadline = Deadline.after(_STALL_SECONDS)
         finally:
             if fast_reader is not None:
                 self._move(fast_reader.positions)
                 fast_reader.close()
 
-    def _open_hurried(self, positions: Positions) -> PartitionReader:
+    def _open_fast_reader(self, positions: Positions) -> PartitionReader:
         return PartitionReader(
             self._connection,
             self.topic,
             positions,
             isolation=self._isolation,
-            fetch_wait_ms=HURRIED_MS,
+            fetch_wait_ms=FETCH_WAIT_MS,
         )
 
     def _stable(self, ends: Positions, deadline: Deadline) -> Positions:

@@ -208,16 +208,16 @@ class ConfigVault:
         """The id of the current key. Raises `NoKey`."""
         return keyring().keys[0].id if self._encrypts else ""
 
-    def key_of(self, sealed: str) -> str:
-        return key_id(sealed)
+    def key_of(self, ciphertext: str) -> str:
+        return key_id(ciphertext)
 
     def seal(self, clear: str, about: str) -> str:
         """Encrypt. Raises `NoKey`."""
         return keyring().encrypt(Purpose.CONFIG_TOPIC, clear.encode("utf-8", "surrogatepass"), about)
 
-    def open(self, sealed: str, about: str) -> str:
+    def open(self, ciphertext: str, about: str) -> str:
         """Decrypt. Raises ValueError."""
         try:
-            return keyring().decrypt(Purpose.CONFIG_TOPIC, sealed, about).decode("utf-8", "surrogatepass")
+            return keyring().decrypt(Purpose.CONFIG_TOPIC, ciphertext, about).decode("utf-8", "surrogatepass")
         except NoKey as error:
             raise ValueError(str(error)) from error

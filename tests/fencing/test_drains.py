@@ -15,9 +15,9 @@ def test_the_record_survives_the_config_topic_and_its_tombstone_ends_it() -> Non
         assert decode(*encode(record)) == record
     assert connector_of(encode(DRAIN_A)[0]) is None
     state = apply(ClusterState(), 0, DRAIN_A)
-    assert state.drained == {A.worker: A.incarnation}
+    assert state.drains == {A.worker: A.incarnation}
     ended = apply(state, 1, DrainRecord(A.worker, None))
-    assert (ended.drained, ended.end) == ({}, 2)
+    assert (ended.drains, ended.end) == ({}, 2)
 
 
 def test_tasks_of_a_drained_worker_move_to_where_there_is_room() -> None:

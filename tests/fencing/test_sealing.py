@@ -45,14 +45,14 @@ class Keys:
         """key: what is written is under it."""
         self.known, self.key = known, key
 
-    def key_of(self, sealed: str) -> str:
-        return sealed.split(":")[0] if sealed else ""
+    def key_of(self, ciphertext: str) -> str:
+        return ciphertext.split(":")[0] if ciphertext else ""
 
     def seal(self, clear: str, about: str) -> str:
         return f"{self.key}:{about}:{base64.b64encode(clear.encode()).decode()}"
 
-    def open(self, sealed: str, about: str) -> str:
-        key, belongs, text = sealed.split(":")
+    def open(self, ciphertext: str, about: str) -> str:
+        key, belongs, text = ciphertext.split(":")
         if key not in self.known or belongs != about:
             raise ValueError(f"add key {key}")
         return base64.b64decode(text).decode()

@@ -11,11 +11,11 @@ from ringfence.fencing.topics.connector_state import ConnectorState
 
 @dataclass(frozen=True, slots=True)
 class ConnectorRecord(ConnectorScopedRecord):
-    """config: None is a tombstone, which deletes the connector. sealed, of: see `config_value`."""
+    """config: None is a tombstone, which deletes the connector. ciphertext, of: see `config_value`."""
 
     connector: ConnectorName
     config: Mapping[str, str] | None
-    sealed: str = ""
+    ciphertext: str = ""
     of: int = NOW
 
     PREFIXES = ("connector-",)
@@ -27,7 +27,7 @@ class ConnectorRecord(ConnectorScopedRecord):
         if value is None:
             return cls(ConnectorName(rest), None)
         read = ConfigValue.parse(value)
-        return cls(ConnectorName(rest), read.config, read.sealed, read.of)
+        return cls(ConnectorName(rest), read.config, read.ciphertext, read.of)
 
     @property
     def owner(self) -> ConnectorName:
@@ -37,7 +37,7 @@ class ConnectorRecord(ConnectorScopedRecord):
         return f"connector-{self.connector}"
 
     def to_value(self) -> Fields | None:
-        return None if self.config is None else ConfigValue(self.config, self.sealed, self.of).to_fields()
+        return None if self.config is None else ConfigValue(self.config, self.ciphertext, self.of).to_fields()
 
     def apply_to(self, state: ConnectorState, offset: int) -> ConnectorState:
         if self.config is None:

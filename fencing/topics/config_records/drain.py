@@ -34,6 +34,6 @@ class DrainRecord(ConfigRecord):
         return None if self.incarnation is None else {"incarnation": self.incarnation, "since_ms": self.since_ms}
 
     def apply(self, cluster: "Fold", offset: int) -> None:
-        cluster.drained.pop(self.worker, None)
+        cluster.drains.pop(self.worker, None)
         if self.incarnation is not None:
-            cluster.drained[self.worker] = self.incarnation
+            cluster.drains[self.worker] = self.incarnation

@@ -11,11 +11,11 @@ from ringfence.fencing.topics.connector_state import ConnectorState, TaskConfig
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord(TaskScopedRecord):
-    """`config` None is a tombstone. sealed, of: see `config_value`."""
+    """`config` None is a tombstone. ciphertext, of: see `config_value`."""
 
     task: TaskId
     config: Mapping[str, str] | None
-    sealed: str = ""
+    ciphertext: str = ""
     of: int = NOW
 
     PREFIXES = ("task-",)
@@ -28,7 +28,7 @@ class TaskRecord(TaskScopedRecord):
         if value is None:
             return cls(task, None)
         read = ConfigValue.parse(value)
-        return cls(task, read.config, read.sealed, read.of)
+        return cls(task, read.config, read.ciphertext, read.of)
 
     @property
     def owner(self) -> ConnectorName:
@@ -38,7 +38,7 @@ class TaskRecord(TaskScopedRecord):
         return f"task-{self.task}"
 
     def to_value(self) -> Fields | None:
-        return None if self.config is None else ConfigValue(self.config, self.sealed, self.of).to_fields()
+        return None if self.config is None else ConfigValue(self.config, self.ciphertext, self.of).to_fields()
 
     def apply_to(self, state: ConnectorState, offset: int) -> ConnectorState:
         number = self.task.task

@@ -21,7 +21,7 @@ class TaskCountRecord(ConnectorScopedRecord):
 
     target: the client settings with which that generation's tasks produce; empty for the worker's own cluster.
     elsewhere: whether any generation of this name kept its offsets outside of the worker's topic; None: unknown.
-    sealed: the encrypted settings of `target`. The number of tasks is never encrypted, so that a reader without the
+    ciphertext: the encrypted settings of `target`. The number of tasks is never encrypted, so that a reader without the
     key knows what is to be fenced.
     """
 
@@ -30,7 +30,7 @@ class TaskCountRecord(ConnectorScopedRecord):
     generation: Generation | None
     target: Mapping[str, str] = field(default_factory=dict)
     elsewhere: bool | None = None
-    sealed: str = ""
+    ciphertext: str = ""
 
     PREFIXES = (TombstonePrefix.COUNT, TombstonePrefix.FENCING)
 
@@ -46,8 +46,8 @@ class TaskCountRecord(ConnectorScopedRecord):
         generation = Generation(parse_integer(value, "generation")) if "generation" in value else None
         elsewhere = bool(value["elsewhere"]) if "elsewhere" in value else None
         target = parse_strings(value.get("target", {}))
-        sealed = str(value.get("sealed", ""))
-        return cls(name, parse_integer(value, "tasks"), generation, target, elsewhere, sealed)
+        ciphertext = str(value.get("sealed", ""))
+        return cls(name, parse_integer(value, "tasks"), generation, target, elsewhere, ciphertext)
 
     @property
     def owner(self) -> ConnectorName:
@@ -62,8 +62,8 @@ class TaskCountRecord(ConnectorScopedRecord):
         value: dict[str, object] = {"tasks": self.tasks, "generation": self.generation, "target": dict(self.target)}
         if self.elsewhere is not None:
             value["elsewhere"] = self.elsewhere
-        return {**value, "sealed": self.sealed} if self.sealed else value
+        return {**value, "sealed": self.ciphertext} if self.ciphertext else value
 
     def apply_to(self, state: ConnectorState, offset: int) -> ConnectorState:
-        count = TaskCount(self.tasks, self.generation, self.target, self.elsewhere, bool(self.sealed))
+        count = TaskCount(self.tasks, self.generation, self.target, self.elsewhere, bool(self.ciphertext))
         return replace(state, count=count)

@@ -98,10 +98,10 @@ def decode(key: bytes | None, value: bytes | None) -> StatusRecord | None:
             return StatusTombstone(text)
         if text == topic_ids.KEY:
             return topic_ids.loads(value)
-        parts, loaded = _split(text), json.loads(value)
-        if parts is None or not isinstance(loaded, dict):
+        parts, fields = _split(text), json.loads(value)
+        if parts is None or not isinstance(fields, dict):
             return None
-        return parts[0].parse(parts[1], cast(dict[str, object], loaded))
+        return parts[0].parse(parts[1], cast(dict[str, object], fields))
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
 

@@ -238,7 +238,7 @@ def remove_others(state: ClusterState) -> set[str]:
     if names:
         write(ConfigChange(state, frozenset(names)))
     LogLevel.objects.exclude(logger__in=[clean(logger) for logger in state.loggers]).delete()
-    DrainedWorker.objects.exclude(worker__in=list(state.drained)).delete()
+    DrainedWorker.objects.exclude(worker__in=list(state.drains)).delete()
     return names
 
 

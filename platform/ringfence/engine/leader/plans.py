@@ -245,7 +245,7 @@ def drain(worker: WorkerId, incarnation: Incarnation | None, now_ms: int) -> Pla
     """Drain a worker's incarnation: it gets no tasks, and gives up those for which others have room. None ends that."""
 
     def plan(state: ClusterState) -> Records:
-        return [] if state.drained.get(worker) == incarnation else [DrainRecord(worker, incarnation, now_ms)]
+        return [] if state.drains.get(worker) == incarnation else [DrainRecord(worker, incarnation, now_ms)]
 
     return plan
 
