@@ -271,15 +271,16 @@ def test_an_attempt_that_waits_says_for_what(
         return TransactionalProducer(proxied.through, spec.transactional_id, transaction_timeout_ms=timeout_ms)
 
     def why() -> str:
+        """A busy machine may also report a slow read of the config topic before: that is passed over."""
         status = stage.status()
-        return status.why if status is not None and status.state is State.UNASSIGNED else ""
+        text = status.why if status is not None and status.state is State.UNASSIGNED else ""
+        return text if text.startswith("initialising the producer, for ") else ""
 
     try:
         began = time.monotonic()
         stage.start(Script(limit=10), config, new_producer=through)
-        said = eventually(why, 30, "what it waits for", pause=0.2)
+        said = eventually(why, 30, "that it waits for its producer", pause=0.2)
         print(f"After {time.monotonic() - began:.1f} s: {said}")
-        assert said.startswith("initialising the producer, for ")
         assert f"the coordinator says that {stage.group}-{stage.connector}-0 is " in said
         proxied.proxy.clear()
         stage.wait_for(10)
