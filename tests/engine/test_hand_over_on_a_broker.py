@@ -15,7 +15,7 @@ from ringfence.fencing.topics.reporter import Reporter
 from ringfence.requests.commands import SentCommand
 from ringfence.requests.refusal import Refusal
 from tests.engine.test_restarts_on_a_broker import C, Cluster
-from tests.plugins.conftest import environment  # noqa: F401 - a fixture
+from tests.plugins.conftest import PATIENCE, environment  # noqa: F401 - a fixture
 from tests.support.broker import Broker
 from tests.support.waiting import eventually
 
@@ -27,7 +27,7 @@ class Second:
         config = first.config
         self.reporter = Reporter(first.connection, config.status_topic, config.events_topic)
         self.record = identity("w2", "i2", config, 4, "1", self.reporter.now_ms())
-        self.plugins = PluginHost(environment=installed)
+        self.plugins = PluginHost(environment=installed, call_seconds=PATIENCE)
         self.leader = Leader(config, self.record, self.plugins, self.reporter)
         self.commands = CommandService(self.leader, self.plugins, self.reporter, first.connection)
         self._stop = threading.Event()

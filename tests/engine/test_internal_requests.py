@@ -38,7 +38,7 @@ def test_a_signed_fence_is_answered_when_the_round_is_over_and_an_unsigned_one_i
     good = request(key, b"{}")
     assert cluster.command("fence", good)["status"] == 404
     config = {"name": C, "connector.class": "VerifiableSource", "topic": unique("numbers")}
-    cluster.command("create", {"config": config})
+    assert cluster.command("create", {"config": config})["ok"] is True
     assert cluster.command("fence", good)["ok"] is True
     for wrong, status in (
         ({**good, "payload": base64.b64encode(b"{ }").decode()}, 403),

@@ -35,6 +35,7 @@ from ringfence.fencing.task.clients import reading_connection, transactional_pro
 from ringfence.fencing.task.spec import TaskSpec
 from ringfence.fencing.topics.connector_state import Placement
 from ringfence.worker_config import WorkerConfig
+from tests.plugins.conftest import PATIENCE
 from tests.support.broker import new_kafka
 from tests.support.waiting import eventually
 
@@ -355,7 +356,7 @@ def test_the_connector_itself_is_asked_in_its_own_process(worker: WorkerConfig) 
     topic = TopicSpec(worker.config_topic, config={"cleanup.policy": "compact"})
     create_topics(worker.connection(), [topic], Deadline.after(30))
     config = {"name": "v", "connector.class": "VerifiableSource", "topic": DATA, "tasks.max": "2"}
-    host = PluginHost()
+    host = PluginHost(call_seconds=PATIENCE)
     try:
         found = {check.name: check for check in examine(config, worker, host, Deadline.after(30))}
         with pytest.raises(UnknownPlugin):

@@ -22,6 +22,7 @@ from ringfence.fencing.offsets.stores import COMPACTED_SOON
 from ringfence.fencing.topics.status import StatusState, WorkerRecord
 from ringfence.local.kafka import EmbeddedKafka
 from ringfence.worker_config import WorkerConfig
+from tests.plugins.conftest import PATIENCE
 from tests.support.broker import Broker
 from tests.support.waiting import eventually
 
@@ -53,7 +54,7 @@ def asked(worker: WorkerConfig, modes: Modes, config: Mapping[str, str], seconds
 
 def refused(worker: WorkerConfig, config: Mapping[str, str], modes: Mapping[str, str] | None = None) -> dict[str, Any]:
     """The validation object, as a worker answers it."""
-    host = PluginHost()
+    host = PluginHost(call_seconds=PATIENCE)
     try:
         found = host.validate(config["connector.class"], config)
     finally:

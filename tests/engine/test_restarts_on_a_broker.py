@@ -26,7 +26,7 @@ from ringfence.fencing.topics.status import FAILED, RESTARTED, State, TaskStatus
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.requests.commands import SentCommand
 from ringfence.worker_config import WorkerConfig
-from tests.plugins.conftest import environment, hostile  # noqa: F401 - a fixture
+from tests.plugins.conftest import PATIENCE, environment, hostile  # noqa: F401 - a fixture
 from tests.support.broker import Broker
 from tests.support.waiting import eventually
 
@@ -64,7 +64,7 @@ class Cluster:
         ensure_topics(self.connection, self.config, Deadline.after(60))
         self.reporter = Reporter(self.connection, self.config.status_topic, self.config.events_topic)
         self.record = identity("w1", "i1", self.config, 4, "1", self.reporter.now_ms())
-        self.plugins = PluginHost(environment=installed)
+        self.plugins = PluginHost(environment=installed, call_seconds=PATIENCE)
         self.leader = Leader(self.config, self.record, self.plugins, self.reporter)
         self.commands = CommandService(self.leader, self.plugins, self.reporter, self.connection)
         self._stop = threading.Event()

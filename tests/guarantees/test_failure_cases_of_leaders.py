@@ -30,6 +30,7 @@ from ringfence.fencing.topics.connector_state import TargetState
 from ringfence.fencing.topics.reporter import Reporter
 from ringfence.worker_config import WorkerConfig
 from tests.guarantees.stage import Script, Stage
+from tests.plugins.conftest import PATIENCE
 from tests.support.broker import Broker
 from tests.support.harsh import Harsh
 from tests.support.waiting import eventually
@@ -165,7 +166,7 @@ class Worker:
             ensure_topics(self.connection, self.config, Deadline.after(60))
         self._reporter = Reporter(self.connection, self.config.status_topic, self.config.events_topic)
         record = identity(name, "i", self.config, 4, "1", self._reporter.now_ms())
-        self._plugins = PluginHost()
+        self._plugins = PluginHost(call_seconds=PATIENCE)
         self.leader = Leader(self.config, record, self._plugins, self._reporter)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self.leader.run, args=(self._stop,), daemon=True)

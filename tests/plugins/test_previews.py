@@ -83,6 +83,7 @@ def test_a_preview_ends_by_number_bytes_or_time(
 
 
 def test_a_plugin_that_heeds_no_bound_is_stopped_and_holds_up_no_validation(host: PluginHost) -> None:
+    host.validate("Hostile", hostile())  # the process has started
     began = time.monotonic()
     with pytest.raises(PluginTimeout, match="preview did not answer"):
         previewed(host, hostile("hang in poll"), timeout=2)

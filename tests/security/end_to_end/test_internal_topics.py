@@ -15,6 +15,7 @@ from ringfence.fencing.kafka.plain_producer import PlainProducer
 from ringfence.fencing.kafka.topic_offsets import end_offsets
 from ringfence.requests.refusal import Refusal
 from ringfence.worker_config import WorkerConfig
+from tests.plugins.conftest import PATIENCE
 from tests.security.end_to_end.site import Site
 from tests.security.readers import READERS
 from tests.support.names import unique
@@ -99,7 +100,7 @@ def test_they_are_no_source_either(site: Site, reader: str) -> None:
 def test_the_records_of_one_are_shown_to_nobody(site: Site) -> None:
     """A connector of an earlier version may have written there, or have its dead letters there."""
     worker = WorkerConfig.from_environment({"CONNECT_BOOTSTRAP_SERVERS": site.up.bootstrap})
-    access, plugins = TopicRules(worker).access("team-a-old"), PluginHost()
+    access, plugins = TopicRules(worker).access("team-a-old"), PluginHost(call_seconds=PATIENCE)
     try:
         for topic in ("connect-configs", "__consumer_offsets"):
             config = {"name": "team-a-old", "errors.deadletterqueue.topic.name": topic}
