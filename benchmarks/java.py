@@ -14,29 +14,32 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import psutil
 import psycopg
 
 from benchmarks import lines
-from benchmarks.java_page import FILES, FIRST, JOBS, NEW, STREAMS, WARM, Job, Results, page, tables, targets
+from benchmarks.java_page import FILES, FIRST, JOBS, NEW, SHARED, STREAMS, WARM, Job, Results, page, tables, targets
 from benchmarks.java_sources import DEBEZIUM, Config, debezium_config, file_config, logical_postgres, plugin_path
 from benchmarks.machine import describe, load
 from benchmarks.numbers import Numbers, medians, numbers
 from benchmarks.processes import MIB, Tree, memory_of
 from benchmarks.rest import BenchmarkError, Rest
 from benchmarks.stand import CONNECT, OURS, Stand
-from benchmarks.starts_of_java import debezium, file_stream, measure
+from benchmarks.starts_of_java import debezium, file_stream, measure, measure_many
 from benchmarks.watch import Observation, observe
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics, delete_topics
 from ringfence.local.errors import LocalError
 from ringfence.local.process import wait_until
 from tests.support.postgres import Postgres
+from tests.support.shared_jvms import running_jvms
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-java.md"
-SIDES = (CONNECT, OURS)
+SIDES = (CONNECT, OURS, SHARED)
+MANY = 10
 SECONDS = 400.0  # a loaded machine takes its time
 Runs = dict[str, Numbers]
 """Of one task, by FIRST, or by NEW and WARM."""
@@ -98,10 +101,10 @@ class JavaRuns:
 
     def measured_first(self, job: Job, rounds: int) -> dict[str, list[Runs]]:
         """Each side in turns, as the first task after a start of both workers."""
-        runs: dict[str, list[Runs]] = {side: [] for side in SIDES}
+        runs: dict[str, list[Runs]] = {side: [] for side in (CONNECT, OURS)}
         for number in range(rounds):
             self._stand.restart()
-            for side in SIDES:
+            for side in (CONNECT, OURS):  # a shared JVM has not ended yet
                 one = {FIRST: self._run(job, side, warm=False)[NEW]}
                 runs[side].append(one)
                 self._report(f"{job.name} {number + 1}/{rounds}", side, one)
@@ -121,17 +124,24 @@ class JavaRuns:
         name = f"java{self._number}"
         topic = name if job.name in FILES else f"{name}.public.t{self._number}"
         create_topics(self._stand.connection, [TopicSpec(topic)], Deadline.after(30))
-        worker = self._stand.sides[side]
+        worker = self._stand.sides[OURS if side == SHARED else side]
         try:
             with JavaTasks(worker.pid) as java, Rest(worker.url) as rest:
 
                 def look(records: int) -> Observation:
                     """Until so many are visible."""
                     return observe(
-                        self._stand.bootstrap, topic, records, worker.pid, lambda: rest.trouble(name), SECONDS
+                        self._stand.bootstrap,
+                        topic,
+                        records,
+                        worker.pid,
+                        lambda: rest.trouble(name),
+                        SECONDS,
+                        more=partial(running_jvms, Path(tempfile.gettempdir())) if side == SHARED else tuple,
                     )
 
-                rest.create(name, self._prepare(job, name, topic, warm))
+                config = self._prepare(job, name, topic, warm)
+                rest.create(name, config | ({"java.process": "shared"} if side == SHARED else {}))
                 try:
                     if job.name in STREAMS:
                         return self._see_stream(job, look, rest, name, warm)
@@ -227,7 +237,12 @@ def main(argv: Sequence[str]) -> int:
         plugins = plugin_path(root)
         with logical_postgres() as postgres:
             starts = [measure(file_stream(root), plugins), measure(debezium(debezium_config, postgres), plugins)]
-            print("\n".join(map(str, starts)), flush=True)
+            many = [f"many{number}" for number in range(MANY)]
+            memories = [
+                measure_many([file_stream(root).named(name) for name in many]),
+                measure_many([debezium(debezium_config, postgres, name) for name in many]),
+            ]
+            print("\n".join(map(str, (*starts, *memories))), flush=True)
             settings = {"CONNECT_PLUGIN_PATH": str(plugins)}
             with Stand(root, (DEBEZIUM,), args.nice, settings=settings) as stand:
                 java = JavaRuns(stand, root, postgres)
@@ -251,7 +266,7 @@ def main(argv: Sequence[str]) -> int:
     }
     (root / "results.json").write_text(json.dumps(record, indent=2))
     if args.write:
-        PAGE.write_text(page(results, starts, java.java_mib, machine))
+        PAGE.write_text(page(results, starts, memories, java.java_mib, machine))
         print(f"written: {PAGE}")
     return 0
 

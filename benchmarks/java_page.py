@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from benchmarks.machine import foot
 from benchmarks.numbers import Numbers, yes_or_no
 from benchmarks.stand import CONNECT, OURS
-from benchmarks.starts_of_java import Start
+from benchmarks.starts_of_java import Memories, Start
 
 FIRST, NEW, WARM = "first task of a worker", "new task", "warm task"
 """What is measured: the first records of the first task of workers that have just started, and of a task of workers
@@ -33,6 +33,8 @@ class Job:
         return 2 * self.count + self.between
 
 
+SHARED = "Ringfence, shared JVM"
+"""The same worker, with java.process=shared."""
 JOBS = (
     Job("file", "FileStreamSource, lines of 99 bytes, transactions of 1 s", 2_000_000, 500_000, 1.5, 0.5),
     Job("poll", "the same, a transaction each poll of 4,000 lines", 1_000_000, 500_000, 1.5, 0.5),
@@ -86,13 +88,11 @@ def targets(results_by_kind: All, starts: Sequence[Start], java_mib: Mapping[str
     rows = ["| target | measured | reached |", "|---|--:|---|"]
     for kind, results in results_by_kind.items():
         for job, sides in results.items():
-            one, peer = sides[OURS], sides[CONNECT]
-            speed, cpu = one.records_s / peer.records_s, one.cpu_s_per_million / peer.cpu_s_per_million
-            rows += [
-                f"| {kind}: {job.title}: at least {job.least:g} x Connect's records/s | {speed:.2f} x "
-                f"| {yes_or_no(speed >= job.least)} |",
-                f"| {kind}: {job.title}: at most {job.most:g} x its CPU | {cpu:.2f} x | {yes_or_no(cpu <= job.most)} |",
-            ]
+            for side in (OURS, SHARED):
+                if side in sides:
+                    rows += _targets(
+                        f"{kind}{', shared JVM' if side == SHARED else ''}", job, sides[side], sides[CONNECT]
+                    )
     for start in starts:
         if start.name == "FileStreamSource":
             reached = start.seconds < SMALL_SECONDS
@@ -105,8 +105,21 @@ def targets(results_by_kind: All, starts: Sequence[Start], java_mib: Mapping[str
     return "\n".join(rows)
 
 
+def _targets(kind: str, job: Job, one: Numbers, peer: Numbers) -> list[str]:
+    speed, cpu = one.records_s / peer.records_s, one.cpu_s_per_million / peer.cpu_s_per_million
+    return [
+        f"| {kind}: {job.title}: at least {job.least:g} x Connect's records/s | {speed:.2f} x "
+        f"| {yes_or_no(speed >= job.least)} |",
+        f"| {kind}: {job.title}: at most {job.most:g} x its CPU | {cpu:.2f} x | {yes_or_no(cpu <= job.most)} |",
+    ]
+
+
 def page(
-    results_by_kind: All, starts: Sequence[Start], java_mib: Mapping[str, float], machine: Mapping[str, str]
+    results_by_kind: All,
+    starts: Sequence[Start],
+    memories: Sequence[Memories],
+    java_mib: Mapping[str, float],
+    machine: Mapping[str, str],
 ) -> str:
     """docs/benchmarks-java.md."""
     readiness = "\n".join(
@@ -122,8 +135,9 @@ everything that it started. [benchmarks.md](benchmarks.md) explains how they are
 
 A JVM compiles a connector's code while the first records pass. Each task of Ringfence has a JVM of its own, so each new
 task does that. All tasks of a Kafka Connect worker share one JVM: it compiles for the first task after a start, and
-later ones find the code compiled. So the first records of a task are measured twice: with workers that have just
-started, and with workers that have run tasks of this kind and others before. The latter run each job once unmeasured.
+later ones find the code compiled. So do tasks of Ringfence whose connectors set `java.process=shared`. So the first
+records of a task are measured twice: with workers that have just started, and with workers, and a shared JVM, that have
+run tasks of this kind and others before. The latter run each job once unmeasured.
 
 The first 100,000 rows take three seconds, but streams live for days and tables have millions of rows. So as many
 records of the same task are measured again, after some that are not.
@@ -137,11 +151,13 @@ than the figures themselves. Its jobs are named in the order of the first table.
 {tables(results_by_kind)}
 
 A Java task by itself, from the start of its JVM until the connector's `start` has returned (the median of five), with
-the JVM's CPU and memory at that time:
+the JVM's CPU and memory at that time; and the memory of the JVMs of so many of them at once:
 
 | connector | ready after | CPU | RSS of the JVM |
 |---|--:|--:|--:|
 {readiness}
+
+{_memory_table(memories)}
 
 ## Targets
 
@@ -150,6 +166,13 @@ Memory here is the largest of the JVM in all runs.
 {targets(results_by_kind, starts, java_mib)}
 
 {foot(machine)}"""
+
+
+def _memory_table(memories: Sequence[Memories]) -> str:
+    rows = ["| connector | tasks | PSS, a JVM each | PSS, one JVM |", "|---|--:|--:|--:|"]
+    return "\n".join(
+        rows + [f"| {one.name} | {one.tasks} | {one.own_mib:.0f} MiB | {one.shared_mib:.0f} MiB |" for one in memories]
+    )
 
 
 def _counts(kind: str) -> str:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,10 +26,14 @@ class Memory:
 
 
 class Tree:
-    """A process and its descendants. The CPU time of ended processes is included."""
+    """A process and its descendants. The CPU time of ended processes is included.
 
-    def __init__(self, pid: int) -> None:
+    more(): returns other processes that work for it, which have lost their parents.
+    """
+
+    def __init__(self, pid: int, more: Callable[[], Iterable[psutil.Process]] = tuple) -> None:
         self._root = psutil.Process(pid)
+        self._more = more
         self._members: dict[int, psutil.Process] = {}
         self._cpu: dict[int, float] = {}
         self._listed_at = 0.0
@@ -40,7 +45,8 @@ class Tree:
             self._listed_at = now
             # A root that has ended (the bare loop's, at its end) keeps its last members.
             with contextlib.suppress(psutil.NoSuchProcess):
-                self._members = {member.pid: member for member in (self._root, *self._root.children(recursive=True))}
+                members = (self._root, *self._root.children(recursive=True), *self._more())
+                self._members = {member.pid: member for member in members}
         for pid in self._members:
             self._cpu[pid] = _cpu(pid) or self._cpu.get(pid, 0.0)
         return sum(self._cpu.values())

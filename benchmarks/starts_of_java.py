@@ -1,9 +1,10 @@
 """How soon a Java task is ready, and its CPU and memory until then: the task alone, without Kafka."""
 
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -18,6 +19,7 @@ from ringfence.connectors.java.task import java_task_class
 from ringfence.connectors.worker_limits import WorkerLimits
 from ringfence.local.java_connectors import java_runtime
 from tests.support.postgres import Postgres
+from tests.support.shared_jvms import running_jvms
 
 ROUNDS = 5
 
@@ -33,12 +35,26 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
+class Memories:
+    """PSS of the JVMs of so many tasks that have started: with a JVM each, and with one for all."""
+
+    name: str
+    tasks: int
+    own_mib: float
+    shared_mib: float
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """The task to start."""
 
     name: str
     task_class: str
     config: Mapping[str, str]
+
+    def named(self, name: str) -> "Task":
+        """Return the same for another connector."""
+        return replace(self, config={**self.config, "name": name})
 
 
 class NothingCommitted:
@@ -78,9 +94,11 @@ def file_stream(root: Path) -> Task:
     return Task("FileStreamSource", f"{package}.FileStreamSourceTask", config)
 
 
-def debezium(config_of: Callable[[Postgres, str, str, str], dict[str, str]], postgres: Postgres) -> Task:
+def debezium(
+    config_of: Callable[[Postgres, str, str, str], dict[str, str]], postgres: Postgres, name: str = "starts"
+) -> Task:
     """Return Debezium's connector for PostgreSQL, on a table that does not exist."""
-    config = {"name": "starts", **config_of(postgres, "starts", "public.none", "no_data")}
+    config = {"name": name, **config_of(postgres, name, "public.none", "no_data")}
     config["publication.autocreate.mode"] = "all_tables"
     return Task("Debezium", "io.debezium.connector.postgresql.PostgresConnectorTask", config)
 
@@ -91,6 +109,29 @@ def measure(task: Task, plugins: Path) -> Start:
     runtime.declare(java)
     starts = [_start(task) for _ in range(ROUNDS + 1)][1:]
     return Start(task.name, *(statistics.median(each[column] for each in starts) for column in range(3)))
+
+
+def measure_many(tasks: Sequence[Task]) -> Memories:
+    """Start these tasks, which wait for their source, with a JVM each and then with a shared one. After `measure`."""
+    own, shared = (_memory_of_all(tasks, process) for process in ("own", "shared"))
+    return Memories(tasks[0].name, len(tasks), own, shared)
+
+
+def _memory_of_all(tasks: Sequence[Task], process: str) -> float:
+    instances = []
+    try:
+        for task in tasks:
+            instance = java_task_class(task.task_class)()
+            instance.context = cast("SourceTaskContext", NothingCommitted())
+            instances.append(instance)
+            instance.start({**task.config, "java.process": process})
+        jvms = [child for child in psutil.Process().children() if child.name() == "java"]
+        return sum(memory_of(jvm.pid).pss for jvm in jvms) / MIB
+    finally:
+        for instance in instances:
+            instance.stop()
+        for jvm in running_jvms(Path(tempfile.gettempdir())):
+            jvm.kill()
 
 
 def _start(task: Task) -> tuple[float, float, float]:

@@ -6,9 +6,10 @@ consumer can read. For several partitions, it is their sum.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+import psutil
 from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
@@ -48,12 +49,13 @@ def observe(
     trouble: Callable[[], str | None],
     limit_s: float = 300.0,
     partitions: int = 1,
+    more: Callable[[], Iterable[psutil.Process]] = tuple,
 ) -> Observation:
-    """Sample until all lines are visible. Raises BenchmarkError with the trace if the run failed."""
+    """Sample until all lines are visible. Raises BenchmarkError with the trace if the run failed. more: see `Tree`."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     # Without it, a new client's first ListOffsets takes three seconds once in a while: librdkafka looks for the leader.
     admin.list_topics(topic, timeout=30)
-    tree = Tree(pid)
+    tree = Tree(pid, more)
     observation = Observation(time.monotonic())
     next_memory, next_look, changed_at, last = 0.0, observation.created_at + 5, observation.created_at, 0
     while True:

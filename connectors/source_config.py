@@ -9,6 +9,7 @@ from dataclasses import replace
 from ringfence.connectors.api import ConfigDef, ConfigException
 from ringfence.connectors.common_settings import common_settings
 from ringfence.connectors.converters import HEADER, KEY, VALUE, find_converter, find_header_converter
+from ringfence.connectors.java_settings import java_keys
 from ringfence.connectors.snapshot_settings import snapshot_keys
 from ringfence.connectors.topic_creation_settings import topic_creation_keys
 from ringfence.connectors.transforms import transform_keys
@@ -18,11 +19,12 @@ def source_config_def(config: Mapping[str, str], *, java: bool = False) -> Confi
     """Return the settings that the framework knows in this configuration, including those that it must refuse.
 
     Other names are left to the connector. java: without transforms and converters, which are Java's own for a Java
-    connector, and with the settings of snapshots.
+    connector, and with the settings of processes and snapshots.
     """
     if java:
         keys = (key for key in common_settings().keys.values() if not of_a_part(key.name))
-        return ConfigDef([*keys, *snapshot_keys().keys.values(), *topic_creation_keys(config).keys.values()])
+        more = (java_keys(), snapshot_keys(), topic_creation_keys(config))
+        return ConfigDef([*keys, *(key for each in more for key in each.keys.values())])
     definition = common_settings()
     for setting in (KEY, VALUE, HEADER):
         name = config.get(setting)

@@ -18,13 +18,13 @@ from ringfence.connectors.api import (
     SourcePartition,
     SourceTask,
 )
-from ringfence.connectors.java import shared_process
+from ringfence.connectors.java import connector_process
+from ringfence.connectors.java.channel import JavaEnded, JavaFailure
 from ringfence.connectors.java.config_def import keys_of, values_of
+from ringfence.connectors.java.connector_process import ConnectorProcess
 from ringfence.connectors.java.discovery import JavaPlugin
 from ringfence.connectors.java.files import require_allowed_files
 from ringfence.connectors.java.previews import changes_nothing, preview_settings
-from ringfence.connectors.java.process import JavaEnded, JavaFailure
-from ringfence.connectors.java.shared_process import SharedProcess
 from ringfence.connectors.java.task import java_task_class
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class JavaSourceConnector(SourceConnector):
     plugin: ClassVar[JavaPlugin]
 
     def __init__(self) -> None:
-        self._process: SharedProcess | None = None
+        self._process: ConnectorProcess | None = None
         self._config: dict[str, str] = {}
         self._starting = threading.Lock()
 
@@ -51,7 +51,7 @@ class JavaSourceConnector(SourceConnector):
 
     @classmethod
     def _describe(cls) -> Mapping[str, Any]:
-        process = shared_process.get(cls.plugin)
+        process = connector_process.get(cls.plugin)
         description = process.answers.get(cls.java_class)
         if description is None:
             description = process.answers[cls.java_class] = process.call("describe", type=cls.java_class)
@@ -62,7 +62,7 @@ class JavaSourceConnector(SourceConnector):
 
         Raises `JavaFailure` if the connector's `validate` throws.
         """
-        process = shared_process.get(self.plugin)
+        process = connector_process.get(self.plugin)
         body = process.call("validate", config=self._with_full_name(config), worker=dict(process.runtime.worker))
         checks: list[tuple[ConfigKey, ConfigValue]] = []
         for part in ("parts", "own"):
@@ -80,7 +80,7 @@ class JavaSourceConnector(SourceConnector):
         return ConnectorTransactionBoundaries.SUPPORTED if supported else ConnectorTransactionBoundaries.UNSUPPORTED
 
     def _support(self, config: Mapping[str, str]) -> Sequence[str]:
-        answer: Sequence[str] = shared_process.get(self.plugin).call("support", config=self._with_full_name(config))
+        answer: Sequence[str] = connector_process.get(self.plugin).call("support", config=self._with_full_name(config))
         return answer
 
     def find_slot(self, config: Mapping[str, str]) -> str | None:
@@ -88,7 +88,7 @@ class JavaSourceConnector(SourceConnector):
 
         None for a connector that takes no such snapshot. Raises `JavaFailure` if the database does not answer.
         """
-        answer = shared_process.get(self.plugin).call("slot", config=self._with_full_name(config))
+        answer = connector_process.get(self.plugin).call("slot", config=self._with_full_name(config))
         return str(answer["found"]) if answer["concerned"] else None
 
     def try_record(self, parts: Mapping[str, str], record: Mapping[str, object]) -> Mapping[str, Any]:
@@ -97,7 +97,7 @@ class JavaSourceConnector(SourceConnector):
         parts: the settings of transforms, predicates and converters; host/Trial.java has the keys of record and
         result. Raises `ConnectorError` for a file outside of the file roots, and for settings that Java refuses.
         """
-        process = shared_process.get(self.plugin)
+        process = connector_process.get(self.plugin)
         config = self._with_full_name({**parts, "name": "trial"})
         try:
             answer: Mapping[str, Any] = process.call(
@@ -113,7 +113,7 @@ class JavaSourceConnector(SourceConnector):
         pairs = [[dict(partition), None if offset is None else dict(offset)] for partition, offset in offsets]
         try:
             return bool(
-                shared_process.get(self.plugin).call(
+                connector_process.get(self.plugin).call(
                     "alter_offsets", config=self._with_full_name(config), offsets=pairs
                 )
             )
@@ -125,9 +125,9 @@ class JavaSourceConnector(SourceConnector):
     def start(self, config: Mapping[str, str]) -> None:
         self._config = {**config, **(preview_settings(self.java_class) if self.context.trial else {})}
         with self._starting:
-            self._start_in(shared_process.get(self.plugin))
+            self._start_in(connector_process.get(self.plugin))
 
-    def _start_in(self, process: SharedProcess) -> None:
+    def _start_in(self, process: ConnectorProcess) -> None:
         name = self._config["name"]
         process.instances[name] = self
         try:
@@ -141,7 +141,7 @@ class JavaSourceConnector(SourceConnector):
         with self._starting:
             process = self._process
             if process is None or process.ended is not None:  # another connector may have ended it
-                process = shared_process.get(self.plugin)
+                process = connector_process.get(self.plugin)
                 self._start_in(process)
         answer: list[dict[str, str | None]] = process.call("task_configs", name=self._config["name"], max=max_tasks)
         more = preview_settings(self.java_class) if self.context.trial else {}
@@ -157,7 +157,7 @@ class JavaSourceConnector(SourceConnector):
         except JavaEnded:
             pass
         finally:
-            shared_process.release(process)
+            connector_process.release(process)
 
     def on_event(self, event: Mapping[str, Any]) -> None:
         """Handle an event of this instance, or the process's end. Called on the process's thread."""

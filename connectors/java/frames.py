@@ -1,6 +1,7 @@
 """Frames between Python and the Java host: the length of the rest (u32, big endian), kind (one byte), payload.
 
-Kind J is a JSON object, kind B a batch; host/Packer.java documents its layout. Pure: bytes in, values out.
+Kind J is a JSON object, kind L a piece of the log, kind B a batch; host/Packer.java documents its layout. Pure: bytes
+in, values out.
 """
 
 import json
@@ -14,6 +15,7 @@ from ringfence.connectors.api.records import MixedBatch, RawHeaders
 
 JSON: Final = ord("J")
 BATCH: Final = ord("B")
+LOG: Final = ord("L")
 HEAD: Final = struct.Struct(">IB")
 
 _COMMIT, _ABORT, _KEYS, _PARTITIONS, _TIMES, _HEADERS, _TOPICS = 1, 2, 4, 8, 16, 32, 64

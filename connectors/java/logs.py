@@ -23,6 +23,7 @@ class LastLines:
 
     def __init__(self, most: int = 15) -> None:
         self._lines: deque[str] = deque(maxlen=most)
+        self._rest = b""
 
     def follow(self, lines: Iterable[bytes]) -> None:
         """Log the lines until they end."""
@@ -30,6 +31,11 @@ class LastLines:
             level, logger, text = parse(raw.decode("utf-8", "replace").rstrip())
             self._lines.append(text)
             logging.getLogger(logger).log(level, "%s", text)
+
+    def take(self, piece: bytes) -> None:
+        """Log the lines that end in this piece of the log; keep the rest for the next piece."""
+        *lines, self._rest = (self._rest + piece).split(b"\n")
+        self.follow(lines)
 
     def __str__(self) -> str:
         return "\n".join(self._lines)

@@ -18,11 +18,15 @@ DEFAULT_OPTIONS: Final = "-Xms80m -Xmx256m -Xmn36m"
 """A fixed young generation costs 15 MiB more than the smallest one, and saves most full collections: Java would let the
 heap grow by one at a time. A small initial heap: Java's default, a 64th of the machine's memory, fills up first.
 """
+SHARED_OPTIONS: Final = "java.shared.options"
+DEFAULT_SHARED_OPTIONS: Final = "-Xms128m -Xmx1g"
+"""Of a JVM with several tasks (`shared_jvm`)."""
 ENVIRONMENT: Final = "RINGFENCE_JAVA_CONNECTORS"
 """Passes `as_settings` to plugin processes, as JSON."""
 _JAVA: Final = "ringfence.java"
 _CLASS_PATH: Final = "ringfence.java.class.path"
 _FIXED_OPTIONS: Final = "ringfence.java.options"
+_FIXED_SHARED_OPTIONS: Final = "ringfence.java.shared.options"
 _CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
 
 
@@ -30,14 +34,16 @@ _CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
 class JavaRuntime:
     """java: the program; class_path: the host's jar and Kafka's; plugin_path: as in the worker setting.
 
-    options: of the JVM, split; worker: the worker's converter settings, the defaults of connectors; places: the plugin
-    folders and jars that a JVM sees, () for all in plugin_path.
+    options: of a JVM with one task, split; shared_options: of one with several; worker: the worker's converter
+    settings, the defaults of connectors; places: the plugin folders and jars that a JVM sees, () for all in
+    plugin_path.
     """
 
     java: str
     class_path: str
     plugin_path: str
     options: tuple[str, ...] = ()
+    shared_options: tuple[str, ...] = ()
     worker: Mapping[str, str] = field(default_factory=dict)
     places: tuple[str, ...] = ()
 
@@ -48,6 +54,7 @@ class JavaRuntime:
             _CLASS_PATH: self.class_path,
             PLUGIN_PATH: self.plugin_path,
             _FIXED_OPTIONS: json.dumps(self.options),
+            _FIXED_SHARED_OPTIONS: json.dumps(self.shared_options),
             **self.worker,
         }
 
@@ -73,8 +80,17 @@ def of_settings(settings: Mapping[str, str]) -> JavaRuntime | None:
     """Return the runtime of the settings, or None if they contain no Java."""
     if not settings.get(_JAVA):
         return None
-    options = tuple(json.loads(settings.get(_FIXED_OPTIONS, "[]")))
-    return JavaRuntime(settings[_JAVA], settings[_CLASS_PATH], settings[PLUGIN_PATH], options, converters_of(settings))
+    options, shared_options = (
+        tuple(json.loads(settings.get(name, "[]"))) for name in (_FIXED_OPTIONS, _FIXED_SHARED_OPTIONS)
+    )
+    return JavaRuntime(
+        settings[_JAVA],
+        settings[_CLASS_PATH],
+        settings[PLUGIN_PATH],
+        options,
+        shared_options,
+        converters_of(settings),
+    )
 
 
 _current: list[JavaRuntime | None] = []

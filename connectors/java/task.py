@@ -1,7 +1,7 @@
-"""Adapts a Java source task to our interface, with one Java process for each task.
+"""Adapts a Java source task to our interface, with a Java process for each task, or a connection to a shared one.
 
 Java polls ahead by a few batches. Batches that this task has not returned yet have no effect, because only the worker
-produces and commits. After an abort that the connector did not request, the process is ended, and a new one starts from
+produces and commits. After an abort that the connector did not request, the task is ended, and a new one starts from
 the committed offsets, as with any plugin.
 """
 
@@ -15,14 +15,16 @@ from typing import ClassVar, Final
 from ringfence.connectors.api import ConnectorError, RecordBatch, RecordPosition, RetriableError, SourceTask
 from ringfence.connectors.api.errors import BadRecord
 from ringfence.connectors.common_settings import CONNECTOR_CLASS, PLUGIN_VERSION
-from ringfence.connectors.java import runtime
+from ringfence.connectors.java import runtime, shared_jvm
+from ringfence.connectors.java.channel import Event, JavaChannel, JavaEnded, JavaFailure
 from ringfence.connectors.java.discovery import choose_plugin, find_places, find_plugins, select_versions
 from ringfence.connectors.java.files import require_allowed_files
 from ringfence.connectors.java.frames import BatchFrame
 from ringfence.connectors.java.mbeans import find_gauges
 from ringfence.connectors.java.previews import PREVIEW
-from ringfence.connectors.java.process import Event, JavaEnded, JavaFailure, JavaProcess
+from ringfence.connectors.java.process import JavaProcess
 from ringfence.connectors.java.runtime import JavaRuntime
+from ringfence.connectors.java_settings import JAVA_PROCESS, SHARED
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +41,7 @@ class JavaSourceTask(SourceTask):
 
     java_class: ClassVar[str]
     number: int = 0
-    _process: JavaProcess | None = None
+    _process: JavaChannel | None = None
     _last_batch = 0
     _hears_commits = False
     _told_long_poll = False
@@ -60,8 +62,7 @@ class JavaSourceTask(SourceTask):
             )
         require_allowed_files(config)
         java = _with_version(java, config)
-        fresh = PREVIEW in config
-        process = self._process = JavaProcess(java, lambda _connector: None if fresh else self.context.offset_reader)
+        process = self._process = self._open(java, config)
         if self._level != _LEVEL:
             self.set_level(self._level, self._level_until_ms)
         task = {**config, "task.class": self.java_class}
@@ -78,6 +79,14 @@ class JavaSourceTask(SourceTask):
                 raise ConnectorError("The task was stopped while the connector was starting")
         assert not isinstance(event, BatchFrame)
         self._expect_started(event)
+
+    def _open(self, java: JavaRuntime, config: Mapping[str, str]) -> JavaChannel:
+        """Return the connection with a process for this task. A preview has no offsets, and a process of its own."""
+        if PREVIEW in config:
+            return JavaProcess(java, lambda _connector: None)
+        if config.get(JAVA_PROCESS, "").strip() == SHARED:
+            return shared_jvm.connect(java, lambda _connector: self.context.offset_reader)
+        return JavaProcess(java, lambda _connector: self.context.offset_reader)
 
     def _expect_started(self, event: Event) -> None:
         if event["event"] != "started":
@@ -139,7 +148,7 @@ class JavaSourceTask(SourceTask):
             if isinstance(frame, JavaEnded) or (not isinstance(frame, BatchFrame) and frame["event"] == "stopped"):
                 break
         else:
-            log.warning("The Java task did not stop within %.0f s; killing its process", _STOP_SECONDS)
+            log.warning("The Java task did not stop within %.0f s; its process is ended", _STOP_SECONDS)
         process.close(0.5)
 
     def _next(self) -> BatchFrame | Event | None:
@@ -154,7 +163,7 @@ class JavaSourceTask(SourceTask):
             raise frame
         return frame
 
-    def _look_after(self, process: JavaProcess) -> None:
+    def _look_after(self, process: JavaChannel) -> None:
         silent = time.monotonic() - process.last_sign
         if silent > SILENT_SECONDS:
             process.kill(

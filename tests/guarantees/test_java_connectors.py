@@ -3,20 +3,18 @@
 import json
 import random
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from ringfence.fencing.kafka.settings import Connection
+from tests.guarantees.lines import TEXT, LinesJob
 from tests.guarantees.stage import Stage
 from tests.support.attempts import JavaAttempt
 from tests.support.broker import Broker
 from tests.support.java_plugins import FILE_STREAM, FILE_STREAM_CLASS, FILE_STREAM_TASK, plugin_path, runtime_of
 from tests.support.names import unique
-from tests.support.waiting import eventually
 
-TEXT = "org.apache.kafka.connect.storage.StringConverter"
 LONG = "org.apache.kafka.connect.converters.LongConverter"
 CAST = "org.apache.kafka.connect.transforms.Cast$Value"
 TWO_STEPS = {
@@ -76,66 +74,22 @@ def test_the_record_that_java_cannot_take_is_named(stage: Stage, tmp_path: Path,
 
 
 def test_each_line_once_while_python_and_java_are_killed(stage: Stage, tmp_path: Path) -> None:
-    worker = {**runtime_of(plugin_path(tmp_path, FILE_STREAM)).as_settings(), "file.roots": str(tmp_path)}
-    source = tmp_path / "lines"
-    source.touch()
-    config = {
-        "name": str(stage.connector),
-        "connector.class": FILE_STREAM_CLASS,
-        "tasks.max": "1",
-        "file": str(source),
-        "topic": stage.data,
-        "batch.size": "100",
-        "key.converter": TEXT,
-        "value.converter": TEXT,
-        "transaction.boundary": "poll",
-        "exactly.once.support": "required",
-    }
-    stage.configure(config)
-    stage.count()
-    written = 0
-
-    def write(lines: int) -> None:
-        nonlocal written
-        with source.open("a") as file:
-            file.writelines(f"{number}\n" for number in range(written, written + lines))
-        written += lines
-
-    def seen(lines: int) -> bool:
-        return len(stage.visible()) >= lines
-
-    attempts: list[JavaAttempt] = []
-
-    def start() -> JavaAttempt:
-        attempts.append(JavaAttempt(stage, len(attempts) + 1, config, FILE_STREAM_TASK, worker))
-        return attempts[-1]
-
+    job = LinesJob(stage, tmp_path)
     try:
         for kill in ("python", "java"):
-            running = start()
-            before = len(stage.visible())
-            write(30_000)
+            running = job.start()
+            before = job.visible
+            job.write(30_000)
             # In the midst of it: the first transactions are there, and many are to come.
-            enough = before + random.randint(1, 5000)
-            eventually(partial(seen, enough), 60, lambda: f"{len(stage.visible())} lines", pause=0.02)
+            job.wait_for(before + random.randint(1, 5000))
             if kill == "python":
                 running.kill_python()
             else:
                 outcome = running.kill_java()
                 assert outcome["reason"] == "failed"
                 assert "ended by signal 9" in outcome["trace"]
-        last = start()
-
-        def complete() -> bool:
-            """If a batch is full at the end of the file, Kafka's task hands over the rest only behind a new line."""
-            if len(stage.visible()) >= written:
-                return True
-            write(1)
-            return False
-
-        eventually(complete, 60, lambda: f"{len(stage.visible())} of {written}", pause=2.0)
+        last = job.start()
+        job.complete()
         assert last.stop()["trace"] is None
-        assert stage.visible() == list(range(written)), "a line is missing, or there twice"
     finally:
-        for each in attempts:
-            each.close()
+        job.close()

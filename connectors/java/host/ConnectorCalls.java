@@ -90,7 +90,7 @@ final class ConnectorCalls {
         chain.pack(new SourceRecord(Map.of("a", 1), Map.of("b", 2L), "t", Schema.STRING_SCHEMA, "v"), packer);
         frames.send('B', packer.take(1, 0));
         frames.send(Map.of("event", "warm", "parts", parts("warm", config, Map.of())));
-        Metrics.read();
+        Metrics.read(null);
     }
 
     private static Map<String, Object> describe(SourceConnector connector) {

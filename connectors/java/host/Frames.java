@@ -12,15 +12,18 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 
 /**
- * Frames over standard input and output, with one format in both directions: the length of the rest (u32, big endian),
- * kind (one byte), payload. Kind J is a JSON object, kind B a batch ({@link Packer}).
+ * Frames to and from one Python process, with one format in both directions: the length of the rest (u32, big endian),
+ * kind (one byte), payload. Kind J is a JSON object, kind B a batch ({@link Packer}), kind L a piece of the log.
  */
 final class Frames {
     static final ObjectMapper JSON = new ObjectMapper();
     private final OutputStream out;
+    private final Runnable onGone;
 
-    Frames(OutputStream out) {
+    /** onGone: called when Python is gone, which no longer reads; the frame is dropped. */
+    Frames(OutputStream out, Runnable onGone) {
         this.out = out;
+        this.onGone = onGone;
     }
 
     synchronized void send(char kind, ByteBuffer payload) {
@@ -31,7 +34,7 @@ final class Frames {
             out.write(payload.array(), payload.arrayOffset() + payload.position(), payload.remaining());
             out.flush();
         } catch (IOException gone) {
-            Runtime.getRuntime().halt(0); // the parent has ended
+            onGone.run();
         }
     }
 

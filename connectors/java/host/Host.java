@@ -7,61 +7,90 @@ import java.io.EOFException;
 import java.io.FileDescriptor;
 import java.io.FileInputStream;
 import java.io.FileOutputStream;
+import java.io.IOException;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import org.apache.kafka.connect.runtime.isolation.Plugins;
 
 /**
- * The process of one source task, or of the calls to connectors. It reads requests from standard input, writes frames to
- * standard output, and logs to standard error. It ends with its parent: when standard input ends.
+ * One source task, or the calls to connectors, for one Python process, from which it reads requests. {@link #main} runs it in
+ * a process of its own: it reads requests from standard input, writes frames to standard output, and logs to standard error.
+ * It ends with its parent: when standard input ends.
  */
 public final class Host {
+    static final int OUT_OF_MEMORY = 3;
     private static final long BEAT_MS = 2000;
     private static final long METRICS_MS = 5000;
-    private static final int OUT_OF_MEMORY = 3;
 
     private final Frames frames;
+    private final Owner owner;
     private final Offsets offsets;
     private final ConnectorCalls calls;
     private final TaskThread task;
 
-    private Host(Frames frames, String path) {
+    /** owner: whose MBeans are its metrics; null if all in this process are. */
+    Host(Frames frames, Plugins plugins, String path, Owner owner) {
         this.frames = frames;
-        Plugins plugins = new Plugins(Map.of(
-            "plugin.path", path, "plugin.discovery", System.getProperty("plugin.discovery", "service_load")));
+        this.owner = owner;
         offsets = new Offsets(frames);
         calls = new ConnectorCalls(frames, plugins, path, offsets);
         task = new TaskThread(frames, plugins, path, offsets);
     }
 
     public static void main(String[] args) throws Exception {
-        Frames frames = new Frames(new FileOutputStream(FileDescriptor.out));
+        Frames frames = new Frames(new FileOutputStream(FileDescriptor.out), () -> Runtime.getRuntime().halt(0));
         System.setOut(System.err); // a plugin's output goes to the log
         DataInputStream in = new DataInputStream(new BufferedInputStream(new FileInputStream(FileDescriptor.in), 1 << 16));
+        endOnVirtualMachineErrors();
+        new Host(frames, plugins(args[0]), args[0], null).serve(in);
+        Runtime.getRuntime().halt(0);
+    }
+
+    static Plugins plugins(String path) {
+        return new Plugins(Map.of(
+            "plugin.path", path, "plugin.discovery", System.getProperty("plugin.discovery", "service_load")));
+    }
+
+    static void endOnVirtualMachineErrors() {
         Thread.setDefaultUncaughtExceptionHandler((thread, error) -> {
             error.printStackTrace();
             if (error instanceof VirtualMachineError) Runtime.getRuntime().halt(OUT_OF_MEMORY);
         });
-        Host host = new Host(frames, args[0]);
+    }
+
+    /** Takes requests until Python is gone. */
+    void serve(DataInputStream in) throws IOException {
         frames.send(Map.of("event", "ready"));
-        Thread beat = new Thread(host::beat, "heartbeat");
-        beat.setDaemon(true);
-        beat.start();
-        Thread metrics = new Thread(host::tellMetrics, "metrics");
-        metrics.setDaemon(true);
-        metrics.start();
+        Thread beat = start(this::beat, "heartbeat");
+        Thread metrics = start(this::tellMetrics, "metrics");
         try {
-            while (true) host.take(Frames.read(in));
+            while (true) take(Frames.read(in));
         } catch (EOFException end) {
-            Runtime.getRuntime().halt(0);
+            // Python has ended, or has no more requests
+        } finally {
+            beat.interrupt();
+            metrics.interrupt();
         }
+    }
+
+    /** Stops the task; returns whether it has stopped in time. */
+    boolean end(long millis) throws InterruptedException {
+        task.stop();
+        return task.join(millis);
+    }
+
+    private static Thread start(Runnable what, String name) {
+        Thread thread = new Thread(what, name);
+        thread.setDaemon(true);
+        thread.start();
+        return thread;
     }
 
     private void take(JsonNode order) {
         switch (order.get("op").asText()) {
             case "answer": offsets.answer(order); break;
-            case "run": task.run(order); break;
+            case "run": run(order); break;
             case "taken": task.taken(); break;
             case "committed": task.committed(order); break;
             case "stop": task.stop(); break;
@@ -69,6 +98,11 @@ public final class Host {
             case "level": Levels.set(order.get("logger").asText(), order.get("level").asText()); break;
             default: new Thread(() -> call(order), "call").start();
         }
+    }
+
+    private void run(JsonNode order) {
+        if (owner != null) owner.name(order.get("name").asText() + "-" + order.get("number").asInt());
+        task.run(order);
     }
 
     private void call(JsonNode order) {
@@ -89,7 +123,7 @@ public final class Host {
         try {
             while (true) {
                 Thread.sleep(METRICS_MS);
-                Map<String, Object> found = Metrics.read();
+                Map<String, Object> found = Metrics.read(owner);
                 if (!found.isEmpty()) frames.send(Map.of("event", "metrics", "metrics", found));
             }
         } catch (InterruptedException end) {

@@ -29,6 +29,7 @@ final class TaskRunner {
     final SourceTask task;
     private final Plugins plugins;
     private final ClassLoader loader;
+    private final ConnectMetrics metrics;
     private final Chain chain;
     private final WorkerTransactionContext transactions;
     private final Packer packer = new Packer(new OffsetJson());
@@ -44,7 +45,7 @@ final class TaskRunner {
         this.plugins = plugins;
         loader = plugins.connectorLoader(connector.get("connector.class"), null);
         WorkerConfig worker = Chain.worker(workerSettings, path);
-        ConnectMetrics metrics = new ConnectMetrics("ringfence", worker, Time.SYSTEM, "unknown");
+        metrics = new ConnectMetrics("ringfence-" + id, worker, Time.SYSTEM, "unknown");
         boolean own = "connector".equalsIgnoreCase(connector.getOrDefault("transaction.boundary", "").trim());
         transactions = own ? new WorkerTransactionContext() : null;
         try (LoaderSwap ignored = plugins.withClassLoader(loader)) {
@@ -138,6 +139,9 @@ final class TaskRunner {
     void stop() {
         try (LoaderSwap ignored = plugins.withClassLoader(loader)) {
             task.stop();
+        } finally {
+            chain.close();
+            metrics.stop();
         }
     }
 

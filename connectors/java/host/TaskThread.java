@@ -27,6 +27,7 @@ final class TaskThread {
     private int most = AHEAD;
     private boolean stopping;
     private volatile long pollingSince;
+    private volatile Thread thread;
 
     TaskThread(Frames frames, Plugins plugins, String path, Offsets offsets) {
         this.frames = frames;
@@ -36,7 +37,14 @@ final class TaskThread {
     }
 
     void run(JsonNode order) {
-        new Thread(() -> live(order), "task").start();
+        thread = new Thread(() -> live(order), "task");
+        thread.start();
+    }
+
+    /** Waits until the task has stopped; returns whether it has within this time. */
+    boolean join(long millis) throws InterruptedException {
+        if (thread != null) thread.join(millis);
+        return thread == null || !thread.isAlive();
     }
 
     synchronized void taken() {
@@ -77,7 +85,7 @@ final class TaskThread {
                 "record", bad.told));
         } catch (Throwable error) {
             frames.send(Map.of("event", "failed", "kind", error.getClass().getName(), "trace", Frames.trace(error)));
-            if (error instanceof VirtualMachineError) Runtime.getRuntime().halt(3);
+            if (error instanceof VirtualMachineError) Runtime.getRuntime().halt(Host.OUT_OF_MEMORY);
         }
         try {
             if (runner != null) runner.stop();

@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Final
 
 from ringfence.connectors.java.process import JavaProcess
-from ringfence.connectors.java.runtime import DEFAULT_OPTIONS, JAVA_OPTIONS, PLUGIN_PATH, JavaRuntime, converters_of
+from ringfence.connectors.java.runtime import (
+    DEFAULT_OPTIONS,
+    DEFAULT_SHARED_OPTIONS,
+    JAVA_OPTIONS,
+    PLUGIN_PATH,
+    SHARED_OPTIONS,
+    JavaRuntime,
+    converters_of,
+)
 from ringfence.local import cds_archive, java_host
 from ringfence.local.cache import cache_root
 from ringfence.local.errors import LocalError
@@ -31,11 +39,14 @@ def java_runtime(settings: Mapping[str, str]) -> JavaRuntime | None:
         raise LocalError(f"{PLUGIN_PATH} names {missing[0]}, which is not an absolute path")
     jars = resolve("kafka-connect", KAFKA_CONNECT)
     host = build_host()
-    options = tuple(shlex.split(settings.get(JAVA_OPTIONS, DEFAULT_OPTIONS)))
+    options = shlex.split(settings.get(JAVA_OPTIONS, DEFAULT_OPTIONS))
+    shared_options = shlex.split(settings.get(SHARED_OPTIONS, DEFAULT_SHARED_OPTIONS))
     # Always in the same order: an archive of classes fits only the class path that it was created with.
     class_path = ":".join(map(str, [host / java_host.JAR, *sorted(jars.glob("*.jar"))]))
     warm = cds_archive.jvm_options(host, lambda _scratch, more: _train(class_path, more))
-    return JavaRuntime(str(find_java()), class_path, path, (*warm, *options), converters_of(settings))
+    return JavaRuntime(
+        str(find_java()), class_path, path, (*warm, *options), (*warm, *shared_options), converters_of(settings)
+    )
 
 
 def _train(class_path: str, options: tuple[str, ...]) -> None:

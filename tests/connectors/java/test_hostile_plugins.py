@@ -4,107 +4,32 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ringfence.connectors.api import ConnectorError, RetriableError, SourceOffset, SourcePartition
+from ringfence.connectors.api import ConnectorError, RetriableError
 from ringfence.connectors.api.records import MixedBatch
-from ringfence.connectors.java import runtime, shared_process
+from ringfence.connectors.java import connector_process, runtime
 from ringfence.connectors.java import task as java_task
+from ringfence.connectors.java.channel import JavaEnded, JavaFailure
 from ringfence.connectors.java.connector import JavaSourceConnector, java_connector_class
 from ringfence.connectors.java.discovery import find_plugins
-from ringfence.connectors.java.process import JavaEnded, JavaFailure
-from ringfence.connectors.java.task import JavaSourceTask, java_task_class
+from ringfence.connectors.java.task import JavaSourceTask
 from ringfence.engine.plugins import PluginHost
 from ringfence.engine.plugins.java_permission import check_permission
 from ringfence.fencing.task.gauges import Gauges
 from ringfence.fencing.task.transaction_context import RequestedEndings
-from ringfence.local.cache import cache_root
-from ringfence.local.jars import KAFKA_CONNECT, resolve
-from ringfence.local.java_host import compiler
 from ringfence.requests.refusal import Refusal
+from tests.connectors.java.conftest import HOSTILE_CLASS, Reader, Start
 from tests.support.java_plugins import runtime_of
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.slow
-SOURCE = Path(__file__).parent / "plugin" / "HostileConnector.java"
-CLASS = "hostile.HostileConnector"
-TEXT = "org.apache.kafka.connect.storage.StringConverter"
-
-
-class Reader:
-    def offset(self, partition: SourcePartition) -> SourceOffset | None:
-        return None
-
-    def offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
-        return [None for _ in partitions]
-
-
-class Context:
-    offset_reader = Reader()
-    raw_batches = True
-    metrics = Gauges()
-
-    def __init__(self, transactions: RequestedEndings | None = None) -> None:
-        self.transaction_context = transactions
-
-    def wait(self, seconds: float) -> bool:
-        return False
-
-
-@pytest.fixture(scope="module", autouse=True)
-def plugins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    root = tmp_path_factory.mktemp("hostile")
-    jars = resolve("kafka-connect", KAFKA_CONNECT)
-    command = [
-        *compiler(cache_root()),
-        "--release",
-        "17",
-        "-d",
-        str(root / "classes"),
-        "-cp",
-        str(jars / "*"),
-        str(SOURCE),
-    ]
-    subprocess.run(command, check=True)
-    folder = root / "plugins"
-    folder.mkdir()
-    with zipfile.ZipFile(folder / "hostile-7.jar", "w") as archive:
-        archive.writestr("META-INF/services/org.apache.kafka.connect.source.SourceConnector", CLASS)
-        for each in (root / "classes").rglob("*.class"):
-            archive.write(each, each.relative_to(root / "classes"))
-    before = list(runtime._current)
-    runtime.declare(runtime_of(folder, java_options="-Xmx64m"))
-    yield folder
-    shared_process.close()
-    runtime._current[:] = before
-
-
-Start = Callable[..., JavaSourceTask]
-
-
-@pytest.fixture
-def start() -> Iterator[Start]:
-    started: list[JavaSourceTask] = []
-
-    def start_(behaviour: str, transactions: RequestedEndings | None = None, **more: str) -> JavaSourceTask:
-        task = java_task_class("hostile.HostileConnector$HostileTask")()
-        started.append(task)
-        task.context = Context(transactions)  # type: ignore[assignment]
-        settings = {name.replace("_", "."): value for name, value in more.items()}
-        converters = {"key.converter": TEXT, "value.converter": TEXT}
-        task.start({"name": "h", "connector.class": CLASS, "behaviour": behaviour, **converters, **settings})
-        return task
-
-    yield start_
-    for task in started:
-        task.stop()
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("plugins")]
+CLASS = HOSTILE_CLASS
 
 
 def poll(task: JavaSourceTask, seconds: float = 60) -> MixedBatch:
@@ -245,7 +170,8 @@ def test_the_log_level_is_javas_too(start: Start, caplog: pytest.LogCaptureFixtu
 
 def test_its_mbeans_are_metrics_of_the_source(start: Start) -> None:
     task = start("wait")
-    gauges = Context.metrics
+    gauges = task.context.metrics
+    assert isinstance(gauges, Gauges)
 
     def told() -> bool:
         task.poll()
@@ -299,7 +225,7 @@ def test_the_connector_answers(plugins: Path) -> None:
     hostile.stop()
     hostile.start(config)
     assert hostile.task_configs(1) == [{**config, "connector.class": CLASS}]
-    process = shared_process.get()
+    process = connector_process.get()
     process.kill("the test kills it")
     eventually(lambda: context.asked == 1, 30, "it asks for new task configurations")
     assert hostile.task_configs(1)[0]["behaviour"] == "wait", "it starts again in a new process"
@@ -331,7 +257,7 @@ def test_two_versions_side_by_side(plugins: Path, start: Start, tmp_path: Path) 
         ):
             start("version", connector_plugin_version="7")
     finally:
-        shared_process.close()
+        connector_process.close()
         runtime.declare(before)
 
 

@@ -26,8 +26,8 @@ import traceback
 from collections.abc import Callable, Mapping
 
 from ringfence.connectors import plugin_environments, worker_limits
+from ringfence.connectors.java import connector_process
 from ringfence.connectors.java import runtime as java_runtime
-from ringfence.connectors.java import shared_process
 from ringfence.connectors.plugins import PluginRegistry
 from ringfence.engine.plugins.errors import PluginError, to_wire
 from ringfence.engine.plugins.operations import Operations
@@ -115,7 +115,7 @@ def main() -> None:
     )
     threading.Thread(target=_heartbeat, args=(crash,), name="watchdog", daemon=True).start()
     if java_runtime.current() is not None:
-        shared_process.get()  # starts beside the first call, not in it
+        connector_process.get()  # starts beside the first call, not in it
     plugin_environments.enter(os.environ)
     child = Child(requests, answers)
     child.write({"event": "ready"})

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ringfence.connectors.api import SourceConnector, SourceOffset, SourcePartition
 from ringfence.connectors.common_settings import TASKS_MAX, TASKS_MAX_ENFORCE
 from ringfence.connectors.config_providers import ResolvedConfig
-from ringfence.connectors.java.process import JavaFailure
+from ringfence.connectors.java.channel import JavaFailure
 from ringfence.connectors.plugins import PluginRegistry, class_path
 from ringfence.connectors.worker_limits import current
 from ringfence.engine.plugins.errors import PluginError

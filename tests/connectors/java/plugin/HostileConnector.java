@@ -64,15 +64,17 @@ public class HostileConnector extends SourceConnector {
     public static class HostileTask extends SourceTask implements HostileTaskMBean {
         private static final Logger LOG = LoggerFactory.getLogger(HostileTask.class);
         private String behaviour;
+        private String name;
         private int polls;
 
         @Override public String version() { return "7"; }
         @Override public void start(Map<String, String> config) {
             behaviour = config.get("behaviour");
-            System.out.println("printed by a plugin");
+            name = config.get("name");
+            System.out.println("printed by a plugin for " + config.get("name"));
             if (behaviour.equals("fail in start")) throw new ConnectException("cannot start");
             try {
-                ManagementFactory.getPlatformMBeanServer().registerMBean(this, new ObjectName("hostile:type=task"));
+                ManagementFactory.getPlatformMBeanServer().registerMBean(this, new ObjectName("hostile:type=task,name=" + config.get("name")));
             } catch (JMException error) {
                 throw new ConnectException(error);
             }
@@ -81,6 +83,7 @@ public class HostileConnector extends SourceConnector {
         @Override public List<SourceRecord> poll() throws InterruptedException {
             polls++;
             LOG.debug("a poll begins");
+            if (polls == 1) new Thread(() -> LOG.warn("a thread of {}", name), "helper").start();
             switch (behaviour) {
                 case "exit": System.exit(42); return null;
                 case "memory": {
@@ -118,7 +121,7 @@ public class HostileConnector extends SourceConnector {
             return new SourceRecord(Map.of("table", "t"), Map.of("row", number), "topic", Schema.STRING_SCHEMA, value);
         }
 
-        @Override public int getPollsSeen() { return Math.min(polls, 1); }
+        @Override public int getPollsSeen() { return behaviour.equals("hang") ? 7 : Math.min(polls, 1); }
         @Override public void commitRecord(SourceRecord record, RecordMetadata at) {
             System.out.println("committed " + record.value() + " at " + at);
         }

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _lock = threading.Lock()
-_current: list["SharedProcess"] = []
+_current: list["ConnectorProcess"] = []
 
 
-class SharedProcess(JavaProcess):
+class ConnectorProcess(JavaProcess):
     """A Java process, with the plugins' jars at its start (signature). instances: its connectors by name."""
 
     def __init__(self, java: runtime.JavaRuntime, signature: tuple[runtime.JavaRuntime, object]) -> None:
@@ -47,7 +47,7 @@ class SharedProcess(JavaProcess):
             instance.on_event(event)
 
 
-def get(plugin: JavaPlugin | None = None) -> SharedProcess:
+def get(plugin: JavaPlugin | None = None) -> ConnectorProcess:
     """Return the process for this version of a plugin; without a plugin, the process for the newest versions.
 
     Raises `ConnectorError` if this worker runs no Java connectors.
@@ -64,7 +64,7 @@ def get(plugin: JavaPlugin | None = None) -> SharedProcess:
             _let_go(other)
         process = next((each for each in _current if each.signature == signature), None)
         if process is None:
-            process = SharedProcess(java, signature)
+            process = ConnectorProcess(java, signature)
             _current.append(process)
         return process
 
@@ -75,7 +75,7 @@ def _places(folders: tuple[str, ...], plugin: JavaPlugin | None, _jars: Signatur
     return find_places(folders, plugin)
 
 
-def release(process: SharedProcess) -> None:
+def release(process: ConnectorProcess) -> None:
     """Note that an instance in the process has stopped. A replaced process ends with its last instance."""
     with _lock:
         if process not in _current:
@@ -89,6 +89,6 @@ def close() -> None:
             _current.pop().close(1.0)
 
 
-def _let_go(process: SharedProcess) -> None:
+def _let_go(process: ConnectorProcess) -> None:
     if not process.instances:
         process.close(0.5)

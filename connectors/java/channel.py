@@ -1,0 +1,182 @@
+"""The connection with a Java host, whichever process it runs in: sends requests, and dispatches the host's frames."""
+
+import itertools
+import json
+import queue
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from io import BufferedReader
+from typing import IO, Any, Final
+
+from ringfence.connectors.api import ConnectorError, OffsetReader
+from ringfence.connectors.api.errors import BadRecord
+from ringfence.connectors.java.frames import BATCH, HEAD, JSON, LOG, BatchFrame, decode_batch, encode
+from ringfence.connectors.java.logs import LastLines
+
+_NO_FRAME: Final = (
+    "The Java process of the connector wrote to its standard output, which is not for logs: {!r}. Remove from the "
+    "worker's java.options what lets the JVM write there, or name a file, as in -Xlog:gc:file=/tmp/gc.log"
+)
+
+Event = Mapping[str, Any]
+
+
+class JavaEnded(ConnectorError):
+    """The Java process has ended, or was killed because it did not respond."""
+
+
+class JavaFailure(ConnectorError):
+    """Java code has thrown an exception. The message is its stack trace or its message.
+
+    kind: the exception's class; record: the record that caused it, or None.
+    """
+
+    def __init__(self, message: str, kind: str = "", record: BadRecord | None = None) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.record = record
+
+    @property
+    def summary(self) -> str:
+        """The message without the stack trace."""
+        return str(self).partition("\n\tat ")[0]
+
+
+class JavaChannel(ABC):
+    """One connection. Thread-safe.
+
+    offsets(connector): returns the reader of a connector's committed offsets ("" in a task), or None; on_event: called
+    on the reader's thread with the events of connector instances, and with `ended`. frames: batches, and the task's
+    events.
+    """
+
+    def __init__(
+        self,
+        reader: BufferedReader,
+        writer: IO[bytes],
+        offsets: Callable[[str], OffsetReader | None],
+        on_event: Callable[[Event], None] = lambda _event: None,
+    ) -> None:
+        self.frames: queue.SimpleQueue[BatchFrame | Event | JavaEnded] = queue.SimpleQueue()
+        self.last_sign = time.monotonic()
+        self.ready = False
+        self.polling_ms = 0
+        self.metrics: Mapping[str, float] = {}
+        self.ended: JavaEnded | None = None
+        self._reader = reader
+        self._writer = writer
+        self._offsets = offsets
+        self._on_event = on_event
+        self._ids = itertools.count(1)
+        self._answers: dict[int, queue.SimpleQueue[Event | JavaEnded]] = {}
+        self._writing = threading.Lock()
+        self._log = LastLines()
+        self._killed_for = ""
+        self._reading = threading.Thread(target=self._read, name=f"java-{self.pid}", daemon=True)
+
+    @property
+    @abstractmethod
+    def pid(self) -> int:
+        """The Java process."""
+
+    @abstractmethod
+    def _kill(self, why: str) -> None:
+        """Kill the process."""
+
+    @abstractmethod
+    def _wait_for_end(self) -> str:
+        """Return why the process ended, in a sentence. Called when the connection has ended."""
+
+    @abstractmethod
+    def close(self, seconds: float) -> None:
+        """End the connection, and with it the task; return within about `seconds`."""
+
+    def send(self, op: str, **more: object) -> None:
+        """Send one message. If the process has ended, do nothing: `frames` contains a `JavaEnded`."""
+        data = encode({"op": op, **more})
+        try:
+            with self._writing:
+                self._writer.write(data)
+                self._writer.flush()
+        except (ConnectionError, ValueError):  # ended, or closed
+            pass
+
+    def call(self, op: str, *, seconds: float = 60.0, **more: object) -> Any:
+        """Return an operation's result. Raises `JavaFailure` if Java code throws, `JavaEnded`, TimeoutError."""
+        number = next(self._ids)
+        answers = self._answers[number] = queue.SimpleQueue()
+        if self.ended is not None:
+            raise self.ended
+        self.send(op, id=number, **more)
+        try:
+            answer = answers.get(timeout=seconds)
+        except queue.Empty:
+            raise TimeoutError(f"The connector's {op} did not answer within {seconds:.3g} s") from None
+        finally:
+            self._answers.pop(number, None)
+        if isinstance(answer, JavaEnded):
+            raise answer
+        if "error" in answer:
+            raise JavaFailure(str(answer["error"]), str(answer.get("kind", "")))
+        return answer["result"]
+
+    def kill(self, why: str) -> None:
+        """Kill the process. why: the message of the `JavaEnded` error."""
+        self._killed_for = self._killed_for or why
+        self._kill(self._killed_for)
+
+    def _read(self) -> None:
+        with suppress(ConnectionError), self._reader as pipe:
+            while True:
+                head = pipe.read(HEAD.size)
+                if len(head) < HEAD.size:
+                    break
+                size, kind = HEAD.unpack(head)
+                if kind not in (JSON, BATCH, LOG):
+                    self.kill(_NO_FRAME.format(head + pipe.read1(200)))
+                    break
+                payload = pipe.read(size - 1)
+                if len(payload) < size - 1:
+                    break
+                self.last_sign = time.monotonic()
+                if kind == BATCH:
+                    self.frames.put(decode_batch(payload))
+                elif kind == LOG:
+                    self._log.take(payload)
+                else:
+                    self._take(json.loads(payload))
+        self._end()
+
+    def _take(self, message: Event) -> None:
+        if "id" in message and "event" not in message:
+            waiting = self._answers.get(message["id"])
+            if waiting is not None:
+                waiting.put(message)
+            return
+        match message["event"]:
+            case "ready":
+                self.ready = True
+            case "alive":
+                self.polling_ms = int(message["polling_ms"])
+            case "metrics":
+                self.metrics = message["metrics"]
+            case "offsets":
+                reader = self._offsets(str(message["connector"]))
+                partitions: Sequence[Mapping[str, Any]] = message["partitions"]
+                offsets = [None] * len(partitions) if reader is None else reader.offsets(partitions)
+                self.send("answer", id=message["id"], offsets=offsets)
+            case "started" | "failed" | "stopped" | "retriable":
+                self.frames.put(message)
+            case _:
+                self._on_event(message)
+
+    def _end(self) -> None:
+        reason = self._wait_for_end()
+        self.ended = JavaEnded(self._killed_for or reason)
+        self.frames.put(self.ended)
+        for waiting in list(self._answers.values()):
+            waiting.put(self.ended)
+        self._on_event({"event": "ended"})

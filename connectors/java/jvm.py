@@ -1,0 +1,76 @@
+"""Starts a JVM with our host in it: the command line, the environment, and what it sees of `plugin.path`."""
+
+import os
+import resource
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Final
+
+from ringfence.connectors.java.runtime import JavaRuntime
+
+# -Xrs: Java installs no signal handlers; -Xshare:auto: a class archive that does not match is ignored. The JVM's own
+# messages go to standard error, because standard output carries frames.
+_OPTIONS: Final = (
+    "-Xrs",
+    "-XX:+UseSerialGC",
+    "-XX:+ExitOnOutOfMemoryError",
+    "-Xshare:auto",
+    "-Djava.awt.headless=true",
+    "-XX:+DisplayVMOutputToStderr",
+    "-Xlog:disable",
+    "-Xlog:all=warning,cds=off,cds+dynamic=off:stderr",
+    "-Dlog4j2.configurationFile=classpath:log4j2-ringfence.xml",
+)
+_HANDED_ON: Final = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "JAVA_HOME", "SSL_CERT_FILE")
+
+
+def start_jvm(
+    runtime: JavaRuntime,
+    options: Sequence[str],
+    main: str,
+    arguments: Sequence[str],
+    folder: str,
+    *,
+    stdin: int,
+    stdout: int | IO[bytes],
+    stderr: int | IO[bytes],
+) -> subprocess.Popen[bytes]:
+    """Start a JVM in a session of its own, so that Ctrl-C reaches the worker only, which lets its tasks commit.
+
+    options: of this JVM, before those of the runtime's settings; main, arguments: its class and command line; folder:
+    an empty working and home directory, so that plugins find no worker's files; stdin, stdout, stderr: as in
+    `subprocess.Popen`.
+    """
+    command = [runtime.java, *_OPTIONS, f"-Duser.home={folder}", *options, "-cp", runtime.class_path, main, *arguments]
+    with _no_memory_limit():
+        return subprocess.Popen(
+            command,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            cwd=folder,
+            env={**{name: os.environ[name] for name in _HANDED_ON if name in os.environ}, "HOME": folder},
+            start_new_session=True,
+        )
+
+
+def link_plugins(runtime: JavaRuntime, folder: str) -> str:
+    """Return the worker's plugin.path, or the empty folder `folder`, filled with links to the runtime's places."""
+    if not runtime.places:
+        return runtime.plugin_path
+    for number, place in enumerate(runtime.places):  # two folders of the path may contain the same name
+        os.symlink(place, os.path.join(folder, f"{number}-{Path(place).name}"))
+    return folder
+
+
+@contextmanager
+def _no_memory_limit() -> Iterator[None]:
+    """Lift the task's memory limit: a JVM has its heap limit instead."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
