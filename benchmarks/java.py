@@ -12,7 +12,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -35,10 +36,11 @@ from ringfence.fencing.kafka.admin import TopicSpec, create_topics, delete_topic
 from ringfence.local.errors import LocalError
 from ringfence.local.process import wait_until
 from tests.support.postgres import Postgres
-from tests.support.shared_jvms import running_jvms
+from tests.support.shared_jvms import is_shared, running_jvms
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-java.md"
 SIDES = (CONNECT, OURS, SHARED)
+SHARE = {"java.process": "shared"}
 MANY = 10
 SECONDS = 400.0  # a loaded machine takes its time
 Runs = dict[str, Numbers]
@@ -71,8 +73,10 @@ class JavaTasks:
 
 
 def _java_of(pid: int) -> list[int]:
+    """A task's own JVM. The process of a task may also have started the shared one."""
     try:
-        return [child.pid for child in psutil.Process(pid).children() if child.name() == "java"]
+        children = [child for child in psutil.Process(pid).children() if child.name() == "java"]
+        return [child.pid for child in children if not is_shared(child)]
     except psutil.NoSuchProcess:
         return []
 
@@ -91,13 +95,29 @@ class JavaRuns:
     def measured(self, job: Job, rounds: int) -> dict[str, list[Runs]]:
         """Each side in turns, after a run of each that is not measured."""
         runs: dict[str, list[Runs]] = {side: [] for side in SIDES}
-        for number in range(rounds + 1):
-            for side in SIDES:
-                one = self._run(job, side, warm=bool(number))
-                if number:
-                    runs[side].append(one)
-                self._report(f"{job.name} {number}/{rounds}", side, one)
+        with self._shared_jvm_in_use():
+            for number in range(rounds + 1):
+                for side in SIDES:
+                    one = self._run(job, side, warm=bool(number))
+                    if number:
+                        runs[side].append(one)
+                    self._report(f"{job.name} {number}/{rounds}", side, one)
         return runs
+
+    @contextmanager
+    def _shared_jvm_in_use(self) -> Iterator[None]:
+        """Otherwise it ends while the other sides are measured: a connector whose file stays empty uses it."""
+        empty = self._root / "empty"
+        empty.touch()
+        config = file_config("interval", empty, "empty") | SHARE
+        with Rest(self._stand.sides[OURS].url) as rest:
+            rest.create("keeps-the-jvm", config)
+            try:
+                if not wait_until(lambda: rest.running("keeps-the-jvm") == 1, SECONDS):
+                    raise BenchmarkError(f"the shared JVM did not start: {rest.trouble('keeps-the-jvm')}")
+                yield
+            finally:
+                rest.delete("keeps-the-jvm")
 
     def measured_first(self, job: Job, rounds: int) -> dict[str, list[Runs]]:
         """Each side in turns, as the first task after a start of both workers."""
@@ -141,7 +161,7 @@ class JavaRuns:
                     )
 
                 config = self._prepare(job, name, topic, warm)
-                rest.create(name, config | ({"java.process": "shared"} if side == SHARED else {}))
+                rest.create(name, config | (SHARE if side == SHARED else {}))
                 try:
                     if job.name in STREAMS:
                         return self._see_stream(job, look, rest, name, warm)
@@ -259,7 +279,9 @@ def main(argv: Sequence[str]) -> int:
     print(f"\n{tables(results)}\n\n{targets(results, starts, java.java_mib)}\n{time.strftime('%H:%M')}")
     record = {
         job.name: {
-            side: [{kind: asdict(one) for kind, one in each.items()} for each in [*firsts[job][side], *each_run]]
+            side: [
+                {kind: asdict(one) for kind, one in each.items()} for each in [*firsts[job].get(side, ()), *each_run]
+            ]
             for side, each_run in sides.items()
         }
         for job, sides in runs.items()

@@ -14,9 +14,13 @@ def running_jvms(folder: Path) -> list[psutil.Process]:
     for file in folder.glob("ringfence-java-*/*/pid"):
         with suppress(psutil.NoSuchProcess):
             process = psutil.Process(int(file.read_text()))
-            if process.status() != psutil.STATUS_ZOMBIE and "io.ringfence.connect.SharedHost" in process.cmdline():
+            if process.status() != psutil.STATUS_ZOMBIE and is_shared(process):
                 found.append(process)
     return found
+
+
+def is_shared(java: psutil.Process) -> bool:
+    return "io.ringfence.connect.SharedHost" in java.cmdline()
 
 
 @contextmanager
