@@ -124,7 +124,7 @@ class SourceTaskRun:
 
     def _run_lives(self) -> Outcome:
         run = self._lives.run if self._spec.mode is Mode.ENABLED else AtLeastOnceRun(self._runtime).run
-        without_progress = 0
+        without_progress = hopeless = 0
         while True:
             if self._await_start() is DesiredState.END:
                 return _SUPERSEDED
@@ -143,11 +143,11 @@ class SourceTaskRun:
             except (Abortable, Retriable) as error:
                 trouble = error
             without_progress = 0 if self._counters.last_commit > last_commit else without_progress + 1
-            if trouble.code in _NEVER_BETTER and without_progress >= _ATTEMPTS_WITHOUT_PROGRESS:
+            hopeless = hopeless + 1 if without_progress and trouble.code in _NEVER_BETTER else 0
+            if hopeless >= _ATTEMPTS_WITHOUT_PROGRESS:
                 raise Fatal(
                     f"{trouble}. Nothing of it is visible to a read_committed reader, and the source offsets stand "
-                    f"where they were. It happened {without_progress} times in a row: mend the cause, then restart "
-                    "the task",
+                    f"where they were. It happened {hopeless} times in a row: mend the cause, then restart the task",
                     trouble.code,
                 )
             log.warning("Task %s starts again from its committed offsets: %s", self._spec.task, trouble)

@@ -8,9 +8,12 @@ import pytest
 from ringfence.connectors.api import RecordBatch, RetriableError
 from ringfence.fencing.backoff import Backoff
 from ringfence.fencing.clock import Deadline
+from ringfence.fencing.errors import Fenced
 from ringfence.fencing.kafka.fencer import Fencer
+from ringfence.fencing.kafka.producer import TransactionalProducer
 from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.task import polling
+from ringfence.fencing.task import polling, source_task
+from ringfence.fencing.task.spec import TaskSpec
 from ringfence.fencing.topics.active_topics import TopicsResetRecord, key_of
 from ringfence.fencing.topics.config_records import TargetStateRecord
 from ringfence.fencing.topics.connector_state import TargetState
@@ -168,6 +171,29 @@ def test_fenced_by_mistake_it_starts_again_from_what_is_committed(stage: Stage) 
     stage.attempts[0].ended()
     stage.exact(1000)
     assert all(instance.stopped for instance in script.instances)
+
+
+@pytest.mark.parametrize("codes", [["_FENCED"] * 4 + ["_FATAL"] + ["_FENCED", "_FATAL"] * 2, ["_FATAL"] * 20])
+def test_it_gives_up_only_if_what_cannot_get_better_recurs(
+    stage: Stage, codes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two copies of an attempt fence each other for a while. After a fence, the client's error may be _FATAL."""
+    monkeypatch.setattr(source_task, "_BACKOFF", Backoff(0.01, 0.02))
+    left = list(codes)
+
+    def new_producer(spec: TaskSpec, timeout_ms: int) -> TransactionalProducer:
+        if left:
+            code = left.pop(0)
+            raise Fenced(f"producing source offsets: {code}", code)
+        return TransactionalProducer(spec.connection, spec.transactional_id, transaction_timeout_ms=timeout_ms)
+
+    attempt = stage.start(Script(limit=10), ready(stage), new_producer=new_producer)
+    if "_FENCED" in codes:
+        stage.wait_for(10)
+        stage.exact(10)
+    else:
+        assert "It happened 5 times in a row" in (attempt.ended().trace or "")
+        assert stage.visible() == []
 
 
 def test_a_batch_of_ready_bytes_is_refused_where_it_is_not_legal(stage: Stage) -> None:
