@@ -10,8 +10,8 @@ from ringfence.fencing.errors import Abortable, Fatal, Fenced, FencingError, Ret
 
 _FENCED = {
     KafkaError._FENCED,
-    # The error of every call after a producer was fenced, without the reason. Any other reason appears in the next
-    # producer's `init`.
+    # An earlier fatal error of this client, without its name. With transactions it is nearly always a fence, so it is
+    # treated as one (invariant 5). If it recurs, the task fails in the end.
     KafkaError._FATAL,
     KafkaError.PRODUCER_FENCED,
     KafkaError.INVALID_PRODUCER_EPOCH,
@@ -61,10 +61,6 @@ def translate(error: KafkaError, doing: str) -> FencingError:
     code, name = error.code(), error.name()
     text = f"{doing}: {error.str()} ({name})"
     if code in _FENCED:
-        return Fenced(text, name)
-    if code == KafkaError._FATAL:
-        # An earlier fatal error of this client, without its name. With transactions it is nearly always a fence, so it
-        # is treated as one (invariant 5). If it recurs, the task fails in the end.
         return Fenced(text, name)
     if code in _OLD_GENERATION:
         return Fenced(f"{text}: this member's generation of the group is over", name)
