@@ -10,7 +10,6 @@ import os
 import shutil
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,15 +17,15 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-import psutil
 import psycopg
 
 from benchmarks import lines
+from benchmarks.java_memory import JavaTasks
 from benchmarks.java_page import FILES, FIRST, JOBS, NEW, SHARED, STREAMS, WARM, Job, Results, page, tables, targets
 from benchmarks.java_sources import DEBEZIUM, Config, debezium_config, file_config, logical_postgres, plugin_path
 from benchmarks.machine import describe, load
 from benchmarks.numbers import Numbers, medians, numbers
-from benchmarks.processes import MIB, Tree, memory_of
+from benchmarks.processes import MIB
 from benchmarks.rest import BenchmarkError, Rest
 from benchmarks.stand import CONNECT, OURS, Stand
 from benchmarks.starts_of_java import debezium, file_stream, measure, measure_many
@@ -36,7 +35,7 @@ from ringfence.fencing.kafka.admin import TopicSpec, create_topics, delete_topic
 from ringfence.local.errors import LocalError
 from ringfence.local.process import wait_until
 from tests.support.postgres import Postgres
-from tests.support.shared_jvms import is_shared, running_jvms
+from tests.support.shared_jvms import running_jvms
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-java.md"
 SIDES = (CONNECT, OURS, SHARED)
@@ -45,40 +44,6 @@ MANY = 10
 SECONDS = 400.0  # a loaded machine takes its time
 Runs = dict[str, Numbers]
 """Of one task, by FIRST, or by NEW and WARM."""
-
-
-class JavaTasks:
-    """The largest memory of a task's JVM, looked at twice a second while `with` lasts."""
-
-    def __init__(self, pid: int) -> None:
-        self._tree = Tree(pid)
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._watch)
-        self.rss = 0
-
-    def __enter__(self) -> "JavaTasks":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._end.wait(0.5):
-            self._tree.cpu_seconds()  # it lists the processes
-            for pid in self._tree.task_processes():
-                for java in _java_of(pid):
-                    self.rss = max(self.rss, memory_of(java).rss)
-
-
-def _java_of(pid: int) -> list[int]:
-    """A task's own JVM. The process of a task may also have started the shared one."""
-    try:
-        children = [child for child in psutil.Process(pid).children() if child.name() == "java"]
-        return [child.pid for child in children if not is_shared(child)]
-    except psutil.NoSuchProcess:
-        return []
 
 
 class JavaRuns:
