@@ -53,7 +53,7 @@ def skewed(request: pytest.FixtureRequest, workers: dict[float, str], monkeypatc
 
 
 def test_deadlines_hold_and_the_difference_is_told(skewed: float, client: Client) -> None:
-    assert real_ask(ListPlugins()) == [{"class": "X"}]
+    assert real_ask(ListPlugins(), 60) == [{"class": "X"}]
     told = real_command(command_named("pause", "c"), timeout=60).value
     assert not told["expired"]
     assert 30 < told["left"] <= 60, "what is left of the sender's own time"

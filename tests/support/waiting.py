@@ -5,6 +5,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
+_PATIENCE, _MOST_PATIENCE = 3, 60.0
+"""A busy or slow machine takes several times as long. It costs a test that passes nothing."""
 
 
 def eventually(
@@ -14,13 +16,15 @@ def eventually(
     *,
     pause: float = 0.02,
 ) -> T:
-    """The first true answer of `condition`; AssertionError with `describe` where none came within `timeout` seconds.
+    """The first true answer of `condition`; AssertionError with `describe` where none came in time.
 
+    `timeout`: seconds on a machine without other work; it is given three times as long, or a minute more.
     `pause`: seconds between two looks; longer ones for conditions that cost something.
     `describe` says what was waited for; as a callable it is asked at the end, for what was seen instead.
     An AssertionError inside of `condition` counts as "not yet" and is shown at the end; other errors are raised.
     """
-    deadline = time.monotonic() + timeout
+    seconds = min(timeout * _PATIENCE, timeout + _MOST_PATIENCE)
+    deadline = time.monotonic() + seconds
     failure: AssertionError | None = None
     while True:
         try:
@@ -32,5 +36,5 @@ def eventually(
             failure = error
         if time.monotonic() >= deadline:
             words = describe() if callable(describe) else describe or getattr(condition, "__name__", "the condition")
-            raise AssertionError(f"not within {timeout} s: {words}") from failure
+            raise AssertionError(f"not within {seconds:g} s: {words}") from failure
         time.sleep(pause)
