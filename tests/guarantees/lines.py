@@ -56,8 +56,11 @@ class LinesJob:
         eventually(partial(self._has, lines), 60, lambda: f"{self.visible} lines", pause=0.02)
 
     def complete(self) -> None:
-        """Wait for the last line. Raises AssertionError if a line is missing, or there twice."""
+        """Wait for the last line."""
         eventually(self._has_all, 60, lambda: f"{self.visible} of {self.written}", pause=2.0)
+
+    def check(self) -> None:
+        """Raise AssertionError if a line is missing, or there twice."""
         visible = self._stage.visible()
         missing = sorted(set(range(self.written)) - set(visible))
         twice = sorted(number for number, times in Counter(visible).items() if times > 1)

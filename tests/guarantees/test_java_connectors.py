@@ -91,5 +91,6 @@ def test_each_line_once_while_python_and_java_are_killed(stage: Stage, tmp_path:
         last = job.start()
         job.complete()
         assert last.stop()["trace"] is None
+        job.check()
     finally:
         job.close()

@@ -61,5 +61,6 @@ def test_each_line_once_while_tasks_and_their_jvm_are_killed(jobs: list[LinesJob
         job.complete()
     (new,) = running_jvms(folder)
     assert new.pid != java.pid
-    for attempt in last:
+    for job, attempt in zip(jobs, last, strict=True):
         assert attempt.stop()["trace"] is None
+        job.check()
