@@ -44,14 +44,6 @@ def cpu_seconds(pid: int) -> float:
     return times.user + times.system
 
 
-def alive(pid: int) -> bool:
-    """Whether the process lives; one that nobody has waited for does not."""
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
 @contextlib.contextmanager
 def frozen(pids: Sequence[int]) -> Iterator[None]:
     """SIGSTOP to each, SIGCONT at the end of the block (also after a failure: nothing may stay frozen)."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.e2e import processes
+from ringfence.local.process import process_exists
 from tests.e2e.checker import source_offsets
 from tests.e2e.conftest import await_calm
 from tests.e2e.flow import Flow
@@ -50,9 +50,9 @@ def test_with_the_broker_on_it(disk: Path) -> None:
         one = Flow(up, unique("full"), interval_ms=300).create()
         holder, broker = up.lock_holder, up.pid("kafka")
         ballast = fill(disk)
-        eventually(lambda: not processes.alive(broker), 180, "the broker's end", pause=0.3)
+        eventually(lambda: not process_exists(broker), 180, "the broker's end", pause=0.3)
         eventually(lambda: "disk is full" in up.output.read_text(), 60, up.output.read_text, pause=0.3)
-        assert processes.alive(holder), up.output.read_text()
+        assert process_exists(holder), up.output.read_text()
         ballast.unlink()
         eventually(lambda: answers(up) == 200, 120, "an answer", pause=0.5)
         await_calm(up, 180)

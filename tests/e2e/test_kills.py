@@ -5,6 +5,7 @@ import signal
 import time
 from collections.abc import Callable
 
+from ringfence.local.process import process_exists
 from tests.e2e import processes
 from tests.e2e.flow import Flow
 from tests.e2e.machine import promised
@@ -34,7 +35,7 @@ def test_the_tasks_of_a_killed_worker_are_placed_again(
     family = processes.tree(pid)
     killed = time.monotonic()
     os.kill(pid, signal.SIGKILL)
-    eventually(lambda: not any(map(processes.alive, family)), 5, "the end of the worker's processes")
+    eventually(lambda: not any(map(process_exists, family)), 5, "the end of the worker's processes")
     limit = promised(PROMISED_SECONDS)
     # What was committed right before the kill becomes visible after it: progress alone proves no takeover. The worker
     # that is started in the victim's place may be quicker than the group is with its loss, and take the task.

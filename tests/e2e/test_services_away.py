@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ringfence.local.process import process_exists
 from tests.e2e import processes
 from tests.e2e.checker import source_offsets
 from tests.e2e.flow import OFFSETS, Flow
@@ -126,7 +127,7 @@ def test_the_broker_goes_and_comes_back(platform: Up, flow: Make, how: signal.Si
     polls, intervals = flow(throughput=1000), flow(throughput=1000, tasks=2, interval_ms=300)
     broker = platform.pid("kafka")
     os.kill(broker, how)
-    eventually(lambda: not processes.alive(broker), 30, "the end of the broker", pause=0.1)
+    eventually(lambda: not process_exists(broker), 30, "the end of the broker", pause=0.1)
     for one in (polls, intervals):
         one.await_progress(200, timeout=200)
         one.settle()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import httpx
 import pytest
 
+from ringfence.local.process import process_exists
 from tests.e2e import processes
 from tests.e2e.conftest import await_calm, flows
 from tests.e2e.flow import Flow
@@ -84,7 +85,7 @@ def test_a_killed_up_leaves_no_orphans_and_the_next_one_goes_on(alone: Up, strea
     assert len(family) > 8
     killed = time.monotonic()
     alone.kill()
-    eventually(lambda: not any(map(processes.alive, family)), 15, "the end of everything that `up` had started")
+    eventually(lambda: not any(map(process_exists, family)), 15, "the end of everything that `up` had started")
     stopwatch("everything gone after the kill of `up`", time.monotonic() - killed)
     alone.start()
     one.await_progress()

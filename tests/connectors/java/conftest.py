@@ -21,7 +21,7 @@ from tests.support.shared_jvms import temporary_folder
 
 _SOURCE = Path(__file__).parent / "plugin" / "HostileConnector.java"
 _TEXT = "org.apache.kafka.connect.storage.StringConverter"
-HOSTILE_CLASS = "hostile.HostileConnector"
+CLASS = "hostile.HostileConnector"
 
 
 class Reader:
@@ -53,7 +53,7 @@ def plugins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = root / "plugins"
     folder.mkdir()
     with zipfile.ZipFile(folder / "hostile-7.jar", "w") as archive:
-        archive.writestr("META-INF/services/org.apache.kafka.connect.source.SourceConnector", HOSTILE_CLASS)
+        archive.writestr("META-INF/services/org.apache.kafka.connect.source.SourceConnector", CLASS)
         for each in (root / "classes").rglob("*.class"):
             archive.write(each, each.relative_to(root / "classes"))
     before = list(runtime._current)
@@ -76,7 +76,7 @@ def start(plugins: Path) -> Iterator[Start]:
         task.context = Context(transactions)  # type: ignore[assignment]
         settings = {name.replace("_", "."): value for name, value in more.items()}
         converters = {"key.converter": _TEXT, "value.converter": _TEXT}
-        config = {"name": "h", "connector.class": HOSTILE_CLASS, "behaviour": behaviour, **converters, **settings}
+        config = {"name": "h", "connector.class": CLASS, "behaviour": behaviour, **converters, **settings}
         task.start(config)
         return task
 

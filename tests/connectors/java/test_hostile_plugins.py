@@ -24,12 +24,11 @@ from ringfence.engine.plugins.java_permission import check_permission
 from ringfence.fencing.task.gauges import Gauges
 from ringfence.fencing.task.transaction_context import RequestedEndings
 from ringfence.requests.refusal import Refusal
-from tests.connectors.java.conftest import HOSTILE_CLASS, Reader, Start
+from tests.connectors.java.conftest import CLASS, Reader, Start
 from tests.support.java_plugins import runtime_of
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("plugins")]
-CLASS = HOSTILE_CLASS
 
 
 def poll(task: JavaSourceTask, seconds: float = 60) -> MixedBatch:

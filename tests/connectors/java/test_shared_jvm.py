@@ -5,7 +5,6 @@ import signal
 import tempfile
 from pathlib import Path
 
-import psutil
 import pytest
 
 from ringfence.connectors.api import ConnectorError
@@ -14,6 +13,7 @@ from ringfence.connectors.java import task as java_task
 from ringfence.connectors.java.channel import JavaChannel, JavaEnded
 from ringfence.connectors.java.task import JavaSourceTask
 from ringfence.fencing.task.gauges import Gauges
+from ringfence.local.process import process_exists
 from tests.connectors.java.conftest import Start
 from tests.support.java_plugins import runtime_of
 from tests.support.waiting import eventually
@@ -44,10 +44,6 @@ def wait_for_end(task: JavaSourceTask) -> str:
     return eventually(poll, 60, "the end of the process", pause=0.0)
 
 
-def alive(pid: int) -> bool:
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-
-
 def test_one_ends_and_the_other_goes_on(start_two: tuple[JavaSourceTask, JavaSourceTask]) -> None:
     one, two = start_two
     process, connection = channel(two), channel(one)
@@ -65,7 +61,7 @@ def test_it_ends_some_time_after_its_last_task(start: Start, monkeypatch: pytest
     task = start("wait", java_process="shared")
     pid = channel(task).pid
     task.stop()
-    eventually(lambda: not alive(pid), 20, "the end of the JVM")
+    eventually(lambda: not process_exists(pid), 20, "the end of the JVM")
     assert channel(start("wait", java_process="shared")).pid != pid
 
 
@@ -138,7 +134,7 @@ def test_a_new_task_replaces_a_frozen_jvm(start: Start, monkeypatch: pytest.Monk
     monkeypatch.setattr(shared_jvm, "_ANSWER_SECONDS", 1.0)
     second = start("wait", java_process="shared")
     assert channel(second).pid != frozen
-    eventually(lambda: not alive(frozen), 10, "the end of the frozen JVM")
+    eventually(lambda: not process_exists(frozen), 10, "the end of the frozen JVM")
 
 
 def test_other_options_take_another_jvm(start: Start, plugins: Path, monkeypatch: pytest.MonkeyPatch) -> None:

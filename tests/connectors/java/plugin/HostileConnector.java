@@ -71,10 +71,10 @@ public class HostileConnector extends SourceConnector {
         @Override public void start(Map<String, String> config) {
             behaviour = config.get("behaviour");
             name = config.get("name");
-            System.out.println("printed by a plugin for " + config.get("name"));
+            System.out.println("printed by a plugin for " + name);
             if (behaviour.equals("fail in start")) throw new ConnectException("cannot start");
             try {
-                ManagementFactory.getPlatformMBeanServer().registerMBean(this, new ObjectName("hostile:type=task,name=" + config.get("name")));
+                ManagementFactory.getPlatformMBeanServer().registerMBean(this, new ObjectName("hostile:type=task,name=" + name));
             } catch (JMException error) {
                 throw new ConnectException(error);
             }
