@@ -38,7 +38,8 @@ from tests.support.postgres import Postgres
 from tests.support.shared_jvms import running_jvms
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "benchmarks-java.md"
-SIDES = (CONNECT, OURS, SHARED)
+WORKERS = (CONNECT, OURS)
+SIDES = (*WORKERS, SHARED)
 SHARE = {"java.process": "shared"}
 MANY = 10
 SECONDS = 400.0  # a loaded machine takes its time
@@ -86,10 +87,10 @@ class JavaRuns:
 
     def measured_first(self, job: Job, rounds: int) -> dict[str, list[Runs]]:
         """Each side in turns, as the first task after a start of both workers."""
-        runs: dict[str, list[Runs]] = {side: [] for side in (CONNECT, OURS)}
+        runs: dict[str, list[Runs]] = {side: [] for side in WORKERS}
         for number in range(rounds):
             self._stand.restart()
-            for side in (CONNECT, OURS):  # a shared JVM has not ended yet
+            for side in WORKERS:  # a shared JVM has not ended yet
                 one = {FIRST: self._run(job, side, warm=False)[NEW]}
                 runs[side].append(one)
                 self._report(f"{job.name} {number + 1}/{rounds}", side, one)
@@ -224,7 +225,7 @@ def main(argv: Sequence[str]) -> int:
             starts = [measure(file_stream(root), plugins), measure(debezium(debezium_config, postgres), plugins)]
             many = [f"many{number}" for number in range(MANY)]
             memories = [
-                measure_many([file_stream(root).named(name) for name in many]),
+                measure_many([file_stream(root, name) for name in many]),
                 measure_many([debezium(debezium_config, postgres, name) for name in many]),
             ]
             print("\n".join(map(str, (*starts, *memories))), flush=True)

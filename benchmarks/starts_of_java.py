@@ -4,7 +4,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -15,7 +15,7 @@ from benchmarks.processes import MIB, memory_of
 from ringfence.connectors import worker_limits
 from ringfence.connectors.api import SourceOffset, SourcePartition, SourceTaskContext
 from ringfence.connectors.java import runtime
-from ringfence.connectors.java.task import java_task_class
+from ringfence.connectors.java.task import JavaSourceTask, java_task_class
 from ringfence.connectors.worker_limits import WorkerLimits
 from ringfence.local.java_connectors import java_runtime
 from tests.support.postgres import Postgres
@@ -52,10 +52,6 @@ class Task:
     task_class: str
     config: Mapping[str, str]
 
-    def named(self, name: str) -> "Task":
-        """Return the same for another connector."""
-        return replace(self, config={**self.config, "name": name})
-
 
 class NothingCommitted:
     """The context that a task uses in `start`."""
@@ -77,14 +73,14 @@ class NothingCommitted:
         return False
 
 
-def file_stream(root: Path) -> Task:
+def file_stream(root: Path, name: str = "starts") -> Task:
     """Return the smallest available connector."""
     file = root / "empty"
     file.touch()
     worker_limits.declare(WorkerLimits((str(root),)))  # otherwise connectors must not read files here
     package = "org.apache.kafka.connect.file"
     config = {
-        "name": "starts",
+        "name": name,
         "connector.class": f"{package}.FileStreamSourceConnector",
         "file": str(file),
         "topic": "starts",
@@ -118,15 +114,11 @@ def measure_many(tasks: Sequence[Task]) -> Memories:
 
 
 def _memory_of_all(tasks: Sequence[Task], process: str) -> float:
-    instances = []
+    instances = [_instance_of(task) for task in tasks]
     try:
-        for task in tasks:
-            instance = java_task_class(task.task_class)()
-            instance.context = cast("SourceTaskContext", NothingCommitted())
-            instances.append(instance)
+        for task, instance in zip(tasks, instances, strict=True):
             instance.start({**task.config, "java.process": process})
-        jvms = [child for child in psutil.Process().children() if child.name() == "java"]
-        return sum(memory_of(jvm.pid).pss for jvm in jvms) / MIB
+        return sum(memory_of(jvm.pid).pss for jvm in _jvms()) / MIB
     finally:
         for instance in instances:
             instance.stop()
@@ -135,14 +127,23 @@ def _memory_of_all(tasks: Sequence[Task], process: str) -> float:
 
 
 def _start(task: Task) -> tuple[float, float, float]:
-    instance = java_task_class(task.task_class)()
-    instance.context = cast("SourceTaskContext", NothingCommitted())
+    instance = _instance_of(task)
     began = time.monotonic()
     try:
         instance.start(task.config)
         seconds = time.monotonic() - began
-        (jvm,) = [child for child in psutil.Process().children() if child.name() == "java"]
+        (jvm,) = _jvms()
         cpu = jvm.cpu_times()
         return seconds, cpu.user + cpu.system, memory_of(jvm.pid).rss / MIB
     finally:
         instance.stop()
+
+
+def _instance_of(task: Task) -> JavaSourceTask:
+    instance = java_task_class(task.task_class)()
+    instance.context = cast("SourceTaskContext", NothingCommitted())
+    return instance
+
+
+def _jvms() -> list[psutil.Process]:
+    return [child for child in psutil.Process().children() if child.name() == "java"]

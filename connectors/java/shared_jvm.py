@@ -170,7 +170,7 @@ def _start(java: JavaRuntime, home: Path) -> socket.socket:
 def _sweep(home: Path) -> None:
     """Remove what JVMs with other settings, or older plugins, have left beside this one's folder."""
     for other in home.parent.iterdir():
-        if other.is_dir() and other != home and not (other / _SOCKET).exists():
+        if other.is_dir() and other != home:
             with suppress(BlockingIOError), _lock(other, fcntl.LOCK_EX | fcntl.LOCK_NB):
                 if not (other / _SOCKET).exists():
                     shutil.rmtree(other, ignore_errors=True)

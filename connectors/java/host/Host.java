@@ -8,6 +8,7 @@ import java.io.FileDescriptor;
 import java.io.FileInputStream;
 import java.io.FileOutputStream;
 import java.io.IOException;
+import java.io.InputStream;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -41,9 +42,8 @@ public final class Host {
     public static void main(String[] args) throws Exception {
         Frames frames = new Frames(new FileOutputStream(FileDescriptor.out), () -> Runtime.getRuntime().halt(0));
         System.setOut(System.err); // a plugin's output goes to the log
-        DataInputStream in = new DataInputStream(new BufferedInputStream(new FileInputStream(FileDescriptor.in), 1 << 16));
         endOnVirtualMachineErrors();
-        new Host(frames, plugins(args[0]), args[0], null).serve(in);
+        new Host(frames, plugins(args[0]), args[0], null).serve(new FileInputStream(FileDescriptor.in));
         Runtime.getRuntime().halt(0);
     }
 
@@ -60,7 +60,8 @@ public final class Host {
     }
 
     /** Takes requests until Python is gone. */
-    void serve(DataInputStream in) throws IOException {
+    void serve(InputStream requests) throws IOException {
+        DataInputStream in = new DataInputStream(new BufferedInputStream(requests, 1 << 16));
         frames.send(Map.of("event", "ready"));
         Thread beat = start(this::beat, "heartbeat");
         Thread metrics = start(this::tellMetrics, "metrics");
@@ -80,7 +81,8 @@ public final class Host {
         return task.join(millis);
     }
 
-    private static Thread start(Runnable what, String name) {
+    /** Starts a thread that does not keep the process. */
+    static Thread start(Runnable what, String name) {
         Thread thread = new Thread(what, name);
         thread.setDaemon(true);
         thread.start();

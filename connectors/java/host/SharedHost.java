@@ -1,7 +1,5 @@
 package io.ringfence.connect;
 
-import java.io.BufferedInputStream;
-import java.io.DataInputStream;
 import java.io.IOException;
 import java.net.StandardProtocolFamily;
 import java.net.UnixDomainSocketAddress;
@@ -42,9 +40,7 @@ public final class SharedHost {
         try (ServerSocketChannel server = ServerSocketChannel.open(StandardProtocolFamily.UNIX)) {
             host.count(0);
             server.bind(UnixDomainSocketAddress.of(socket));
-            Thread idle = new Thread(() -> host.endWhenIdle(socket, Long.parseLong(args[2]) * 1_000_000_000L), "idle");
-            idle.setDaemon(true);
-            idle.start();
+            Host.start(() -> host.endWhenIdle(socket, Long.parseLong(args[2]) * 1_000_000_000L), "idle");
             while (true) {
                 SocketChannel connection = server.accept();
                 host.count(1);
@@ -58,11 +54,9 @@ public final class SharedHost {
         owner.own();
         Frames frames = new Frames(SocketStreams.output(connection), () -> close(connection));
         Host host = new Host(frames, plugins, path, owner);
-        Thread log = new Thread(() -> owner.sendLog(frames), "log");
-        log.setDaemon(true);
-        log.start();
+        Thread log = Host.start(() -> owner.sendLog(frames), "log");
         try {
-            host.serve(new DataInputStream(new BufferedInputStream(SocketStreams.input(connection), 1 << 16)));
+            host.serve(SocketStreams.input(connection));
         } catch (IOException gone) {
             // the same as its end
         } finally {
