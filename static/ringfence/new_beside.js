@@ -140,6 +140,10 @@
     apply();
   });
 
+  // An answer that was requested for the old steps has samples that no step shows any more; afterSwap asks again.
+  document.body.addEventListener("htmx:beforeSwap", (event) => {
+    if (["as-form", "edit"].includes(event.detail.target.id) && byId("beside")) htmx.trigger(byId("beside"), "htmx:abort");
+  });
   document.body.addEventListener("htmx:afterSwap", (event) => {
     const id = event.detail.target.id;
     if (id === "beside") { follow(false); keep(); }
