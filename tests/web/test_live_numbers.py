@@ -12,7 +12,7 @@ from django.test import Client
 
 from ringfence.projection.change_notifications import ANYTHING, Notice
 from ringfence.projection.models import Connector, Task
-from ringfence.web.live import numbers, streams
+from ringfence.web.live import numbers, stamps, streams
 from ringfence.web.live.listener import Listener
 from tests.support.leader import FakeLeader
 from tests.support.pages import text
@@ -133,3 +133,27 @@ def test_the_rest_of_the_page_follows_after_some_seconds(
     *before, last = asyncio.run(until_part())
     assert [event.partition("\n")[0] for event in before] == ["event: numbers"]
     assert last.startswith("event: changed\n")
+
+
+def test_a_change_of_the_vital_signs_is_told_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another web process may answer the first fetch, with signs that are a second old."""
+    signs = iter(["well", "well", "ill", "ill", "ill", "ill"])
+    told = list[int]()
+
+    async def read_vital() -> str:
+        try:
+            return next(signs)
+        except StopIteration:
+            raise asyncio.CancelledError from None
+
+    async def watch() -> None:
+        hub, listener = streams.Hub(), Listener("flights")
+        monkeypatch.setattr(listener, "tell_vital_signs", told.append)
+        hub._listeners.add(listener)
+        await hub._watch_vital_signs()
+
+    monkeypatch.setattr(stamps, "read_vital", read_vital)
+    monkeypatch.setattr(streams, "_VITAL_SECONDS", 0.0)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(watch())
+    assert len(told) == 2

@@ -4,14 +4,13 @@ import json
 import re
 
 import pytest
-from playwright.sync_api import Dialog, Page, Route, expect
+from playwright.sync_api import Dialog, Page, expect
 
 from tests.e2e.browser.conftest import Visitors
 from tests.e2e.browser.visitor import NARROW, Visitor
 from tests.e2e.flow import Flow
 from tests.e2e.up import Up
 from tests.support.names import unique
-from tests.support.waiting import eventually
 
 CREATE = "Create connector"
 
@@ -69,22 +68,12 @@ def test_a_pipeline_is_made_by_keys_alone_and_shows_a_record_at_each_step(visito
 
 def test_a_sample_that_comes_after_its_step_was_removed_is_dropped(visitor: Visitor) -> None:
     page = visitor.go("/ui/new?class=VerifiableSource")
-    late: list[Route] = []
-
-    def hold(route: Route) -> None:
-        if "maskField" in (route.request.post_data or ""):
-            late.append(route)
-        else:
-            route.continue_()
-
-    page.route("**/ui/new/beside", hold)
-    add(page, "mask value")
-    eventually(lambda: page.title() and late, 30, "the request for the sample")  # asking for the title lets `hold` run
-    answer = late[-1].fetch()
+    late = visitor.hold("**/ui/new/beside", lambda: add(page, "mask value"), "maskField")
+    answer = late.fetch()
     assert "sample-transforms-maskfield" in answer.text()
     page.get_by_role("button", name="Remove Mask fields").press("Enter")
     expect(page.locator(".step")).to_have_count(0)
-    late[-1].fulfill(response=answer)
+    late.fulfill(response=answer)
     page.get_by_label("Topic required").fill("orders")
     page.locator("#json-panel summary").click()
     expect(page.locator("#json")).to_have_value(re.compile('"topic": "orders"'))

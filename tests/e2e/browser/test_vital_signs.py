@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Sequence
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.e2e import processes
 from tests.e2e.browser.conftest import Visitors
 from tests.e2e.browser.facts import state
-from tests.e2e.browser.visitor import NARROW
+from tests.e2e.browser.visitor import NARROW, Visitor
 from tests.e2e.flow import Flow
 from tests.e2e.machine import promised
 from tests.e2e.up import Up
@@ -21,6 +21,8 @@ Make = Callable[..., Flow]
 Note = Callable[[str, float], None]
 SAID_WITHIN_SECONDS = 15.0
 AGAIN_MS = 90_000
+SIGNS = "**/ui/vital-signs"
+CHANGE = "document.body.dispatchEvent(new CustomEvent('ringfence-vital-signs'))"
 
 
 def await_problem(pages: Sequence[Page], key: str, since: float) -> float:
@@ -31,8 +33,9 @@ def await_problem(pages: Sequence[Page], key: str, since: float) -> float:
 
 
 def await_calm_head(pages: Sequence[Page]) -> None:
+    """Wait until no page's head shows a problem."""
     for page in pages:
-        expect(page.locator("[data-problem]")).to_have_count(0, timeout=AGAIN_MS)
+        expect(page.locator("#vital-signs")).to_have_text("", timeout=AGAIN_MS)
 
 
 def test_workers_that_do_not_report(visitors: Visitors, platform: Up, flow: Make, stopwatch: Note) -> None:
@@ -67,6 +70,30 @@ def test_workers_that_do_not_report(visitors: Visitors, platform: Up, flow: Make
     await_calm_head(pages)
     state(pages[0], "Healthy")
     one.await_states("RUNNING")
+
+
+@pytest.fixture
+def held(visitors: Visitors) -> tuple[Visitor, Route]:
+    """Somebody whose page has a stream, and whose request for the head is under way."""
+    visitor = visitors()
+    page = visitor.go("/ui/connectors")
+    visitor.await_live()
+    return visitor, visitor.hold(SIGNS, lambda: page.evaluate(CHANGE))
+
+
+def test_a_change_while_an_older_answer_is_under_way_is_shown(held: tuple[Visitor, Route]) -> None:
+    visitor, old = held
+    visitor.page.evaluate(CHANGE)
+    with visitor.page.expect_request(SIGNS):
+        old.fulfill(body='<p data-problem="old">It does not answer.</p>')
+    expect(visitor.page.locator("[data-problem]")).to_have_count(0)
+
+
+def test_a_head_that_could_not_be_fetched_is_fetched_later(held: tuple[Visitor, Route]) -> None:
+    visitor, first = held
+    visitor.tolerate_refusal(503)
+    with visitor.page.expect_request(SIGNS):
+        first.fulfill(status=503)
 
 
 @pytest.mark.slow

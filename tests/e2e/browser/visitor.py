@@ -1,6 +1,7 @@
 """Somebody with a browser of their own, and whatever the browser had to complain about in the meantime."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from playwright.sync_api import (
@@ -9,10 +10,13 @@ from playwright.sync_api import (
     ConsoleMessage,
     Page,
     Request,
+    Route,
     ViewportSize,
     WebError,
     expect,
 )
+
+from tests.support.waiting import eventually
 
 WIDE, NARROW = 1280, 375
 PATIENCE_MS = 30_000
@@ -108,6 +112,22 @@ class Visitor:
             ".map(one => one.outerHTML.slice(0, 90)).slice(0, 6)"
         )
         return found
+
+    def hold(self, url: str, act: Callable[[], object], text: str = "") -> Route:
+        """The first request to `url` after `act` with `text` in its body: it waits for its answer."""
+        held: list[Route] = []
+
+        def take(route: Route) -> None:
+            if held or text not in (route.request.post_data or ""):
+                route.continue_()
+            else:
+                held.append(route)
+
+        self.page.route(url, take)
+        act()
+        # `take` runs during any call of Playwright's.
+        eventually(lambda: self.page.title() and held, 30, f"a request to {url}")
+        return held[0]
 
     def keep_evidence(self, folder: Path, name: str) -> None:
         """What the page shows, for whoever looks into a failure."""
