@@ -95,13 +95,35 @@ def test_the_projection_stands_still() -> None:
     assert keys(assess([beat(began_age_s=20.0)], None)) == []  # a new cluster's topics are being read
 
 
-def test_a_probe_that_fails_once_is_no_outage_and_one_that_hangs_is() -> None:
-    now, answers = [0.0], ["timed out", "timed out", ""]
-    probing = Probing(lambda: answers.pop(0), lambda: now[0])
+def test_a_probe_that_fails_once_is_no_outage() -> None:
+    answers = ["timed out", "timed out", ""]
+    probing = Probing(lambda: answers.pop(0))
     said = []
     for _ in range(3):
         probing.once()
         said.append(probing.error)
     assert said == ["", "timed out", ""]
+
+
+def test_a_probe_that_hangs_is_an_outage_and_a_process_that_was_frozen_between_two_is_not() -> None:
+    now, said = [0.0], list[str]()
+
+    def probe() -> str:
+        for _ in range(2):
+            now[0] += 5.0
+            said.append(probing.error)
+        return ""
+
+    probing = Probing(probe, lambda: now[0])
+    probing.once()
+    now[0] += 60.0
+    assert [*said, probing.error] == ["", "no answer", ""]
+
+
+def test_a_probe_that_raises_an_error_is_an_outage() -> None:
+    now = [0.0]
+    probing = Probing(lambda: str(1 / 0), lambda: now[0])
+    with pytest.raises(ZeroDivisionError):
+        probing.once()
     now[0] = 9.0
     assert probing.error == "no answer"

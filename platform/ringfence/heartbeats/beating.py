@@ -33,7 +33,8 @@ class Probing:
     def __init__(self, probe: Probe, clock: Callable[[], float] = time.monotonic) -> None:
         self._probe = probe
         self._clock = clock
-        self._answered = clock()
+        self._began: float | None = None
+        """When the probe in progress began. A process that is frozen between two probes does not find one hanging."""
         self._failures = 0
         self._error = ""
 
@@ -45,14 +46,16 @@ class Probing:
 
     def once(self) -> None:
         """Probe once."""
+        self._began = self._clock()
         error = self._probe()
         self._failures = self._failures + 1 if error else 0
-        self._error, self._answered = error, self._clock()
+        self._error, self._began = error, None
 
     @property
     def error(self) -> str:
         """ "" while it answers, and for one failure after it did."""
-        if self._clock() - self._answered > _HUNG_SECONDS:
+        began = self._began
+        if began is not None and self._clock() - began > _HUNG_SECONDS:
             return self._error or "no answer"
         return self._error if self._failures >= _SURE else ""
 
