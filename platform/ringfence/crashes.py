@@ -1,9 +1,10 @@
-"""Reports where a process crashed by a signal such as SIGSEGV: the Python stacks of all its threads."""
+"""Reports where a process crashed by a signal such as SIGSEGV, or hangs: the Python stacks of all its threads."""
 
 import contextlib
 import faulthandler
 import io
 import re
+import signal
 import sys
 
 _FATAL = re.compile(r"Fatal Python error: .+")
@@ -12,11 +13,15 @@ _MOST_LINES = 80
 
 
 def tell_crashes() -> None:
-    """Write the stacks to standard error, which is the log of each of our processes, on a crash."""
+    """Write the stacks to standard error, which is the log of each of our processes, on a crash and on SIGUSR2.
+
+    A process that hangs writes them, too: even one whose threads all wait for Python's global lock.
+    """
     # Standard error has no file descriptor in a test that captures it, or may be missing.
     with contextlib.suppress(AttributeError, ValueError, io.UnsupportedOperation):
         if not faulthandler.is_enabled() and sys.stderr is not None:
             faulthandler.enable()
+            faulthandler.register(signal.SIGUSR2)
 
 
 def crash_told(text: str) -> str | None:

@@ -1,7 +1,7 @@
 """One running platform with two workers for all tests that leave it working; each test starts from a calm one."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ from ringfence.fencing.errors import Retriable
 from ringfence.fencing.ids import parse_member_client_id
 from ringfence.fencing.kafka.groups import group_members
 from tests.e2e import processes
+from tests.e2e.evidence import worker_logs
 from tests.e2e.flow import Flow
 from tests.e2e.up import Up
 from tests.support.names import unique
@@ -23,6 +24,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         # One that is added here stands nearer than one of the module.
         if here in item.path.parents and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(300))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failure shows what the workers were doing."""
+    report = yield
+    up = item.funcargs.get("shared_up") if isinstance(item, pytest.Function) else None
+    if report.when == "call" and report.failed and isinstance(up, Up):
+        report.sections += worker_logs(up).items()
+    return report
 
 
 @pytest.fixture(scope="package")  # not "session": it would take its share of the machine from all that follows
