@@ -163,10 +163,17 @@
     load(low, high);
   }
 
+  let loads = 0;
   async function load(from, to) {
-    const answer = await fetch(`${root.dataset.series}?from=${from}&to=${to}`);
-    const found = await answer.json();
-    if (!answer.ok) {
+    const number = ++loads;
+    let found = { error: "The server does not answer. Reload the page." };
+    try {
+      const answer = await fetch(`${root.dataset.series}?from=${from}&to=${to}`);
+      const content = await answer.json();
+      if (answer.ok || content.error) found = content;
+    } catch { /* the error above */ }
+    if (number !== loads) return;  // another range was selected in the meantime
+    if (found.error) {
       readout.textContent = found.error;
       return;
     }

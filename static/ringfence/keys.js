@@ -78,7 +78,7 @@
     if (found.length) { field.setAttribute("aria-activedescendant", found[at].id); found[at].scrollIntoView({ block: "nearest" }); }
     else field.removeAttribute("aria-activedescendant");
   };
-  const fill = (found) => {
+  const fill = (found, failure) => {
     const text = field.value.trim().toLowerCase();
     const own = pages.filter((page) => page.word.toLowerCase().includes(text)).map((page, number) => {
       const link = Object.assign(document.createElement("a"), { href: page.href, id: `page-${number}`, textContent: page.word, tabIndex: -1 });
@@ -86,18 +86,19 @@
       return link;
     });
     options.replaceChildren(...own, ...found);
-    told.textContent = options.childElementCount ? `${options.childElementCount} found` : "Nothing found";
-    told.classList.toggle("visually-hidden", options.childElementCount > 0);
+    told.textContent = failure || (options.childElementCount ? `${options.childElementCount} found` : "Nothing found");
+    told.classList.toggle("visually-hidden", options.childElementCount > 0 && !failure);
     mark(0);
   };
   const find = async () => {
     const number = ++asked;
     try {
       const answer = await fetch(`/ui/find?q=${encodeURIComponent(field.value)}`, { headers: { "HX-Request": "true" } });
+      if (!answer.ok) throw new Error(answer.statusText);
       const made = document.createElement("template");
-      made.innerHTML = answer.ok ? await answer.text() : "";
+      made.innerHTML = await answer.text();
       if (number === asked) fill([...made.content.children]);
-    } catch { if (number === asked) fill([]); }
+    } catch { if (number === asked) fill([], "The server does not answer: only pages are searched"); }
   };
   palette.addEventListener("toggle", () => { if (palette.open) { field.value = ""; fill([]); find(); field.focus(); } });
   field.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(find, 120); });

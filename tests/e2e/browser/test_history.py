@@ -16,6 +16,7 @@ from tests.e2e.up import Up
 Make = Callable[..., Flow]
 MINUTES = 100
 _MINUTE_MS = 60_000
+SERIES = "**/history/series*"
 
 
 def write_past(up: Up, name: str, first: int) -> None:
@@ -96,3 +97,18 @@ def test_a_moment_is_read_opened_and_zoomed_to_and_the_address_carries_it(
     expect(readout).to_contain_text(read(20))
     page.go_back()
     expect(picture).to_have_attribute("aria-valuemax", str(MINUTES - 1))
+
+    late = visitor.hold(SERIES, page.go_forward)
+    zoomed_series = late.fetch()
+    with page.expect_response(SERIES):
+        page.go_back()
+    late.fulfill(response=zoomed_series)
+    page.evaluate("fetch('/ui/vital-signs').then((answer) => answer.text())")  # by then the page has the late answer
+    expect(picture).to_have_attribute("aria-valuemax", str(MINUTES - 1))
+
+
+def test_a_server_that_does_not_answer_is_named(visitor: Visitor, flow: Make) -> None:
+    visitor.tolerate_refusal(502)
+    visitor.page.route(SERIES, lambda route: route.fulfill(status=502, body="<h1>Bad gateway</h1>"))
+    page = visitor.go(f"/ui/connectors/{flow().name}/history")
+    expect(page.locator("#history-readout")).to_contain_text("The server does not answer")

@@ -101,6 +101,17 @@ def test_the_palette_finds_every_page_of_the_navigation_or_says_that_nothing_is_
     page.keyboard.press("Escape")
 
 
+def test_the_palette_finds_pages_while_the_server_does_not_answer_and_says_so(visitor: Visitor) -> None:
+    visitor.tolerate_refusal(503)
+    page = visitor.go("/ui/workers")
+    page.route("**/ui/find*", lambda route: route.fulfill(status=503))
+    page.keyboard.press("Control+k")
+    page.locator("#palette-q").fill("connectors")
+    expect(page.locator("#palette-told")).to_contain_text("The server does not answer")
+    expect(page.locator("#palette-told")).to_be_in_viewport()
+    expect(page.get_by_role("option", selected=True)).to_contain_text("Connectors")
+
+
 def test_the_palette_finds_a_connector_and_opens_it(visitor: Visitor, scene: Scene) -> None:
     page = visitor.go("/ui/workers")
     page.keyboard.press("Control+k")
