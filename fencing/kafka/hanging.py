@@ -16,7 +16,7 @@ from kafka.protocol.metadata import MetadataRequest
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, FencingError, Retriable
 from ringfence.fencing.kafka.python_client import AbortTransactionSpec
-from ringfence.fencing.kafka.transactions import Transaction, TransactionProber
+from ringfence.fencing.kafka.transaction_prober import Transaction, TransactionProber
 
 _MAX_TIMEOUT: Final = "transaction.max.timeout.ms"
 _DEFAULT_MAX_TIMEOUT_MS: Final = 900_000

@@ -15,7 +15,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, Retriable
 from ringfence.fencing.kafka.open_transaction import OpenTransaction
 from ringfence.fencing.kafka.probes import _coordinator_of
-from ringfence.fencing.kafka.transactions import TransactionProber
+from ringfence.fencing.kafka.transaction_prober import TransactionProber
 
 _AWAY: Final = 15
 _NOT_YET: Final = frozenset({14, _AWAY, 16, 51})  # loading, unavailable, moved; markers are not written yet

@@ -21,7 +21,7 @@ from ringfence.fencing.kafka.raw_fetch import RawFetcher
 from ringfence.fencing.kafka.record_batches import Batch
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.topic_offsets import Place, end_offsets, offsets_at
-from ringfence.fencing.kafka.transactions import TransactionProber
+from ringfence.fencing.kafka.transaction_prober import TransactionProber
 from ringfence.fencing.offsets.record_counts import decode
 from ringfence.fencing.offsets.source_offsets import SourceOffset, SourceOffsets, decode_key, may_concern
 from ringfence.fencing.proof.alignment import Alignment, Border, align

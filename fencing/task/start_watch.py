@@ -13,7 +13,7 @@ from ringfence.fencing.clock import Clock, Deadline
 from ringfence.fencing.errors import FencingError, Invalid
 from ringfence.fencing.kafka.hanging import HangingProber
 from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.kafka.transactions import TransactionProber
+from ringfence.fencing.kafka.transaction_prober import TransactionProber
 from ringfence.fencing.task.clients import admin_connection, reading_connection
 from ringfence.fencing.task.spec import TaskSpec
 

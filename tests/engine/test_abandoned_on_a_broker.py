@@ -8,7 +8,7 @@ from ringfence.fencing.ids import ConnectorName, Generation, Incarnation, TaskId
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.producer import TransactionalProducer
 from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.kafka.transactions import TransactionProber
+from ringfence.fencing.kafka.transaction_prober import TransactionProber
 from ringfence.fencing.leader.fence_targets import AdminAccess
 from ringfence.fencing.topics.status import FAILED, State, TaskStatus
 from tests.support.broker import Broker

@@ -14,7 +14,7 @@ from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.hanging import HangingProber
 from ringfence.fencing.kafka.producer import TransactionalProducer
 from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.kafka.transactions import Transaction, TransactionProber
+from ringfence.fencing.kafka.transaction_prober import Transaction, TransactionProber
 from ringfence.fencing.offsets.source_offsets import encode_key, encode_value
 from ringfence.fencing.task import start_watch
 from ringfence.fencing.task.spec import TaskSpec

@@ -19,7 +19,7 @@ from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.producer import TransactionalProducer
 from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.kafka.transactions import TransactionProber
+from ringfence.fencing.kafka.transaction_prober import TransactionProber
 from tests.support.broker import Broker
 from tests.support.leftovers import native_clients
 from tests.support.proxy import Api, Fate, Proxied

@@ -1,125 +1,76 @@
-"""`/api/v1/events` and `/api/v1/audit`: what happened, and who did it."""
+"""`…/history`: a connector's history, as series on one time axis."""
 
-import json
-from collections.abc import Iterable
+import time
 from typing import Any
 
-from django.db.models import Q, QuerySet
 from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
 
-from ringfence.access.routes import on_connector, somewhere
+from ringfence.access.routes import on_connector
 from ringfence.access.verbs import Verb
-from ringfence.api import reading
-from ringfence.api.v1.listing import ListView, contains, equal, matching, number, since, until
-from ringfence.audit import listing
-from ringfence.http.masking import Masker
-from ringfence.projection.models import Connector, Event
+from ringfence.api import history_series, reading
+from ringfence.api.v1.base import V1View
+from ringfence.api.v1.request_fields import IntegerField, QueryShape
 
-_BETWEEN = {"since": since("time_ms"), "until": until("time_ms")}
+_DAY_MS = 86_400_000
 
 
-class EventShape(serializers.Serializer[Any]):
-    """`kind`: round, task, command, leader, log, warning …; `connector` is "" for the cluster's events."""
+class PointShape(serializers.Serializer[Any]):
+    """Null in a gap, in which nothing was recorded. `commit_ms`: the mean; `lag`: null if the source measures none."""
 
-    id = serializers.IntegerField()
     time_ms = serializers.IntegerField()
-    kind = serializers.CharField()
-    connector = serializers.CharField()
-    task = serializers.IntegerField(allow_null=True)
-    summary = serializers.CharField()
+    state = serializers.CharField(allow_null=True, allow_blank=True)
+    records = serializers.IntegerField(allow_null=True)
+    commits = serializers.IntegerField(allow_null=True)
+    aborted = serializers.IntegerField(allow_null=True)
+    skipped = serializers.IntegerField(allow_null=True)
+    dead_letters = serializers.IntegerField(allow_null=True)
+    fences = serializers.IntegerField(allow_null=True)
+    restarts = serializers.IntegerField(allow_null=True)
+    failed = serializers.IntegerField(allow_null=True)
+    open_transactions = serializers.IntegerField(allow_null=True)
+    commit_ms = serializers.FloatField(allow_null=True)
+    commit_max_ms = serializers.FloatField(allow_null=True)
+    lag = serializers.FloatField(allow_null=True)
 
 
-def _user(name: str) -> Q:
-    """Match the user of commands. The body is compact JSON: sorted keys, ASCII."""
-    return Q(type="command", body__contains=f'"user":{json.dumps(name)}')
-
-
-class Events(ListView):
-    """The timeline, newest first, of the connectors that the caller may see and of the cluster."""
-
-    access = {"GET": somewhere(Verb.VIEW)}
-    shape = EventShape
-    filters = {
-        "connector": equal("connector"),
-        "kind": equal("type"),
-        "task": number("task"),
-        "user": matching(_user),
-        "search": contains("summary"),
-        **_BETWEEN,
-    }
-    orders = {"time_ms": "time_ms", "kind": "type", "connector": "connector"}
-    newest_first = True
-
-    def rows(self, **path: Any) -> QuerySet[Any]:
-        condition = self.principal.query(field="connector")
-        # Django drops an empty condition from an "or", which would leave only the other one.
-        return Event.objects.filter(condition | Q(connector="")) if condition else Event.objects.all()
-
-    def serialize(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
-        events = list(rows)
-        connectors = Connector.objects.filter(name__in={row.connector for row in events})
-        configs = {row.name: row.settings for row in connectors}
-        masker = Masker({config.get("connector.class", "") for config in configs.values()})
-        return [
-            {
-                **{field: getattr(row, field) for field in ("id", "time_ms", "connector", "task")},
-                "kind": row.type,
-                "summary": masker.scrub(row.summary, configs.get(row.connector, {})),
-            }
-            for row in events
-        ]
-
-
-class ConnectorEvents(Events):
-    """The timeline of one connector."""
-
-    access = {"GET": on_connector(Verb.VIEW)}
-    filters = {name: condition for name, condition in Events.filters.items() if name != "connector"}
-
-    def rows(self, **path: Any) -> QuerySet[Any]:
-        return Event.objects.filter(connector=reading.connector(path["name"]).name)
-
-
-class AuditShape(serializers.Serializer[Any]):
-    """`before` and `after`: any JSON, secrets masked; `changed`: the settings that differ."""
-
-    id = serializers.IntegerField()
+class MarkShape(serializers.Serializer[Any]):
     time_ms = serializers.IntegerField()
-    user = serializers.CharField()
-    via = serializers.CharField()
-    address = serializers.CharField()
-    action = serializers.CharField()
-    request = serializers.CharField()
+    kind = serializers.ChoiceField(choices=["config", "fence"])
+    number = serializers.IntegerField()
+    text = serializers.CharField()
+
+
+class SeriesShape(serializers.Serializer[Any]):
+    """At most 720 points of `step_seconds` each, in order. `lag_name`: the source metric behind `lag`, "" for none."""
+
     connector = serializers.CharField()
-    before = serializers.JSONField()
-    after = serializers.JSONField()
-    changed = serializers.ListField(child=serializers.CharField())
-    outcome = serializers.CharField()
-    status = serializers.IntegerField()
-    message = serializers.CharField()
+    from_ms = serializers.IntegerField()
+    to_ms = serializers.IntegerField()
+    step_seconds = serializers.IntegerField()
+    lag_name = serializers.CharField(allow_blank=True)
+    points = PointShape(many=True)
+    marks = MarkShape(many=True)
 
 
-class Audit(ListView):
-    """The audit trail, newest first: all of it with the permission `admin`, otherwise for connectors whose
-    configuration you may read.
+class HistoryQueryShape(QueryShape):
+    from_ = IntegerField(required=False, min_value=0, max_value=2**53)
+    to = IntegerField(required=False, min_value=0, max_value=2**53)
+
+
+class History(V1View):
+    """`from` and `to` in milliseconds since the epoch, by default the last 24 hours. By minute for some days, then by
+    hour.
     """
 
-    access = {"GET": somewhere(Verb.VIEW_CONFIG)}
-    shape = AuditShape
-    filters = {**{name: equal(name) for name in listing.FILTERS}, **_BETWEEN}
-    orders = {"time_ms": "time_ms", "user": "user", "connector": "connector", "action": "action"}
-    newest_first = True
+    access = {"GET": on_connector(Verb.VIEW)}
+    shape = SeriesShape
+    queries = {"GET": HistoryQueryShape}
 
-    def rows(self, **path: Any) -> QuerySet[Any]:
-        return listing.entries(self.principal)
-
-    def serialize(self, rows: Iterable[Any]) -> list[dict[str, Any]]:
-        texts = ("before", "after", "changed")
-        plain = [str(name) for name in AuditShape().fields if str(name) not in texts]
-        return [
-            {
-                **{name: getattr(row, name) for name in plain},
-                **{name: json.loads(getattr(row, name)) for name in texts},
-            }
-            for row in rows
-        ]
+    def get(self, request: Request, name: str) -> Response:
+        query = self.parse_query()
+        to_ms = query.get("to", int(time.time() * 1000))
+        from_ms = query.get("from", max(0, to_ms - _DAY_MS))
+        reading.connector(name)
+        return Response(SeriesShape({**history_series.find_series(name, from_ms, to_ms), "connector": name}).data)

@@ -12,7 +12,7 @@ from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.hanging import HangingProber
 from ringfence.fencing.kafka.record_batches import Marker
 from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.kafka.transactions import Transaction as Held
+from ringfence.fencing.kafka.transaction_prober import Transaction as Held
 from ringfence.fencing.provenance.origin import Producer, Transaction, find_producer, find_transaction
 from ringfence.fencing.provenance.records_of import RecordsOf, find_records
 from ringfence.requests.refusal import Refusal
