@@ -178,12 +178,6 @@ def known_settings(role: Role) -> list[str]:
     return sorted([*plain, *_STORES, "sasl.jaas.config", *levels, *FIXED[role]])
 
 
-def any_client(name: str) -> bool:
-    """Return whether this Java setting is about connecting to a cluster: these are the same for every role."""
-    rule = RULES.get(name)
-    return len(rule.roles) == len(_EVERY) if rule else name in _STORES or name == "sasl.jaas.config"
-
-
 def translate(role: Role, settings_of_role: Mapping[str, str], names: Mapping[str, str] | None = None) -> Translation:
     """Translate one client's settings, without prefixes. names: each setting's name in the user's configuration."""
     called = names or {}

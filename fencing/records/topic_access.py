@@ -60,10 +60,6 @@ class TopicAccess:
             return f"{topic} is {what}, to which connectors must not write. Name another topic"
         return "" if self.grant is None else self.grant.refusal(topic)
 
-    def is_granted(self, topic: str) -> bool:
-        """Return whether the grant, if there is one, covers the topic."""
-        return self.grant is None or self.grant.covers(topic)
-
     def check(self, topic: str) -> None:
         """Raise `ConnectorError` if no record may go to the topic."""
         if reason := self.refusal(topic):

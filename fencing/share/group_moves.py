@@ -4,7 +4,6 @@ A group without a ledger has processed what is before its start offset. For a co
 records that are done there are not processed again, whatever the start offset, unless the ledger is moved, too.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ringfence.fencing.share.ledger_records import State
@@ -93,9 +92,3 @@ class Wish:
 
 def _is_number(number: int) -> bool:
     return not isinstance(number, bool) and 0 <= number < 2**63
-
-
-def sum_up(moves: Mapping[PartitionMove, State | None]) -> tuple[int, int]:
-    """Return, over all partitions, how many offsets are processed again, and how many are skipped."""
-    counts = [move.count(state) for move, state in moves.items()]
-    return sum(again for again, _ in counts), sum(skipped for _, skipped in counts)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ringfence.engine.leader.command_service import CommandService
-from ringfence.engine.leader.members import identity, live_members
+from ringfence.engine.leader.members import identity, live_workers
 from ringfence.engine.leader.thread import Leader
 from ringfence.engine.plugins import PluginHost
 from ringfence.fencing.clock import Deadline
@@ -117,5 +117,5 @@ def _members_by_group_alone(cluster: Cluster, second: Second) -> set[str]:
     status = second.leader.statuses()
     workers = {name: replace(record, away_until_ms=0) for name, record in status.workers.items()}
     known = replace(status, workers=workers)
-    found = live_members(cluster.connection, cluster.config.group_id, known, Deadline.after(10))
-    return {member.worker for member in found}
+    found = live_workers(cluster.connection, cluster.config.group_id, known, Deadline.after(10))
+    return {record.worker for record in found}

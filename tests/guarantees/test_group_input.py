@@ -16,9 +16,9 @@ from ringfence.fencing.kafka.groups import GroupMember, group_members
 from ringfence.fencing.kafka.input_group import InputGroup, InputRecord
 from ringfence.fencing.kafka.producer import TransactionalProducer
 from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.task.group_input import OLD_GENERATION, GroupInput, OffsetsProducer
 from ringfence.fencing.topics.topic_log import TopicLog
 from tests.support.broker import Broker
+from tests.support.group_copier import OLD_GENERATION, GroupCopier, OffsetsProducer
 from tests.support.waiting import eventually
 
 PARTITIONS = 6
@@ -82,7 +82,7 @@ class Member:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self.trouble: Exception | None = None
-        self.input = GroupInput(
+        self.input = GroupCopier(
             self._join, self._new_producer, self._copied, SYSTEM_CLOCK, interval_s=interval_s, limit=50
         )
 

@@ -20,9 +20,6 @@ LONGEST_SECONDS = 7 * 24 * 3600
 _MOST_RECIPIENTS = 20
 _SHORTEST_SECRET = 16
 
-RULE_FIELDS = ("name", "kind", "pattern", "seconds", "enabled", "destinations")
-DESTINATION_FIELDS = ("name", "kind", "url", "secret", "recipients", "enabled")
-
 
 @dataclass(frozen=True, slots=True)
 class NewDestination:

@@ -50,8 +50,6 @@ class Group:
     links: tuple[Link, ...]
 
 
-_CONNECTORS = ("/ui/new", "/ui/plugins", "/console/connectors")
-
 GROUPS = (
     Group(
         "",

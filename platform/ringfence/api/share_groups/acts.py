@@ -1,7 +1,7 @@
 """Actions on a share group, for API, pages and console: preview them in numbers, and carry them out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from django.http import HttpRequest
@@ -146,8 +146,3 @@ def _command(request: HttpRequest, readers: Readers, group: str, act: Act, reaso
     connector = connectors[0] if connectors else None
     command = ActOnShareGroup(group, act, connectors, reason, connector)
     return dispatch.command(command, user=principal_of(request).name).value
-
-
-def only_changes(foreseen: Foreseen) -> Foreseen:
-    """Leave out the partitions that do not change."""
-    return replace(foreseen, moves=[one for one in foreseen.moves if one.move.changes or one.again or one.skipped])

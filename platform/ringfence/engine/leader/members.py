@@ -9,23 +9,12 @@ from ringfence.fencing.errors import FencingError
 from ringfence.fencing.ids import Incarnation, WorkerId, parse_member_client_id
 from ringfence.fencing.kafka.groups import GroupMember, group_members
 from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.leader.assignment import Member
-from ringfence.fencing.modes import parse_mode
 from ringfence.fencing.topics.status import StatusState, WorkerRecord
 from ringfence.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
 
 _ASKED_SECONDS = 10.0
-
-
-def live_members(connection: Connection, group_id: str, status: StatusState, deadline: Deadline) -> list[Member]:
-    """Return the members of the group whose status record has the same incarnation. Others have not written theirs yet.
-
-    Raises as `group_members`.
-    """
-    records = live_workers(connection, group_id, status, deadline)
-    return [Member(record.worker, record.incarnation, record.slots, parse_mode(record.mode)) for record in records]
 
 
 def live_workers(connection: Connection, group_id: str, status: StatusState, deadline: Deadline) -> list[WorkerRecord]:

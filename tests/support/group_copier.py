@@ -1,4 +1,4 @@
-"""Reads a consumer group's partitions and writes in one producer's transactions, exactly once (KIP-447).
+"""Reads a consumer group's partitions and writes in one producer's transactions (KIP-447), without a plugin.
 
 The consumed offsets are committed in the transaction of the produced records, with the group's metadata: the broker
 refuses them, and with them the whole transaction, from a member of an old generation. So one producer is enough for any
@@ -47,7 +47,7 @@ class Input(Protocol):
     def close(self) -> None: ...
 
 
-class GroupInput:
+class GroupCopier:
     """A member with its producer. Call `step` on one thread, at least every `max.poll.interval.ms`.
 
     join(on_revoke, on_loss): creates the member. new_producer(): returns a producer that is not initialised yet, always
