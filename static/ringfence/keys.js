@@ -70,6 +70,7 @@
   const field = byId("palette-q"), options = byId("palette-list"), told = byId("palette-told");
   const pages = [...document.querySelectorAll("nav[aria-label='Main'] a")].map((link) => ({ href: link.getAttribute("href"), word: link.querySelector("span").textContent.trim() }));
   let at = 0, timer = 0, asked = 0;
+  let searching = false, opensFirst = false;  // Enter, pressed before the answer, opens what the answer selects
   const all = () => [...options.children];
   const mark = (to) => {
     const found = all();
@@ -90,21 +91,42 @@
     told.classList.toggle("visually-hidden", options.childElementCount > 0 && !failure);
     mark(0);
   };
-  const find = async () => {
-    const number = ++asked;
+  const openSelected = () => all()[at]?.click();
+  const find = async (number) => {
     try {
       const answer = await fetch(`/ui/find?q=${encodeURIComponent(field.value)}`, { headers: { "HX-Request": "true" } });
       if (!answer.ok) throw new Error(answer.statusText);
       const made = document.createElement("template");
       made.innerHTML = await answer.text();
-      if (number === asked) fill([...made.content.children]);
-    } catch { if (number === asked) fill([], "The server does not answer: only pages are searched"); }
+      if (number !== asked) return;
+      fill([...made.content.children]);
+    } catch {
+      if (number !== asked) return;
+      fill([], "The server does not answer: only pages are searched");
+    }
+    searching = false;
+    if (opensFirst) openSelected();
   };
-  palette.addEventListener("toggle", () => { if (palette.open) { field.value = ""; fill([]); find(); field.focus(); } });
-  field.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(find, 120); });
+  const searchSoon = (delay) => {
+    const number = ++asked;
+    searching = true;
+    opensFirst = false;
+    clearTimeout(timer);
+    timer = setTimeout(() => find(number), delay);
+  };
+  palette.addEventListener("toggle", () => {
+    if (!palette.open) { clearTimeout(timer); asked += 1; return; }
+    field.value = "";
+    fill([]);
+    searchSoon(0);
+    field.focus();
+  });
+  field.addEventListener("input", () => searchSoon(120));
   field.addEventListener("keydown", (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step) { event.preventDefault(); mark(at + step); }
-    if (event.key === "Enter") { event.preventDefault(); all()[at]?.click(); }
+    if (event.key !== "Enter") return;
+    event.preventDefault();
+    if (searching) opensFirst = true; else openSelected();
   });
 })();

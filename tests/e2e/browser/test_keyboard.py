@@ -124,6 +124,17 @@ def test_the_palette_finds_a_connector_and_opens_it(visitor: Visitor, scene: Sce
     expect(page.get_by_role("heading", level=1)).to_have_text(scene.names["stopped"])
 
 
+def test_enter_before_the_answer_opens_what_the_answer_selects(visitor: Visitor, scene: Scene) -> None:
+    page = visitor.go("/ui/workers")
+    with page.expect_response("**/ui/find*"):
+        page.keyboard.press("Control+k")
+    late = visitor.hold("**/ui/find*", lambda: page.get_by_role("combobox").fill(scene.names["stopped"]))
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    late.continue_()
+    expect(page.get_by_role("heading", level=1)).to_have_text(scene.names["stopped"])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [1440, NARROW])
 def test_the_palette_pauses_a_connector_once_it_was_confirmed(
