@@ -94,6 +94,7 @@
     const source = byId(button.dataset.copy);
     try {
       await navigator.clipboard.writeText(source.textContent);
+      if (button.textContent === "Copied") return;
       const before = button.innerHTML;
       button.textContent = "Copied";
       setTimeout(() => { button.innerHTML = before; }, 1500);
@@ -110,9 +111,12 @@
     if (seconds < 86400) return `${Math.floor(seconds / 3600)} h`;
     return `${Math.floor(seconds / 86400)} d`;
   };
+  // Times are those of the server. A smaller difference is the time that the page took to load.
+  const ahead = Date.now() - Number(document.body.dataset.now || Date.now());
+  const skew = Math.abs(ahead) > 5000 ? ahead : 0;
   const times = () => {
     // The data is from then: an age that kept counting would be wrong.
-    const now = Number(document.body.dataset.asOf) || Date.now();
+    const now = Number(document.body.dataset.asOf) || Date.now() - skew;
     for (const item of document.querySelectorAll("time[data-ms]")) {
       const text = words(Math.max(0, (now - Number(item.dataset.ms)) / 1000));
       item.textContent = text === "now" ? text : text + item.dataset.suffix;

@@ -35,16 +35,20 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def opened(chromium: Browser) -> Iterator[Open]:
-    """`opened(html, "morph.js")`: a page with that body, htmx and these scripts. Its errors fail the test."""
+    """`opened(html, "morph.js")`: a page with that body, htmx and these scripts. Its errors fail the test.
+
+    now_ms: the browser's clock, which the test moves; server_ms: the server's when it made the page.
+    """
     errors: list[str] = []
     page = chromium.new_page()
     page.on("pageerror", lambda error: errors.append(str(error)))
 
-    def open_page(body: str, *scripts: str, now_ms: int | None = None) -> Page:
+    def open_page(body: str, *scripts: str, now_ms: int | None = None, server_ms: int | None = None) -> Page:
         if now_ms is not None:
             page.clock.install(time=now_ms / 1000 - 3600)
             page.clock.pause_at(now_ms / 1000)
-        page.set_content(f"<!DOCTYPE html><html><body>{body}</body></html>")
+        head = "<body>" if server_ms is None else f'<body data-now="{server_ms}">'
+        page.set_content(f"<!DOCTYPE html><html>{head}{body}</body></html>")
         for path in (HTMX, *(STATIC / name for name in scripts)):
             page.add_script_tag(path=path)
         return page

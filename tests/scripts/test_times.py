@@ -23,6 +23,15 @@ def test_a_time_is_written_as_the_server_writes_it(opened: Open, monkeypatch: py
     assert page.locator("time").inner_text() == later.get(seconds, server)
 
 
+@pytest.mark.parametrize("minutes", [-10, 0, 10])
+def test_an_age_is_counted_by_the_servers_clock(opened: Open, minutes: int) -> None:
+    """The browser's is minutes ahead of it, or behind."""
+    event = f'<time data-ms="{NOW_MS - 65_000}" data-suffix=" ago"></time>'
+    page = opened(event, "ringfence.js", now_ms=NOW_MS + minutes * 60_000, server_ms=NOW_MS)
+    page.clock.run_for(1000)
+    assert page.locator("time").inner_text() == "1 min ago"
+
+
 @pytest.mark.parametrize(
     ("style", "utc", "local"),
     [

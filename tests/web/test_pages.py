@@ -38,6 +38,13 @@ def test_an_empty_list_says_so(client: Client) -> None:
     assert "without a login" in page.lower()
 
 
+def test_a_page_has_the_servers_time(client: Client) -> None:
+    before = int(time.time() * 1000)
+    found = re.search(r'<body\s+data-now="(\d+)"', text(client.get("/ui/connectors")))
+    assert found
+    assert before <= int(found[1]) <= time.time() * 1000
+
+
 def test_the_list_shows_the_abnormal_first(client: Client, flights: FakeLeader) -> None:
     flights.config.config(connector("aa"), connector("zz"))
     flights.start("aa")

@@ -27,6 +27,7 @@ def page(request: HttpRequest) -> dict[str, object]:
     return {
         "navigation": SimpleLazyObject(lambda: navigation(who, request.path)),
         "loud_incidents": SimpleLazyObject(lambda: silences.loud(incidents(who), now_ms()).count() if sees else 0),
+        "now_ms": now_ms(),
         "vitals": look.vitals() if sees else Vitals(),
         "theme": theme if theme in ("light", "dark") else "",
         "scripts": SCRIPTS,
