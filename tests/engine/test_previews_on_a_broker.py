@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ringfence.engine.plugins.errors import PluginStarting
 from ringfence.engine.queries.previews import Previews
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import topic_exists
@@ -26,8 +27,14 @@ def test_a_preview_reads_what_the_connector_would_and_beside_it_only_where_that_
     config = {"name": C, "connector.class": "VerifiableSource", "topic": data}
     previews = Previews(cluster.plugins, cluster.config)
 
+    def try_preview(fresh: bool) -> Any:
+        try:
+            return previews.preview(config, [], BOUNDS, Deadline.after(60), fresh=fresh)
+        except PluginStarting:
+            return None  # users are told to try it again, too
+
     def previewed(*, fresh: bool = False) -> Any:
-        return previews.preview(config, [], BOUNDS, Deadline.after(60), fresh=fresh)
+        return eventually(lambda: try_preview(fresh), 60, "the preview")
 
     def values(found: Any) -> list[str]:
         return [record["written"]["value"]["text"] for record in found["records"]]

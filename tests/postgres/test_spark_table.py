@@ -40,13 +40,15 @@ class Reader:
         self.rows: list[Struct] = []
 
     def live(self, polls: int, share: str = "0/1", **more: str) -> FakeContext:
-        """A task from the committed offsets on."""
+        """A task from the committed offsets on. Polls during which the plan makes no progress do not count."""
         task, context = SparkTableSourceTask(), FakeContext(self.offsets)
         task.context = context
         try:
             task.start({**self.config, "table.share": share, **more})
-            for _ in range(polls):
-                polled = task.poll() or []
+            while polls > 0:
+                answer = task.poll()
+                polls -= answer is None or len(answer) > 0
+                polled = answer or []
                 assert not isinstance(polled, RecordBatch)
                 for record in polled:
                     assert isinstance(record, SourceRecord)
