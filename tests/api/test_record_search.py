@@ -1,8 +1,9 @@
-"""What is read from the fields of a search for records, whether a form or a query sends them."""
+"""What is read from the fields of a search for records: a form sends all of them, a query only those that count."""
 
 import pytest
 
-from ringfence.api.topics.record_search import MOST, USUAL, RecordSearch
+from ringfence.api.topics.record_search import MOST, USUAL, RecordSearch, RecordSearchShape
+from ringfence.api.v1.request_fields import check
 from ringfence.http.errors import ConnectError
 
 EMPTY = dict.fromkeys(("offset", "time", "partition", "key", "contains", "where", "limit", "cursor", "registry"), "")
@@ -52,4 +53,13 @@ def test_spaces_count_in_what_is_looked_for_and_not_around_numbers() -> None:
 def test_what_means_nothing_is_refused(given: dict[str, str]) -> None:
     with pytest.raises(ConnectError) as refused:
         RecordSearch.parse(given)
+    assert next(reversed(given)) in str(refused.value.message)
+
+
+@pytest.mark.parametrize(
+    "given", [{"time": ""}, {"partition": ""}, {"limit": ""}, {"cursor": ""}, {"from": "latest", "offset": "x"}]
+)
+def test_a_query_is_held_to_its_description(given: dict[str, str]) -> None:
+    with pytest.raises(ConnectError) as refused:
+        check(RecordSearchShape, given)
     assert next(reversed(given)) in str(refused.value.message)

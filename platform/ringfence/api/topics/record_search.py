@@ -61,6 +61,10 @@ def _text() -> StringField:
     return StringField(default="", allow_blank=True, trim_whitespace=False, max_length=_LONGEST, refusal=too_long)
 
 
+def _default_place(fields: Mapping[str, Any]) -> str:
+    return next((name for name in _VALUES if name in fields), PLACES[0])
+
+
 class RecordSearchShape(QueryShape):
     """`from`: where to start, by default at `offset` or `time` if one is given, otherwise with the latest."""
 
@@ -78,12 +82,7 @@ class RecordSearchShape(QueryShape):
     connector = StringField(default="", allow_blank=True, trim_whitespace=False)
 
     def to_internal_value(self, data: Any) -> Any:
-        """Drop the places that `from` does not select, because a form sends all of its fields."""
-        parameters = {name: text.strip() if name in _TRIMMED else text for name, text in data.items()}
-        parameters = {name: text for name, text in parameters.items() if text or name not in _MAY_BE_EMPTY}
-        parameters.setdefault("from", next((name for name in _VALUES if name in parameters), PLACES[0]))
-        unused = {name for name in _VALUES if name != parameters["from"]}
-        return super().to_internal_value({name: text for name, text in parameters.items() if name not in unused})
+        return super().to_internal_value({"from": _default_place(data), **data})
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         place = attrs["from"]
@@ -120,8 +119,14 @@ class RecordSearch:
 
     @staticmethod
     def parse(parameters: Mapping[str, str]) -> "RecordSearch":
-        """Parse a form. Raises `ConnectError` (400) that names the field."""
-        return RecordSearch.of(check(RecordSearchShape, parameters))
+        """Parse a form, which sends all of its fields: the empty ones, and places that `from` does not select, do not
+        count. Raises `ConnectError` (400) that names the field.
+        """
+        fields = {name: text.strip() if name in _TRIMMED else text for name, text in parameters.items()}
+        fields = {name: text for name, text in fields.items() if text or name not in _MAY_BE_EMPTY}
+        place = fields.get("from", _default_place(fields))
+        fields = {name: text for name, text in fields.items() if name == place or name not in _VALUES}
+        return RecordSearch.of(check(RecordSearchShape, {**fields, "from": place}))
 
     @property
     def words(self) -> str:
