@@ -16,6 +16,7 @@ from ringfence.commands import up
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.leader.restarts import pause_s
 from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.local.cache import cache_root
 from ringfence.local.errors import LocalError
@@ -27,7 +28,7 @@ from tests.support.postgres import Postgres, new_postgres
 PLUGIN = "io.debezium:debezium-connector-postgres:3.7.0.Final"
 CLASS = "io.debezium.connector.postgresql.PostgresConnector"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
-SNAPSHOT_ROWS, ROWS = 1000, 5000
+SNAPSHOT_ROWS, ROWS = 1000, 3000
 SECONDS = 600.0
 
 
@@ -86,11 +87,16 @@ def _job(server: Postgres, running: Running) -> int:
     if answer.status_code != 201:
         raise LocalError(f"The connector could not be created: {answer.text}")
     _await(connection, topic, SNAPSHOT_ROWS, "the snapshot")
+    kills = 0
     while (there := len(_count(connection, topic))) < SNAPSHOT_ROWS + ROWS:
         missing = SNAPSHOT_ROWS + ROWS - there
         _insert(server, min(1000, missing))
         killed = _kill_java()
-        print(f"{there:,} rows have arrived; {min(1000, missing):,} more; SIGKILL to {killed} Java processes")
+        print(
+            f"{there:,} rows have arrived; {min(1000, missing):,} more; SIGKILL to {killed} Java processes; "
+            f"the task restarts after {pause_s(kills)} s"
+        )
+        kills += 1
         _await(connection, topic, there + min(1000, missing), "the rows since")
     counts = _count(connection, topic)
     twice = sum(times > 1 for times in counts.values())
