@@ -6,7 +6,7 @@
   if (!bar) return;
   const streams = Boolean(document.querySelector("[sse-connect]"));
   const PATIENCE = 10000;
-  let asking = false;
+  let asking = false, retry = 0;
   let again = false;  // a change came while an answer was under way that may be older
 
   const show = () => {
@@ -33,12 +33,13 @@
   const ask = async () => {
     if (document.hidden) return;
     if (asking) { again = true; return; }
+    clearTimeout(retry);
     asking = true;
     again = false;
     try {
       await fetchOnce();
     } catch {  // the page says by itself that the server does not answer
-      if (streams) setTimeout(ask, EVERY);
+      if (streams) retry = setTimeout(ask, EVERY);
     }
     asking = false;
     if (again) ask();
