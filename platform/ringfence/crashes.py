@@ -19,9 +19,11 @@ def tell_crashes() -> None:
     """
     # Standard error has no file descriptor in a test that captures it, or may be missing.
     with contextlib.suppress(AttributeError, ValueError, io.UnsupportedOperation):
-        if not faulthandler.is_enabled() and sys.stderr is not None:
+        if sys.stderr is None:
+            return
+        if not faulthandler.is_enabled():
             faulthandler.enable()
-            faulthandler.register(signal.SIGUSR2)
+        faulthandler.register(signal.SIGUSR2)
 
 
 def crash_told(text: str) -> str | None:

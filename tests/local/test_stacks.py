@@ -4,6 +4,8 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 HANGS = """
 import ctypes
 from ringfence.crashes import tell_crashes
@@ -18,9 +20,10 @@ print("goes on", flush=True)
 """
 
 
-def test_a_process_that_hangs_in_c_writes_its_stacks_and_goes_on() -> None:
+@pytest.mark.parametrize("options", [[], ["-X", "faulthandler"]])
+def test_a_process_that_hangs_in_c_writes_its_stacks_and_goes_on(options: list[str]) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", HANGS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, *options, "-c", HANGS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "hangs\n"
