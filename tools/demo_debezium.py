@@ -28,7 +28,7 @@ from tests.support.postgres import Postgres, new_postgres
 PLUGIN = "io.debezium:debezium-connector-postgres:3.7.0.Final"
 CLASS = "io.debezium.connector.postgresql.PostgresConnector"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
-SNAPSHOT_ROWS, ROWS = 1000, 3000
+SNAPSHOT_ROWS, ROWS, STEP = 1000, 3000, 1000
 SECONDS = 600.0
 
 
@@ -87,17 +87,14 @@ def _job(server: Postgres, running: Running) -> int:
     if answer.status_code != 201:
         raise LocalError(f"The connector could not be created: {answer.text}")
     _await(connection, topic, SNAPSHOT_ROWS, "the snapshot")
-    kills = 0
-    while (there := len(_count(connection, topic))) < SNAPSHOT_ROWS + ROWS:
-        missing = SNAPSHOT_ROWS + ROWS - there
-        _insert(server, min(1000, missing))
+    for kills, there in enumerate(range(SNAPSHOT_ROWS, SNAPSHOT_ROWS + ROWS, STEP)):
+        _insert(server, STEP)
         killed = _kill_java()
         print(
-            f"{there:,} rows have arrived; {min(1000, missing):,} more; SIGKILL to {killed} Java processes; "
+            f"{there:,} rows have arrived; {STEP:,} more; SIGKILL to {killed} Java processes; "
             f"the task restarts after {pause_s(kills)} s"
         )
-        kills += 1
-        _await(connection, topic, there + min(1000, missing), "the rows since")
+        _await(connection, topic, there + STEP, "the rows since")
     counts = _count(connection, topic)
     twice = sum(times > 1 for times in counts.values())
     print(f"{len(counts):,} of {SNAPSHOT_ROWS + ROWS:,} rows arrived, {twice or 'none'} twice")
