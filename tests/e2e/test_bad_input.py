@@ -19,6 +19,8 @@ from tests.support.names import unique
 from tests.support.waiting import eventually
 
 Make = Callable[..., Flow]
+TRANSACTION_SECONDS = 600
+"""How long the broker keeps a transaction open that nobody ends."""
 
 
 @pytest.mark.parametrize(
@@ -113,13 +115,6 @@ def test_a_second_worker_of_the_same_name_is_refused(platform: Up) -> None:
     assert "--id" in refused.stderr
 
 
-def took_to_start(flow: Make) -> float:
-    """Seconds from asking for a connector to its records."""
-    began = time.monotonic()
-    flow()
-    return time.monotonic() - began
-
-
 def test_a_commit_that_the_broker_refuses_leaves_no_transaction_open(platform: Up, flow: Make) -> None:
     """Else every reader of committed records, and other connectors' starts, would wait for ten minutes."""
     topic = unique("small")
@@ -129,20 +124,18 @@ def test_a_commit_that_the_broker_refuses_leaves_no_transaction_open(platform: U
         "topic": topic,
         "throughput": "1000",
         "complete.record.data": "true",
-        "producer.override.transaction.timeout.ms": "600000",
+        "producer.override.transaction.timeout.ms": str(TRANSACTION_SECONDS * 1000),
         "auto.restart.enabled": "false",
     }
     name = unique("refused")
-    alone = took_to_start(flow)
     platform.rest.create(name, config)
     try:
         eventually(lambda: failed_task(platform, name), 60, "a failed task", pause=0.05)
-        took = took_to_start(flow)
-        for _ in range(2):
-            if took >= max(2.0, 2 * alone):
-                took = took_to_start(flow)  # a busy moment, or each start is held
-        print(f"Another connector moved records {took:.1f} s after it was asked for, alone {alone:.1f} s")
-        assert took < max(2.0, 2 * alone)  # a busy machine is slower alone, too
+        asked = time.monotonic()
+        flow()
+        took = time.monotonic() - asked
+        print(f"Another connector moved records {took:.1f} s after it was asked for")
+        assert took < TRANSACTION_SECONDS / 10
         (id_,) = platform.rest.expect(200, "GET", f"/api/v1/connectors/{name}/transactions")["transactions"]
         assert not id_["open"], id_
     finally:
