@@ -8,9 +8,14 @@
   const headers = { "Content-Type": "application/json", ...JSON.parse(document.body.getAttribute("hx-headers")) };
 
   const post = async (address, body) => {
-    const answer = await fetch(address, { method: "POST", headers, body: JSON.stringify(body) });
-    const told = await answer.json();
-    if (!answer.ok) throw new Error(told.detail);
+    const answer = await fetch(address, { method: "POST", headers, body: JSON.stringify(body) }).catch(() => {
+      throw new Error("The server does not answer. When it does, send the file again.");
+    });
+    // A proxy's own pages are not JSON: they tell of a size limit, a timeout or a server that is away.
+    const told = await answer.json().catch(() => null);
+    if (!answer.ok || !told) {
+      throw new Error(told?.detail ?? `The answer's status is ${answer.status}, and it is not Ringfence's. Send the file again.`);
+    }
     return told;
   };
   const digest = async (file) => {

@@ -65,9 +65,7 @@ def worker(stage: Stage) -> WorkerConfig:
 
 def lose(stage: Stage, topic: str) -> None:
     delete_topics(stage.connection, [topic], Deadline.after(30))
-    eventually(
-        lambda: topic_ids(stage.connection, [topic], Deadline.after(30))[topic] is None, 30, f"{topic} is gone"
-    )
+    eventually(lambda: topic_ids(stage.connection, [topic], Deadline.after(30))[topic] is None, 30, f"{topic} is gone")
 
 
 def running(stage: Stage) -> dict[str, str]:
