@@ -58,9 +58,9 @@ demo-postgres: setup ## Move money between accounts of a private PostgreSQL, kil
 up: setup ## Run everything on this machine, in the foreground
 	$(BIN)/ringfence up $(ARGS)
 
-# Without ARGS, the tests run in five processes, which more than halves the time: they wait for a broker more than they compute.
+# Without ARGS, the tests run in four processes, which halves the time: they wait for a broker more than they compute.
 test: setup ## Run all tests except the slow ones (ARGS="-k fence" for some of them)
-	$(BIN)/pytest -m "not slow" $(if $(ARGS),$(ARGS),--numprocesses 5 --no-loadscope-reorder)
+	$(BIN)/pytest -m "not slow" $(if $(ARGS),$(ARGS),--numprocesses 4 --no-loadscope-reorder)
 
 test-all: setup ## Run all tests
 	$(BIN)/pytest $(ARGS)

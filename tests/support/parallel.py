@@ -1,7 +1,7 @@
-"""Five processes that share a run: one begins with the tests of a whole platform, the others with all the rest.
+"""Four processes that share a run: one begins with the tests of a whole platform, the others with all the rest.
 
 The rest begins with the platform of the security tests and that of the wheel, the next longest parts. Most tests wait
-for a broker most of their time, so that five of them get on beside each other on two cores.
+for a broker most of their time, so that four of them get on beside each other on two cores.
 """
 
 from pathlib import Path
