@@ -36,8 +36,8 @@ class Job:
 SHARED = "Ringfence, shared JVM"
 """The same worker, with java.process=shared."""
 JOBS = (
-    Job("file", "FileStreamSource, lines of 99 bytes, transactions of 1 s", 2_000_000, 500_000, 1.5, 0.5),
-    Job("poll", "the same, a transaction each poll of 4,000 lines", 1_000_000, 500_000, 1.5, 0.5),
+    Job("file", "FileStreamSource, lines of 99 bytes, transactions of 1 s", 6_000_000, 1_000_000, 1.5, 0.5),
+    Job("poll", "the same, a transaction each poll of 4,000 lines", 2_000_000, 1_000_000, 1.5, 0.5),
     Job("snapshot", "Debezium, snapshot of rows of 5 columns", 100_000, 200_000, 1.0, 1.0),
     Job("stream", "Debezium, inserts of 5 columns", 100_000, 200_000, 1.0, 1.0),
 )
