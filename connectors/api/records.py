@@ -1,6 +1,7 @@
 """What a source task returns: single records, or a batch of serialised ones."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ringfence.connectors.api.offsets import SourceOffset, SourcePartition
 from ringfence.connectors.api.schemas import Schema, SchemaType
@@ -213,6 +214,50 @@ class MixedBatch(RecordBatch):
 
     def __bool__(self) -> bool:
         return bool(self.values) or bool(self.offsets)
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedBatch:
+    """The records of a record batch in Kafka's format (version 2, not compressed), without the batch's head.
+
+    partition: -1 for any; records: their number; size: the bytes of their values; crc: the CRC-32C of `data`; first_ms,
+    newest_ms: timestamps of the first and of the newest record, in milliseconds since the epoch.
+    """
+
+    topic: str
+    partition: int
+    records: int
+    size: int
+    crc: int
+    first_ms: int
+    newest_ms: int
+    data: bytes | memoryview
+
+
+class EncodedBatches(MixedBatch):
+    """Record batches that another process has encoded, in place of single records.
+
+    Batches of one topic and partition are written in this order.
+    """
+
+    __slots__ = ("batches",)
+
+    def __init__(
+        self,
+        offsets: Sequence[tuple[SourcePartition, SourceOffset | None]],
+        batches: Sequence[EncodedBatch],
+        *,
+        skipped: int = 0,
+        letters: int = 0,
+    ) -> None:
+        super().__init__(offsets, [each.topic for each in batches], (), skipped=skipped, letters=letters)
+        self.batches = batches
+
+    def __len__(self) -> int:
+        return sum(each.records for each in self.batches)
+
+    def __bool__(self) -> bool:
+        return bool(self.batches) or bool(self.offsets)
 
 
 def count_records(batch: Sequence[SourceRecord] | RecordBatch) -> int:

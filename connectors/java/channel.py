@@ -13,7 +13,17 @@ from typing import IO, Any, Final
 
 from ringfence.connectors.api import ConnectorError, OffsetReader
 from ringfence.connectors.api.errors import BadRecord
-from ringfence.connectors.java.frames import BATCH, HEAD, JSON, LOG, BatchFrame, decode_batch, encode
+from ringfence.connectors.java.frames import (
+    BATCH,
+    ENCODED,
+    HEAD,
+    JSON,
+    LOG,
+    BatchFrame,
+    decode_batch,
+    decode_encoded,
+    encode,
+)
 from ringfence.connectors.java.logs import LastLines
 
 _NO_FRAME: Final = (
@@ -135,7 +145,7 @@ class JavaChannel(ABC):
                 if len(head) < HEAD.size:
                     break
                 size, kind = HEAD.unpack(head)
-                if kind not in (JSON, BATCH, LOG):
+                if kind not in (JSON, BATCH, ENCODED, LOG):
                     self.kill(_NO_FRAME.format(head + pipe.read1(200)))
                     break
                 payload = pipe.read(size - 1)
@@ -144,6 +154,8 @@ class JavaChannel(ABC):
                 self.last_sign = time.monotonic()
                 if kind == BATCH:
                     self.frames.put(decode_batch(payload))
+                elif kind == ENCODED:
+                    self.frames.put(decode_encoded(payload))
                 elif kind == LOG:
                     self._log.take(payload)
                 else:
@@ -168,7 +180,7 @@ class JavaChannel(ABC):
                 partitions: Sequence[Mapping[str, Any]] = message["partitions"]
                 offsets = [None] * len(partitions) if reader is None else reader.offsets(partitions)
                 self.send("answer", id=message["id"], offsets=offsets)
-            case "started" | "failed" | "stopped" | "retriable":
+            case "started" | "failed" | "stopped" | "retriable" | "partitions":
                 self.frames.put(message)
             case _:
                 self._on_event(message)

@@ -1,7 +1,7 @@
 """Frames between Python and the Java host: the length of the rest (u32, big endian), kind (one byte), payload.
 
-Kind J is a JSON object, kind L a piece of the log, kind B a batch; host/Packer.java documents its layout. Pure: bytes
-in, values out.
+Kind J is a JSON object, kind L a piece of the log, kinds B and R are batches; host/ColumnPacker.java and
+host/BatchPacker.java document their layouts. Pure: bytes in, values out.
 """
 
 import json
@@ -11,16 +11,19 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any, Final
 
-from ringfence.connectors.api.records import MixedBatch, RawHeaders
+from ringfence.connectors.api.records import EncodedBatch, EncodedBatches, MixedBatch, RawHeaders
 
 JSON: Final = ord("J")
 BATCH: Final = ord("B")
+ENCODED: Final = ord("R")
 LOG: Final = ord("L")
 HEAD: Final = struct.Struct(">IB")
 
 _COMMIT, _ABORT, _KEYS, _PARTITIONS, _TIMES, _HEADERS, _TOPICS = 1, 2, 4, 8, 16, 32, 64
 _FIXED: Final = struct.Struct("<QIIII")
+_NUMBERED: Final = struct.Struct("<QIII")
 _LENGTH: Final = struct.Struct("<i")
+_ENCODED: Final = struct.Struct("<iIIIqqI")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +31,7 @@ class BatchFrame:
     """A batch. number: counts the task's batches; commits, aborts: whether the connector ends its transaction here."""
 
     number: int
-    batch: MixedBatch
+    batch: MixedBatch | EncodedBatches
     commits: bool = False
     aborts: bool = False
 
@@ -60,6 +63,18 @@ def decode_batch(buffer: bytes) -> BatchFrame:
         raise ValueError(f"a batch of {len(buffer)} bytes ends at {reader.at}")
     batch = MixedBatch(offsets, topics, values, keys, partitions, times, headers, skipped=skipped, letters=letters)
     return BatchFrame(number, batch, bool(flags & _COMMIT), bool(flags & _ABORT))
+
+
+def decode_encoded(buffer: bytes) -> BatchFrame:
+    """Decode record batches. Raises ValueError or struct.error for an invalid buffer."""
+    number, flags, skipped, letters = _NUMBERED.unpack_from(buffer, 0)
+    reader = _Reader(buffer, _NUMBERED.size)
+    offsets = [(partition, offset) for partition, offset in json.loads(reader.blob())]
+    batches = [reader.record_batch() for _ in range(reader.number())]
+    if reader.at != len(buffer):
+        raise ValueError(f"record batches of {len(buffer)} bytes end at {reader.at}")
+    encoded = EncodedBatches(offsets, batches, skipped=skipped, letters=letters)
+    return BatchFrame(number, encoded, bool(flags & _COMMIT), bool(flags & _ABORT))
 
 
 def _headers(reader: "_Reader", which: Sequence[int]) -> list[RawHeaders | None]:
@@ -101,6 +116,15 @@ class _Reader:
         numbers: list[Any] = self._view[self.at : end].cast(kind).tolist()  # type: ignore[call-overload]
         self.at = end
         return numbers
+
+    def record_batch(self) -> EncodedBatch:
+        topic = self.blob().decode()
+        partition, records, size, crc, first_ms, newest_ms, length = _ENCODED.unpack_from(self._buffer, self.at)
+        start = self.at + _ENCODED.size
+        self.at = start + length
+        if self.at > len(self._buffer):
+            raise ValueError("a record batch is truncated")
+        return EncodedBatch(topic, partition, records, size, crc, first_ms, newest_ms, self._view[start : self.at])
 
     def cut(self, sizes: Sequence[int]) -> list[bytes | None]:
         buffer = self._buffer

@@ -8,9 +8,9 @@ the committed offsets, as with any plugin.
 import logging
 import queue
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Protocol, runtime_checkable
 
 from ringfence.connectors.api import ConnectorError, RecordBatch, RecordPosition, RetriableError, SourceTask
 from ringfence.connectors.api.errors import BadRecord
@@ -36,6 +36,17 @@ _LONG_POLL_MS: Final = 30_000
 _LEVEL: Final = "INFO"
 
 
+@runtime_checkable
+class EncodingContext(Protocol):
+    """The context of a task that may return `EncodedBatches`."""
+
+    encoded_batch_bytes: int
+    """The largest size of a batch in bytes; 0 if the task must not return any."""
+
+    count_partitions: Callable[[str], int]
+    """Returns how many partitions a topic has, and creates it first if it may."""
+
+
 class JavaSourceTask(SourceTask):
     """The task of one Java class. `java_task_class` creates the subclass. number: of the task in its connector."""
 
@@ -49,6 +60,8 @@ class JavaSourceTask(SourceTask):
     _metrics: Mapping[str, float] | None = None
     _level = _LEVEL
     _level_until_ms = 0
+    _encoding: "EncodingContext | None" = None
+    _asked_topic: str | None = None
 
     def start(self, config: Mapping[str, str]) -> None:
         """Start the Java task, and wait until its `start` returns. Raises `ConnectorError`, `JavaFailure` with the
@@ -61,6 +74,7 @@ class JavaSourceTask(SourceTask):
                 f"plugin to the worker's {runtime.PLUGIN_PATH}, and restart the worker"
             )
         require_allowed_files(config)
+        self._encoding = self.context if isinstance(self.context, EncodingContext) else None
         java = _with_version(java, config)
         process = self._process = self._open(java, config)
         if self._level != _LEVEL:
@@ -73,6 +87,7 @@ class JavaSourceTask(SourceTask):
             connector=dict(config),
             task=task,
             worker=dict(java.worker),
+            batch_bytes=0 if self._encoding is None else self._encoding.encoded_batch_bytes,
         )
         while not (event := self._next()):
             if self.context.wait(0):
@@ -106,6 +121,7 @@ class JavaSourceTask(SourceTask):
             process.send("level", logger="", level=level)
 
     def poll(self) -> RecordBatch | None:
+        self._answer()
         frame = self._next()
         self._follow_up()
         if frame is None:
@@ -122,6 +138,16 @@ class JavaSourceTask(SourceTask):
         elif transactions is not None and frame.commits:
             transactions.commit_transaction()
         return frame.batch
+
+    def _answer(self) -> None:
+        """Tell Java how many partitions a topic has, if it asked. Raises what keeps this from being known."""
+        if self._asked_topic is None:
+            return
+        assert self._process is not None
+        assert self._encoding is not None
+        count = self._encoding.count_partitions(self._asked_topic)
+        self._process.send("partitions", topic=self._asked_topic, count=count)
+        self._asked_topic = None
 
     def commit(self) -> None:
         """Tell Java, if its class overrides `commit` or `commitRecord`; then no batch is taken during a commit."""
@@ -193,6 +219,9 @@ class JavaSourceTask(SourceTask):
             gauge.set(one.value)
 
     def _react(self, event: Event) -> None:
+        if event["event"] == "partitions":
+            self._asked_topic = str(event["topic"])
+            return
         if event["event"] == "retriable":
             raise RetriableError(str(event["message"]))
         record = event.get("record")

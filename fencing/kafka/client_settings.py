@@ -22,6 +22,8 @@ from ringfence.connectors.kafka_settings.java_names import (
 from ringfence.connectors.kafka_settings.security import overlay
 from ringfence.connectors.pinned_files import pin_client_files
 from ringfence.fencing.errors import Invalid
+from ringfence.fencing.kafka.batch_head import HEAD_BYTES
+from ringfence.fencing.kafka.batch_sender import MOST_BYTES
 from ringfence.fencing.kafka.producer_settings import BATCH_BYTES
 from ringfence.fencing.kafka.settings import Connection
 
@@ -173,3 +175,12 @@ def batch_bytes(producer_settings: Settings) -> int:
     """
     text = producer_settings.get("batch.size", "")
     return int(text) if text.isdecimal() else BATCH_BYTES
+
+
+def encoded_batch_bytes(producer_settings: Settings) -> int:
+    """Return the largest size in bytes of the record batches that the plugin's process may encode, without their heads;
+    0 if it must not encode any, because only librdkafka can do what these settings ask for.
+    """
+    if producer_settings.get("compression.type", "none") != "none" or "message.max.bytes" in producer_settings:
+        return 0
+    return max(1, min(batch_bytes(producer_settings), MOST_BYTES) - HEAD_BYTES)

@@ -7,7 +7,6 @@ again.
 """
 
 import logging
-import re
 import time
 from collections.abc import Sequence, Set
 from functools import partial
@@ -16,20 +15,21 @@ from confluent_kafka import KafkaError, Producer, TopicPartition
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, Fatal, Fenced, FencingError, Retriable
+from ringfence.fencing.kafka.batch_sender import BatchSender
 from ringfence.fencing.kafka.call_limits import CallTimeout, call_within
 from ringfence.fencing.kafka.closing import drop_transactional
+from ringfence.fencing.kafka.log_evidence import LogEvidence
 from ringfence.fencing.kafka.open_transaction import OpenTransaction
 from ringfence.fencing.kafka.pacing import Pause
 from ringfence.fencing.kafka.producer_settings import QUEUE_BYTES, transactional_settings
 from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.transaction_requests import TransactionRequests
 from ringfence.fencing.kafka.translation import kafka_errors, translate, unknown_outcome
 
 log = logging.getLogger(__name__)
 
-_END_TXN = re.compile(r"EndTxn returned (\S+)")
 # Responses which prove that the broker has handled this request, so that no copy of it is still in flight.
 _ANSWERED = {"NO_ERROR", "CONCURRENT_TRANSACTIONS"}
-_REFUSED = "AddPartitionsToTxn response"  # only logged for an error: "concurrent transactions"
 _LAST_SECONDS = 0.2
 _OFFSETS_SECONDS = 5.0
 _GRACE_SECONDS = 5.0
@@ -39,36 +39,6 @@ _COMMIT_UNFINISHED = "_CONFLICT"
 _PURGED = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
 _CAUSE_SECONDS = 1.0
 _COUNT_SECONDS = 1.0
-_PID = re.compile(r"Acquired PID\{Id:(\d+),Epoch:(\d+)\}")
-
-
-class _Evidence:
-    """Reads librdkafka's log, the only place that shows whether EndTxn was sent again.
-
-    The client expects a `logging.Logger`, of which it only calls `log`. librdkafka logs some 25 lines a transaction;
-    real log records of them would take a tenth of the CPU of small transactions.
-    """
-
-    def __init__(self) -> None:
-        self.answers: list[str] = []
-        self.refused = False
-        self.producer_id = -1
-        self.epoch = -1
-
-    def log(self, level: int, form: str, *parts: object) -> None:
-        """As `logging.Logger.log`; the last part is librdkafka's line."""
-        line = str(parts[-1])
-        if "EndTxn returned" in line:
-            match = _END_TXN.search(line)
-            self.answers.append(match.group(1) if match else line)
-        elif _REFUSED in line:
-            self.refused = True
-        elif "Acquired PID" in line:
-            match = _PID.search(line)
-            if match:
-                self.producer_id, self.epoch = int(match.group(1)), int(match.group(2))
-        elif level >= logging.WARNING:
-            log.debug(form, *parts)
 
 
 class TransactionalProducer:
@@ -93,7 +63,7 @@ class TransactionalProducer:
         self._timeout_ms = transaction_timeout_ms
         self.spent = False
         self._began = False  # whether a transaction has begun, and neither commit nor abort was requested
-        self._evidence = _Evidence()
+        self._evidence = LogEvidence()
         self._pause = Pause()
         self._committed_at = 0.0
         settings = transactional_settings(
@@ -103,6 +73,9 @@ class TransactionalProducer:
             queue_bytes=queue_bytes,
             linger_ms=linger_ms,
         )
+        self._connection = connection
+        self._sender: BatchSender | None = None
+        self._delivery_s = int(str((overrides or {}).get("message.timeout.ms", transaction_timeout_ms))) / 1000
         self._delivery_error: KafkaError | None = None
         if handed_over:  # no commit reports a failed delivery
             settings |= {"on_delivery": self._note_delivery, "delivery.report.only.error": True}
@@ -148,11 +121,24 @@ class TransactionalProducer:
         """Begin a transaction. The broker learns of it with its first record. May wait some ms, see `Pause`."""
         if self.spent:
             raise Fatal(f"The producer {self.transactional_id} is spent: a new one is needed")
-        if wait := self._pause.remaining(time.monotonic() - self._committed_at):
-            time.sleep(wait)
+        since_commit = time.monotonic() - self._committed_at
+        if self._sender is None or not self._sender.used:
+            time.sleep(self._pause.remaining(since_commit))
         with kafka_errors("beginning a transaction"):
             self._producer.begin_transaction()
+        if self._sender is not None:
+            self._sender.begin(since_commit)  # it waits itself, on its thread
         self._began = True
+
+    @property
+    def sender(self) -> BatchSender:
+        """Sends encoded batches in the open transaction, which must also have a record of `produce` when it is
+        committed. Valid after `init`. Raises `Retriable` if no broker answers.
+        """
+        if self._sender is None:
+            requests = TransactionRequests(self._connection, self.open_transaction, self._timeout_ms)
+            self._sender = BatchSender(requests, self.open_transaction, self._delivery_s)
+        return self._sender
 
     def send_offsets(self, offsets: Sequence[tuple[str, int, int]], group_metadata: bytes, deadline: Deadline) -> None:
         """Commit consumer offsets, (topic, partition, next offset) each, with this transaction (KIP-447).
@@ -241,6 +227,13 @@ class TransactionalProducer:
 
         Raises `Abortable` (abort the transaction), `UnknownOutcome` (it may be committed), `Fenced` or `Fatal`.
         """
+        sender = self._sender if self._sender is not None and self._sender.used else None
+        if sender is not None:
+            try:
+                sender.flush(deadline)
+            except FencingError:
+                self.spent = True
+                raise
         self._evidence.answers.clear()
         self._began = False
         while True:
@@ -258,9 +251,14 @@ class TransactionalProducer:
                 raise
         self._committed_at = time.monotonic()
         self.serve(0)  # also handles the client's log, which is the evidence
+        answers = self._evidence.answers
+        if sender is not None:
+            if not answers:  # librdkafka sends no EndTxn for a transaction to which it has not added partitions itself
+                self.spent = True
+                raise Abortable(f"The transaction of {self.transactional_id} has batches, but no source offset")
+            self.spent |= sender.doubtful
         self._pause.learn(self._evidence.refused)
         self._evidence.refused = False
-        answers = self._evidence.answers
         if answers[-1:] != ["NO_ERROR"] or not set(answers) <= _ANSWERED:
             self.spent = True
 
@@ -273,11 +271,12 @@ class TransactionalProducer:
         """
         self.spent = True
         self._began = False
+        aborted = self._sender is None or self._sender.abort(deadline)
         while True:
             try:
                 with kafka_errors(f"aborting a transaction of {self.transactional_id}"):
                     self._producer.abort_transaction(max(0.1, deadline.slice(1.0)))
-                return True
+                return aborted
             except (Retriable, Fenced, Fatal, Abortable) as error:
                 if isinstance(error, Retriable) and error.code != _COMMIT_UNFINISHED and not deadline.expired:
                     continue
@@ -294,5 +293,7 @@ class TransactionalProducer:
         if self._began:
             self.abort(Deadline.after(_LAST_SECONDS))
         self.spent = True
+        if self._sender is not None:
+            self._sender.close()
         self._producer = drop_transactional(self._producer, log)
         self.produce = self._producer.produce

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence, Set
 from typing import Protocol
 
 from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.batch_sender import BatchSender
 
 Produce = Callable[..., None]
 """confluent-kafka's `produce(topic, value, key, partition, on_delivery, timestamp, headers)`."""
@@ -22,6 +23,9 @@ class TransactionalClient(Protocol):
 
     @property
     def epoch(self) -> int: ...
+
+    @property
+    def sender(self) -> BatchSender: ...
 
     def init(self, deadline: Deadline) -> None: ...
 

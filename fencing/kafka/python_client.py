@@ -13,6 +13,7 @@ from kafka.admin._transactions import AbortTransactionSpec as AbortTransactionSp
 
 if logging.getLogger("kafka").level == logging.NOTSET:
     logging.getLogger("kafka").setLevel(logging.WARNING)  # it logs each connection that it opens and closes
+    logging.getLogger("kafka.net").setLevel(logging.CRITICAL)  # and each that breaks, as an error; the calls report it
 
 
 _T = TypeVar("_T")

@@ -7,15 +7,16 @@ the transaction last.
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
-from typing import Final, Protocol
+from typing import Final
 
-from ringfence.connectors.api import Converters, OffsetRecord, RecordBatch, SourceRecord, StructBatch
+from ringfence.connectors.api import OffsetRecord, RecordBatch, SourceRecord, StructBatch
 from ringfence.connectors.api.errors import ConnectorError
-from ringfence.connectors.api.records import SERIALIZED, MixedBatch, SerializedRecords
+from ringfence.connectors.api.records import SERIALIZED, EncodedBatches, MixedBatch, SerializedRecords
 from ringfence.connectors.columns import Column, alike, column_of
 from ringfence.fencing.kafka.protocols import Produce
 from ringfence.fencing.offsets.source_offsets import Offset, Partition
-from ringfence.fencing.records.error_handling import ConversionSteps, RecordErrors
+from ringfence.fencing.records.convert import Convert
+from ringfence.fencing.records.error_handling import RecordErrors
 from ringfence.fencing.records.prepared_batch import GatheredOffsets, PreparedBatch
 from ringfence.fencing.records.send_window import SendWindow
 from ringfence.fencing.records.sending import make_call, send_calls, send_raw
@@ -27,31 +28,6 @@ _NOT_SERIALIZED: Final = (
     "The task returned SerializedRecords although a transform changes the records: look at context.converters before "
     "you return one"
 )
-
-
-class Convert(ConversionSteps, Protocol):
-    """What the path needs from converters and transforms. Created once per task."""
-
-    raw: bool
-    """Whether `RecordBatch` is allowed."""
-
-    def record(self, record: SourceRecord) -> SourceRecord | None:
-        """Return the record after all transforms; None drops it."""
-        ...
-
-    transforms: bool
-
-    @property
-    def converters(self) -> Converters | None:
-        """The converters, if `SerializedRecords` is allowed."""
-        ...
-
-    @property
-    def column(self) -> Callable[[Column], list[bytes | None] | None] | None:
-        """A function that transforms and converts the values of many records at once, and returns None for records that
-        must be handled one by one. None if all must be.
-        """
-        ...
 
 
 _FEW = 4
@@ -99,7 +75,8 @@ class RecordPath:
         """Raise `ConnectorError` if an uncommitted record went to a topic that is no longer allowed."""
         self._check.check_again(topics)
 
-    def _check_topic(self, topic: str) -> None:
+    def prepare_topic(self, topic: str) -> None:
+        """Create the topic if the rules say so. Raises `ConnectorError` if the connector may not write to it."""
         self._check.check(topic)
         if self._ensure is not None:
             self._ensure(topic)
@@ -113,7 +90,7 @@ class RecordPath:
         ready = PreparedBatch(batch)
         if isinstance(batch, MixedBatch):
             return self._prepare_mixed(batch, ready)
-        self._check_topic(batch.topic)
+        self.prepare_topic(batch.topic)
         if len(batch):
             ready.offsets.append((batch.source_partition, batch.source_offset))
             ready.size = sum(map(len, filter(None, batch.values)))
@@ -121,12 +98,15 @@ class RecordPath:
         return ready
 
     def _prepare_mixed(self, batch: MixedBatch, ready: PreparedBatch) -> PreparedBatch:
-        if batch.values:
+        if len(batch):
             ready.topics |= {batch.topics} if isinstance(batch.topics, str) else set(batch.topics)
         for topic in ready.topics:
-            self._check_topic(topic)
+            self.prepare_topic(topic)
         ready.offsets += batch.offsets
-        ready.size = sum(map(len, filter(None, batch.values)))
+        if isinstance(batch, EncodedBatches):
+            ready.size = sum(each.size for each in batch.batches)
+        else:
+            ready.size = sum(map(len, filter(None, batch.values)))
         ready.skipped, ready.dead_letters = batch.skipped - batch.letters, batch.letters
         return ready
 
@@ -147,7 +127,7 @@ class RecordPath:
         if self._convert.converters is None:
             raise ConnectorError(_NOT_SERIALIZED)
         topic = run[0].topic
-        self._check_topic(topic)
+        self.prepare_topic(topic)
         ready.topics.add(topic)
         same, no, any_partition, now = repeat(topic), repeat(None), repeat(-1), repeat(0)
         for each in run:
@@ -178,7 +158,7 @@ class RecordPath:
             calls = self._calls(run, column.topic, values)
         except Exception:  # noqa: BLE001 - one by one it is raised again, by the record that is to blame
             return False
-        self._check_topic(column.topic)
+        self.prepare_topic(column.topic)
         ready.topics.add(column.topic)
         ready.calls += calls
         ready.size += sum(map(len, filter(None, values)))
@@ -241,7 +221,7 @@ class RecordPath:
                     continue
                 topic = out.topic
                 if topic != last_topic:
-                    self._check_topic(topic)
+                    self.prepare_topic(topic)
                     ready.topics.add(topic)
                     last_topic = topic
                 value = to_value(topic, out.value, out.value_schema)
@@ -263,7 +243,7 @@ class RecordPath:
         """Prepare a failed record step by step. Raises an error that is not tolerated."""
         assert self._errors is not None
         before = self._errors.given_up
-        call = self._errors.produce_of(record, self._check_topic)
+        call = self._errors.produce_of(record, self.prepare_topic)
         bad = self._errors.given_up > before
         if call is None:
             ready.skipped += bad
@@ -293,7 +273,11 @@ class RecordPath:
             count = send_raw(ready.batch, produce, full, window, ready.size)
         else:
             count = send_calls(ready.calls, produce, full, window, ready.size)
+        self.note_sent(ready, offsets)
+        return count
+
+    def note_sent(self, ready: PreparedBatch, offsets: GatheredOffsets) -> None:
+        """Collect the offsets of a batch whose records are sent, and count its bytes."""
         for partition, offset in ready.offsets:
             offsets.put(partition, offset)
         self.bytes += ready.size
-        return count

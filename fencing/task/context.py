@@ -23,6 +23,11 @@ from ringfence.fencing.task.view import DesiredState
 _GO_ON = frozenset({DesiredState.RUN})
 
 
+def no_partitions(topic: str) -> int:
+    """Refuse to count: nobody encodes batches here."""
+    raise ConnectorError(f"The partitions of {topic} are counted only for encoded batches")
+
+
 class TaskContext:
     """The framework's `SourceTaskContext`."""
 
@@ -36,8 +41,13 @@ class TaskContext:
         join_share: Callable[..., ShareInput] = no_share_groups,
         *,
         read_offsets: Callable[[], OffsetReader],
+        encoded_batch_bytes: int = 0,
+        count_partitions: Callable[[str], int] = no_partitions,
     ) -> None:
-        """due_in: returns the seconds until the open transaction must be committed; a wait ends by then."""
+        """due_in: returns the seconds until the open transaction must be committed; a wait ends by then.
+
+        encoded_batch_bytes: of the largest `EncodedBatch`, 0 if `poll` must not return any.
+        """
         self._runtime = runtime
         self._offsets = offsets
         self._due_in = due_in
@@ -45,6 +55,8 @@ class TaskContext:
         self._join = join
         self._join_share = join_share
         self._read_offsets = read_offsets
+        self.encoded_batch_bytes = encoded_batch_bytes
+        self.count_partitions = count_partitions
 
     @property
     def config(self) -> Mapping[str, str]:

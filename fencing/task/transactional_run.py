@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ringfence.connectors.api import SourceTask
 from ringfence.connectors.kafka_settings.java_names import Role
 from ringfence.fencing.errors import Abortable
-from ringfence.fencing.kafka.client_settings import batch_bytes, effective, timeout_in
+from ringfence.fencing.kafka.client_settings import batch_bytes, effective, encoded_batch_bytes, timeout_in
 from ringfence.fencing.kafka.hanging import GROUP_OFFSETS
 from ringfence.fencing.kafka.protocols import TransactionalClient
 from ringfence.fencing.offsets.source_offsets import SourceOffsets
@@ -44,6 +44,7 @@ class TransactionalRun:
         self._new_producer = new_producer
         producer_settings = effective(Role.PRODUCER, worker, spec.connector_config).settings
         self._batch_bytes = batch_bytes(producer_settings)
+        self._encoded_batch_bytes = encoded_batch_bytes(producer_settings)
         self._boundaries = Boundaries.of(spec.connector_config, int(worker.get("offset.flush.interval.ms", "60000")))
         self._timeout_ms = self._boundaries.transaction_timeout_ms(
             timeout_in(producer_settings, worker, spec.connector_config)
@@ -111,6 +112,8 @@ class TransactionalRun:
                 join,
                 join_share,
                 read_offsets=lambda: task_offsets.read(runtime.is_superseded),
+                encoded_batch_bytes=self._encoded_batch_bytes,
+                count_partitions=transactions.count_partitions,
             )
             report.stage("starting the plugin")
             plugin.start(runtime.plugin.config)  # 7

@@ -64,10 +64,9 @@ class Transactions:
         self._clock = runtime.clock
         self._commit_timeout_s = commit_timeout_s
         self._keep = keep_records
-        self._stopping = runtime.require_current
         self._copy = copy
         self._clear = clear
-        self._deliveries = BatchDeliveries(producer, batch_bytes, runtime)
+        self._deliveries = BatchDeliveries(producer, batch_bytes, runtime, self._key_of_offset)
         self._counts = TransactionCounts(counters, runtime.attempt)
         self._counts.read_again(offsets)
         self._headers: list[tuple[str, bytes]] = []
@@ -110,9 +109,7 @@ class Transactions:
         self._topics |= ready.topics
         self._deliveries.topics = self._topics
         before = self._path.bytes
-        produce = self._producer.produce if self.positions is None else self.positions.noting(self._producer.produce)
-        with kafka_errors("producing"):
-            count = self._path.send(ready, produce, self._make_room, self._gathered_offsets, self._deliveries.window)
+        count = self._deliveries.send(ready, self._path, self._gathered_offsets, self.positions)
         self._counts.add(ready.counts(count))
         self._counters.records += count
         self._counters.open_records += count
@@ -121,6 +118,14 @@ class Transactions:
         self._counters.measures.count_left_out(ready.batch, self._clock)
         if self._keep and not isinstance(ready.batch, RecordBatch):
             self._records.extend(ready.batch)
+
+    def count_partitions(self, topic: str) -> int:
+        """Return how many partitions a topic has that records are going to; it is created first if it may be."""
+        self._path.prepare_topic(topic)
+        return self._deliveries.count_partitions(topic)
+
+    def _key_of_offset(self, partition: Partition) -> tuple[str, bytes]:
+        return self._offsets_topic, self._offsets.key_of(partition)
 
     def _begin(self, topics: Set[str] = frozenset()) -> None:
         if not topics <= self._cleared_topics or self._offsets_topic not in self._cleared_topics:
@@ -137,11 +142,6 @@ class Transactions:
                     letters = self.share.begin(self._producer.produce, self._offsets_topic)
                 self._counts.add(RecordCounts(dead_letters=letters))
 
-    def _make_room(self) -> None:
-        with kafka_errors("producing"):
-            self._producer.serve(0.02)
-        self._stopping()
-
     def start_commit(self) -> None:
         """Produce the offsets, and commit on the other thread. `settle` returns the outcome."""
         self._path.check_again(self._topics)
@@ -155,6 +155,7 @@ class Transactions:
         if self._copy is not None:
             self._copy.before(offsets)
         self._headers = self._counts.headers()
+        self._deliveries.await_adding()
         with kafka_errors("producing source offsets"):
             for number, (partition, offset) in enumerate(offsets, 1):
                 key, value = self._offsets.key_of(partition), encode_value(offset)
@@ -164,7 +165,7 @@ class Transactions:
                         self._producer.produce(self._offsets_topic, value, key, log_partition_of(key), *more)
                         break
                     except BufferError:
-                        self._make_room()
+                        self._deliveries.make_room()
         self._submit(offsets, ())
 
     def _start_commit_of_group(self, group: GroupSource) -> None:

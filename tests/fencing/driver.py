@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence, Set
 from confluent_kafka import Producer
 
 from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.batch_sender import BatchSender
 from ringfence.fencing.kafka.producer import TransactionalProducer
 from ringfence.fencing.kafka.protocols import Produce, TransactionalClient
 from ringfence.fencing.task.plugin import Plugin
@@ -80,6 +81,10 @@ class WithoutTransactions:
 
     def count_partitions(self, topics: Set[str]) -> int:
         return 1
+
+    @property
+    def sender(self) -> BatchSender:
+        raise NotImplementedError
 
     def close(self) -> None:
         self._producer.flush(1)

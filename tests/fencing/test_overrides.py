@@ -7,7 +7,14 @@ from confluent_kafka import Producer
 
 from ringfence.connectors.kafka_settings.java_names import RULES, Role, servers, translate
 from ringfence.fencing.errors import Invalid
-from ringfence.fencing.kafka.client_settings import connection_of, effective, producer_overrides, transaction_timeout_ms
+from ringfence.fencing.kafka.batch_head import HEAD_BYTES
+from ringfence.fencing.kafka.client_settings import (
+    connection_of,
+    effective,
+    encoded_batch_bytes,
+    producer_overrides,
+    transaction_timeout_ms,
+)
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.task.boundaries import Boundaries
 from ringfence.worker_config import WorkerConfig
@@ -238,3 +245,21 @@ def test_librdkafka_knows_every_name_in_the_table() -> None:
     for rule in RULES.values():
         if Role.PRODUCER in rule.roles and not rule.to.startswith("ssl."):
             Producer({rule.to: values.get(rule.to, "1000")})
+
+
+@pytest.mark.parametrize(
+    "settings, most",
+    [
+        ({}, 512 * 1024 - HEAD_BYTES),
+        ({"batch.size": "1000", "linger.ms": "20"}, 1000 - HEAD_BYTES),
+        ({"batch.size": "1"}, 1),
+        ({"batch.size": "2000000"}, 1_000_000 - HEAD_BYTES),
+        ({"compression.type": "none"}, 512 * 1024 - HEAD_BYTES),
+        ({"compression.type": "lz4"}, 0),
+        ({"max.request.size": "5000000"}, 0),
+    ],
+)
+def test_who_encodes_batches_and_how_large_they_are(settings: dict[str, str], most: int) -> None:
+    """Whole batches, with their heads, are no larger than `batch.size`: a topic's `max.message.bytes` may be that."""
+    config = {f"producer.override.{name}": value for name, value in settings.items()}
+    assert encoded_batch_bytes(effective(Role.PRODUCER, {}, config).settings) == most

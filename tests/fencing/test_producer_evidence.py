@@ -9,6 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, Fatal, Fenced, UnknownOutcome
 from ringfence.fencing.kafka import producer as module
+from ringfence.fencing.kafka.log_evidence import LogEvidence
 from ringfence.fencing.kafka.producer import TransactionalProducer
 from ringfence.fencing.kafka.settings import Connection
 
@@ -18,7 +19,7 @@ PREFIX = "[thrd:main]: TxnCoordinator/1: "
 class Client:
     """Stands where librdkafka's producer stands: answers, and says what it did as librdkafka does."""
 
-    def __init__(self, settings: object, logger: module._Evidence) -> None:
+    def __init__(self, settings: object, logger: LogEvidence) -> None:
         self.logger = logger
         self.lines: Sequence[str] = ()
         self.raised: list[KafkaError] = []

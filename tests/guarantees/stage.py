@@ -13,8 +13,8 @@ from ringfence.fencing.kafka.protocols import TransactionalClient
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.offsets.record_counts import RecordCounts
 from ringfence.fencing.offsets.source_offsets import read_offsets
+from ringfence.fencing.records.convert import Convert
 from ringfence.fencing.records.error_handling import Stage as Stage_
-from ringfence.fencing.records.record_path import Convert
 from ringfence.fencing.task.plugin import Outcome, Plugin
 from ringfence.fencing.task.source_task import SourceTaskRun
 from ringfence.fencing.task.spec import TaskSpec

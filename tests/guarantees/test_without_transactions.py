@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka import Producer
 
 from ringfence.fencing.clock import Deadline
+from ringfence.fencing.kafka.batch_sender import BatchSender
 from ringfence.fencing.kafka.protocols import TransactionalClient
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.task.spec import TaskSpec
@@ -45,6 +46,10 @@ class PlainProducer:
 
     def count_partitions(self, topics: Set[str]) -> int:
         return 1
+
+    @property
+    def sender(self) -> BatchSender:
+        raise NotImplementedError
 
     def close(self) -> None:
         self._producer.flush(30)

@@ -86,9 +86,9 @@ final class ConnectorCalls {
             "value.converter", "org.apache.kafka.connect.json.JsonConverter");
         ConnectMetrics metrics = new ConnectMetrics("ringfence", worker, Time.SYSTEM, "unknown");
         Chain chain = new Chain(plugins, metrics, worker, config, new ConnectorTaskId("warm", 0));
-        Packer packer = new Packer(new OffsetJson());
+        Packer packer = new ColumnPacker(new OffsetJson());
         chain.pack(new SourceRecord(Map.of("a", 1), Map.of("b", 2L), "t", Schema.STRING_SCHEMA, "v"), packer);
-        frames.send('B', packer.take(1, 0));
+        frames.send(packer.kind(), packer.take(1, 0));
         frames.send(Map.of("event", "warm", "parts", parts("warm", config, Map.of())));
         Metrics.read(null);
     }

@@ -13,10 +13,13 @@ import java.util.Map;
 
 /**
  * Frames to and from one Python process, with one format in both directions: the length of the rest (u32, big endian),
- * kind (one byte), payload. Kind J is a JSON object, kind B a batch ({@link Packer}), kind L a piece of the log.
+ * kind (one byte), payload. Kind J is a JSON object, kind B a batch in columns
+ * ({@link ColumnPacker}), kind R a batch as record batches ({@link BatchPacker}), kind L a piece of the log.
  */
 final class Frames {
     static final ObjectMapper JSON = new ObjectMapper();
+    /** The JVM copies an array to write it; for large ones it maps new memory each time. */
+    private static final int PIECE = 1 << 16;
     private final OutputStream out;
     private final Runnable onGone;
 
@@ -31,7 +34,9 @@ final class Frames {
         head.putInt(payload.remaining() + 1).put((byte) kind);
         try {
             out.write(head.array());
-            out.write(payload.array(), payload.arrayOffset() + payload.position(), payload.remaining());
+            int end = payload.arrayOffset() + payload.limit();
+            for (int at = payload.arrayOffset() + payload.position(); at < end; at += PIECE)
+                out.write(payload.array(), at, Math.min(PIECE, end - at));
             out.flush();
         } catch (IOException gone) {
             onGone.run();

@@ -94,6 +94,7 @@ public final class Host {
             case "answer": offsets.answer(order); break;
             case "run": run(order); break;
             case "taken": task.taken(); break;
+            case "partitions": task.partitions(order); break;
             case "committed": task.committed(order); break;
             case "stop": task.stop(); break;
             case "warm": calls.warm(); System.exit(0); break;

@@ -3,163 +3,77 @@ package io.ringfence.connect;
 import java.io.ByteArrayOutputStream;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
-import java.nio.charset.StandardCharsets;
-import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/**
- * Packs records as columns into one buffer, little endian, which Python splits in one pass.
- *
- * <p>u64 number, u32 records, u32 flags, u32 skipped, u32 letters; strings and blobs are preceded by their length
- * (u32). Then: u32 topics and their names; the newest offset of each source partition as JSON; columns with a value for
- * each record, if their flag is set: topic (u32), partition (i32), timestamp (i64), length of the value (i32, always
- * present, -1 is null), length of the key, header set (i32, -1 is none); all values, all keys; the distinct header sets.
- * Most records of a batch have the same headers, so a set is written once.
- */
-final class Packer {
-    static final int COMMIT = 1, ABORT = 2, KEYS = 4, PARTITIONS = 8, TIMES = 16, HEADERS = 32, TOPICS = 64;
+/** Gathers converted records, and the newest offset of each source partition, for one frame to Python. */
+abstract class Packer {
+    static final int COMMIT = 1, ABORT = 2;
 
     private final OffsetJson json;
-    private final Map<String, Integer> topics = new LinkedHashMap<>();
-    private final Map<List<Object>, Integer> headerSets = new LinkedHashMap<>();
     private final Map<Map<String, ?>, Map<String, ?>> offsets = new LinkedHashMap<>();
-    private int records, size, flags;
-    private int[] topic = new int[256], partition = new int[256], headerSet = new int[256];
-    private long[] time = new long[256];
-    private byte[][] keys = new byte[256][], values = new byte[256][];
     private Map<String, ?> lastPartition, lastOffset;
-    private String lastTopic;
-    private int lastIndex;
-    int skipped, letters;
+    int records, size, skipped, letters;
 
     Packer(OffsetJson json) {
         this.json = json;
     }
 
     /** Adds a record. headers: name, value, name, value, ... with values as ByteBuffer or null; null for no headers. */
-    void add(String to, Integer part, Long at, byte[] key, byte[] value, List<Object> headers) {
-        if (records == values.length) grow();
-        if (!to.equals(lastTopic)) {
-            lastIndex = topics.computeIfAbsent(to, ignored -> topics.size());
-            lastTopic = to;
-        }
-        topic[records] = lastIndex;
-        if (part != null) flags |= PARTITIONS;
-        partition[records] = part == null ? -1 : part;
-        if (at != null) flags |= TIMES;
-        time[records] = at == null ? 0 : at;
-        if (key != null) flags |= KEYS;
-        keys[records] = key;
-        values[records] = value;
-        headerSet[records] = -1;
-        if (headers != null) {
-            flags |= HEADERS;
-            Integer known = headerSets.get(headers);
-            if (known == null) headerSets.put(headers, known = headerSets.size());
-            headerSet[records] = known;
-        }
-        size += (key == null ? 0 : key.length) + (value == null ? 0 : value.length);
-        records++;
-    }
+    abstract void add(String topic, Integer partition, Long timestamp, byte[] key, byte[] value, List<Object> headers);
+
+    /** Returns the frame's payload, and empties the packer. ending: COMMIT, ABORT or 0. */
+    abstract ByteBuffer take(long number, int ending);
+
+    /** The kind of its frames. */
+    abstract char kind();
 
     /** Sets the newest offset of a source partition, also for a record that a transform drops. */
-    void offset(Map<String, ?> source, Map<String, ?> offset) {
-        if (source != lastPartition && lastPartition != null) offsets.put(lastPartition, lastOffset);
+    final void offset(Map<String, ?> source, Map<String, ?> offset) {
+        if (lastPartition != null && lastPartition != source && !lastPartition.equals(source)) offsets.put(lastPartition, lastOffset);
         lastPartition = source;
         lastOffset = offset;
     }
 
-    boolean empty() {
+    final boolean empty() {
         return records == 0 && lastPartition == null;
     }
 
-    int size() {
+    /** Returns the bytes of all keys and values. */
+    final int size() {
         return size;
     }
 
-    int records() {
+    final int records() {
         return records;
     }
 
-    private void grow() {
-        int to = records * 2;
-        topic = Arrays.copyOf(topic, to);
-        partition = Arrays.copyOf(partition, to);
-        headerSet = Arrays.copyOf(headerSet, to);
-        time = Arrays.copyOf(time, to);
-        keys = Arrays.copyOf(keys, to);
-        values = Arrays.copyOf(values, to);
-    }
-
-    /** Returns the batch, and empties the packer. ending: COMMIT, ABORT or 0. */
-    ByteBuffer take(long number, int ending) {
+    /** Returns the offsets as JSON. */
+    final byte[] offsets() {
         if (lastPartition != null) offsets.put(lastPartition, lastOffset);
-        byte[] where = json.pairs(offsets);
-        int mask = flags | ending | (topics.size() > 1 ? TOPICS : 0);
-        byte[] names = names();
-        byte[] sets = (mask & HEADERS) == 0 ? new byte[0] : sets();
-        long total = 24L + names.length + 4 + where.length + 28L * records + size + sets.length;
-        if (total > Integer.MAX_VALUE - 16)
-            throw new IllegalStateException("A batch of " + total + " bytes is too large: let the connector read less at a time");
-        ByteBuffer to = ByteBuffer.allocate((int) total).order(ByteOrder.LITTLE_ENDIAN);
-        to.putLong(number).putInt(records).putInt(mask).putInt(skipped).putInt(letters);
-        to.put(names).putInt(where.length).put(where);
-        if ((mask & TOPICS) != 0) put(to, topic);
-        if ((mask & PARTITIONS) != 0) put(to, partition);
-        if ((mask & TIMES) != 0) for (int i = 0; i < records; i++) to.putLong(time[i]);
-        lengths(to, values);
-        if ((mask & KEYS) != 0) lengths(to, keys);
-        if ((mask & HEADERS) != 0) put(to, headerSet);
-        for (int i = 0; i < records; i++) if (values[i] != null) to.put(values[i]);
-        if ((mask & KEYS) != 0) for (int i = 0; i < records; i++) if (keys[i] != null) to.put(keys[i]);
-        to.put(sets);
-        to.flip();
-        clear();
-        return to;
+        return json.pairs(offsets);
     }
 
-    private void put(ByteBuffer to, int[] column) {
-        for (int i = 0; i < records; i++) to.putInt(column[i]);
+    final void count(byte[] key, byte[] value) {
+        size += (key == null ? 0 : key.length) + (value == null ? 0 : value.length);
+        records++;
     }
 
-    private void lengths(ByteBuffer to, byte[][] column) {
-        for (int i = 0; i < records; i++) to.putInt(column[i] == null ? -1 : column[i].length);
+    static ByteBuffer allocate(long size) {
+        if (size > Integer.MAX_VALUE - 16)
+            throw new IllegalStateException("A batch of " + size + " bytes is too large: let the connector read less at a time");
+        return ByteBuffer.allocate((int) size).order(ByteOrder.LITTLE_ENDIAN);
     }
 
-    private byte[] names() {
-        Blobs blobs = new Blobs();
-        blobs.number(topics.size());
-        for (String name : topics.keySet()) blobs.blob(ByteBuffer.wrap(name.getBytes(StandardCharsets.UTF_8)));
-        return blobs.toByteArray();
-    }
-
-    private byte[] sets() {
-        Blobs blobs = new Blobs();
-        blobs.number(headerSets.size());
-        for (List<Object> set : headerSets.keySet()) {
-            blobs.number(set.size() / 2);
-            for (int i = 0; i < set.size(); i += 2) {
-                blobs.blob(ByteBuffer.wrap(((String) set.get(i)).getBytes(StandardCharsets.UTF_8)));
-                blobs.blob((ByteBuffer) set.get(i + 1));
-            }
-        }
-        return blobs.toByteArray();
-    }
-
-    private void clear() {
-        Arrays.fill(keys, 0, records, null);
-        Arrays.fill(values, 0, records, null);
-        records = size = flags = skipped = letters = 0;
-        topics.clear();
-        headerSets.clear();
+    void clear() {
+        records = size = skipped = letters = 0;
         offsets.clear();
         lastPartition = lastOffset = null;
-        lastTopic = null;
     }
 
-    private static final class Blobs extends ByteArrayOutputStream {
+    /** Strings and byte arrays, each after its length. */
+    static final class Blobs extends ByteArrayOutputStream {
         void number(int value) {
             writeBytes(ByteBuffer.allocate(4).order(ByteOrder.LITTLE_ENDIAN).putInt(value).array());
         }

@@ -32,7 +32,7 @@ final class TaskRunner {
     private final ConnectMetrics metrics;
     private final Chain chain;
     private final WorkerTransactionContext transactions;
-    private final Packer packer = new Packer(new OffsetJson());
+    private final Packer packer;
     /** The batches that are not committed yet. */
     private final ArrayDeque<OpenBatch> open = new ArrayDeque<>();
     private final Hears hears;
@@ -41,7 +41,8 @@ final class TaskRunner {
     private OpenBatch part;
 
     TaskRunner(Plugins plugins, String path, Map<String, String> workerSettings, Map<String, String> connector,
-            Map<String, String> taskConfig, ConnectorTaskId id, OffsetStorageReader offsets) throws Exception {
+            Map<String, String> taskConfig, ConnectorTaskId id, OffsetStorageReader offsets, int batchBytes,
+            Partitions partitions) throws Exception {
         this.plugins = plugins;
         loader = plugins.connectorLoader(connector.get("connector.class"), null);
         WorkerConfig worker = Chain.worker(workerSettings, path);
@@ -54,6 +55,8 @@ final class TaskRunner {
             task = (SourceTask) plugins.newTask(type);
             hears = hears(type);
             hearsCommits = hears != Hears.NOTHING || type.getMethod("commit").getDeclaringClass() != SourceTask.class;
+            boolean columns = batchBytes == 0 || hears == Hears.EVERY; // which has the positions of its records
+            packer = columns ? new ColumnPacker(new OffsetJson()) : new BatchPacker(new OffsetJson(), batchBytes, partitions);
             task.initialize(new Context(taskConfig, offsets, metrics.connectorPluginMetrics(id.connector())));
             ReplicationSlot.clear(plugins, type.getName(), taskConfig, offsets);
             task.start(taskConfig);
@@ -81,6 +84,11 @@ final class TaskRunner {
     /** Returns whether the task overrides a method for commits; if not, {@link #committed} need not be called. */
     boolean hearsCommits() {
         return hearsCommits;
+    }
+
+    /** The kind of the frames of its batches. */
+    char kind() {
+        return packer.kind();
     }
 
     /** Returns the next records in batches that are ready to send; none if the task has no records now. */

@@ -21,6 +21,7 @@ final class TaskThread {
     private final Plugins plugins;
     private final String path;
     private final Offsets offsets;
+    private final Partitions partitions;
     private final ArrayDeque<Integer> ahead = new ArrayDeque<>();
     private final ArrayDeque<JsonNode> commits = new ArrayDeque<>();
     private long aheadBytes;
@@ -34,6 +35,7 @@ final class TaskThread {
         this.plugins = plugins;
         this.path = path;
         this.offsets = offsets;
+        partitions = new Partitions(frames);
     }
 
     void run(JsonNode order) {
@@ -57,9 +59,16 @@ final class TaskThread {
         notifyAll();
     }
 
-    synchronized void stop() {
-        stopping = true;
-        notifyAll();
+    void partitions(JsonNode order) {
+        partitions.answer(order);
+    }
+
+    void stop() {
+        partitions.stop();
+        synchronized (this) {
+            stopping = true;
+            notifyAll();
+        }
     }
 
     /** Returns for how long the task's poll has been running; 0 outside of poll. */
@@ -74,7 +83,7 @@ final class TaskThread {
             Map<String, String> connector = Frames.strings(order.get("connector"));
             ConnectorTaskId id = new ConnectorTaskId(order.get("name").asText(), order.get("number").asInt());
             runner = new TaskRunner(plugins, path, Frames.strings(order.get("worker")), connector,
-                Frames.strings(order.get("task")), id, offsets.of(""));
+                Frames.strings(order.get("task")), id, offsets.of(""), order.path("batch_bytes").asInt(0), partitions);
             if ("connector".equalsIgnoreCase(connector.getOrDefault("transaction.boundary", "").trim())) most = 1;
             frames.send(Map.of("event", "started", "version", String.valueOf(runner.task.version()),
                 "positions", runner.hears() == TaskRunner.Hears.EVERY, "commits", runner.hearsCommits()));
@@ -130,7 +139,7 @@ final class TaskThread {
                 ahead.add(part.remaining());
                 aheadBytes += part.remaining();
             }
-            frames.send('B', part);
+            frames.send(runner.kind(), part);
         }
     }
 }
