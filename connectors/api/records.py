@@ -213,7 +213,7 @@ class MixedBatch(RecordBatch):
         self.letters = letters
 
     def __bool__(self) -> bool:
-        return bool(self.values) or bool(self.offsets)
+        return len(self) > 0 or bool(self.offsets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,9 +255,6 @@ class EncodedBatches(MixedBatch):
 
     def __len__(self) -> int:
         return sum(each.records for each in self.batches)
-
-    def __bool__(self) -> bool:
-        return bool(self.batches) or bool(self.offsets)
 
 
 def count_records(batch: Sequence[SourceRecord] | RecordBatch) -> int:

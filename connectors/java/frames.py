@@ -31,7 +31,7 @@ class BatchFrame:
     """A batch. number: counts the task's batches; commits, aborts: whether the connector ends its transaction here."""
 
     number: int
-    batch: MixedBatch | EncodedBatches
+    batch: MixedBatch
     commits: bool = False
     aborts: bool = False
 

@@ -29,6 +29,7 @@ from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Abortable, FencingError
 from ringfence.fencing.kafka.batch_head import add_head, next_sequence
 from ringfence.fencing.kafka.call_limits import call_within
+from ringfence.fencing.kafka.coordinator import MOVING
 from ringfence.fencing.kafka.open_transaction import OpenTransaction
 from ringfence.fencing.kafka.pacing import Pause
 from ringfence.fencing.kafka.partition_leaders import (
@@ -40,7 +41,7 @@ from ringfence.fencing.kafka.partition_leaders import (
     PartitionLeaders,
     explain,
 )
-from ringfence.fencing.kafka.transaction_requests import MOVED, Place, TransactionRequests
+from ringfence.fencing.kafka.transaction_requests import Place, TransactionRequests
 from ringfence.fencing.kafka.translation import translate
 
 MOST_BYTES: Final = 1_000_000
@@ -52,7 +53,7 @@ _CONCURRENT: Final = 51
 """The transaction before this one is still ending."""
 # Of the coordinator.
 _SAME_LEADER: Final = frozenset({7, 19, 20})
-_ADD_AGAIN: Final = MOVED | {None, _CONCURRENT, UNKNOWN_TOPIC}
+_ADD_AGAIN: Final = MOVING | {None, _CONCURRENT, UNKNOWN_TOPIC}
 _OVER: Final = frozenset({0, 47, 48, 49, 90})
 """Responses to an abort: done, or the id has another epoch, no open transaction, or another producer."""
 # Wrong sequence number, state of the transaction, producer id: a new producer can write.
@@ -133,7 +134,7 @@ class BatchSender:
                 return False
             if code in _OVER:
                 self._maybe_open = False
-            elif deadline.expired or code not in MOVED | {None, _CONCURRENT}:
+            elif deadline.expired or code not in MOVING | {None, _CONCURRENT}:
                 return False
             else:
                 time.sleep(deadline.slice(_PAUSE_SECONDS))

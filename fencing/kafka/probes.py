@@ -21,24 +21,25 @@ from kafka.errors import (
     for_code,
 )
 from kafka.protocol.admin import CreateTopicsRequest, DescribeConfigsRequest, DescribeTransactionsRequest
-from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
+from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
 from ringfence.fencing.errors import Fatal, FencingError, Retriable
 from ringfence.fencing.kafka.admin_clients import login_refused
+from ringfence.fencing.kafka.coordinator import MOVING
 from ringfence.fencing.kafka.producer import TransactionalProducer
 from ringfence.fencing.kafka.python_client import PythonClient
 from ringfence.fencing.kafka.rights import IdHolder, Permission, TopicRights
 from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.kafka.transaction_requests import coordinator_request
 
 NOBODYS_PRODUCER: Final = 2**63 - 1
 """A producer id that is never assigned: brokers count from 0."""
 
 _TOPIC_DENIED, _CLUSTER_DENIED, _ID_DENIED, _UNKNOWN_TOPIC, _NOT_ATTEMPTED, _UNKNOWN_ID = 29, 31, 53, 3, 55, 105
 # The coordinator is loading, unavailable or another broker; the producer id does not belong to the transactional id.
-_NOT_YET: Final = frozenset({14, 15, 16})
-_CHECKED_AND_REFUSED: Final = frozenset({*_NOT_YET, 49})
-_LOOKUP_GRANTS: Final = frozenset({0, *_NOT_YET})
+_CHECKED_AND_REFUSED: Final = frozenset({*MOVING, 49})
+_LOOKUP_GRANTS: Final = frozenset({0, *MOVING})
 _PAUSES: Final = (0.1, 0.2, 0.4, 0.8, 0.0)
 _IN_FLIGHT: Final = 1000
 _ASKED_MS: Final = 5000
@@ -54,12 +55,6 @@ def _may(code: int, denial: int, grants: frozenset[int] = _CHECKED_AND_REFUSED) 
     if code == denial:
         return Permission.NO
     return Permission.YES if code in grants else Permission.UNKNOWN
-
-
-def _coordinator_of(transactional_id: str) -> FindCoordinatorRequest:
-    return FindCoordinatorRequest(
-        key=transactional_id, key_type=CoordinatorType.TRANSACTION.value, max_version=3, min_version=1
-    )
 
 
 class Prober:
@@ -139,7 +134,7 @@ class Prober:
         holders: dict[str, IdHolder] = {}
         left = list(ids)
         for pause in _PAUSES:  # a new cluster is still creating the coordinators' topic
-            coordinators = self._run(self._all({each: _coordinator_of(each) for each in left}))
+            coordinators = self._run(self._all({each: coordinator_request(each) for each in left}))
             may |= {
                 each: _may(answer.error_code, _ID_DENIED, _LOOKUP_GRANTS)
                 for each, answer in coordinators.items()
@@ -157,7 +152,7 @@ class Prober:
                         )
                     elif description.error_code == _UNKNOWN_ID:
                         holders[each] = IdHolder()
-            left = [each for each, code in codes.items() if code in _NOT_YET]
+            left = [each for each, code in codes.items() if code in MOVING]
             if not left:
                 break
             time.sleep(pause)

@@ -9,19 +9,16 @@ from collections.abc import Sequence
 from typing import Final
 
 from kafka.errors import KafkaError, for_code
-from kafka.protocol.producer import EndTxnRequest
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, Retriable
 from ringfence.fencing.kafka.open_transaction import OpenTransaction
-from ringfence.fencing.kafka.probes import _coordinator_of
 from ringfence.fencing.kafka.transaction_prober import TransactionProber
+from ringfence.fencing.kafka.transaction_requests import coordinator_request, end_request
 
 _AWAY: Final = 15
 _NOT_YET: Final = frozenset({14, _AWAY, 16, 51})  # loading, unavailable, moved; markers are not written yet
 _OVER: Final = frozenset({47, 48, 49, 90})  # the id has another epoch, state or producer now
-_VERSION: Final = 3
-"""The version of EndTxn. From 5 on, each transaction changes the epoch (KIP-890), which librdkafka does not expect."""
 
 
 class TransactionEnder(TransactionProber):
@@ -53,9 +50,9 @@ class TransactionEnder(TransactionProber):
         """Return an error code for each; 15 if no coordinator answers."""
         by_id = {each.transactional_id: each for each in transactions}
         try:
-            coordinators = self._run(self._all({name: _coordinator_of(name) for name in by_id}))
+            coordinators = self._run(self._all({name: coordinator_request(name) for name in by_id}))
             nodes = {name: answer.node_id for name, answer in coordinators.items() if answer and not answer.error_code}
-            answers = self._run(self._all({name: _request(by_id[name]) for name in nodes}, nodes))
+            answers = self._run(self._all({name: end_request(by_id[name], committed=True) for name in nodes}, nodes))
         except Retriable:
             if deadline.expired:
                 raise
@@ -70,13 +67,3 @@ class TransactionEnder(TransactionProber):
         except KafkaError as error:
             raise self._trouble(error) from error
         return sorted(each.transactional_id for rows in transactions.values() for each in rows)
-
-
-def _request(transaction: OpenTransaction) -> EndTxnRequest:
-    return EndTxnRequest(
-        transactional_id=transaction.transactional_id,
-        producer_id=transaction.producer_id,
-        producer_epoch=transaction.epoch,
-        committed=True,
-        max_version=_VERSION,
-    )

@@ -10,9 +10,10 @@ from kafka.protocol.admin import DescribeTransactionsRequest
 
 from ringfence.fencing.clock import Deadline
 from ringfence.fencing.errors import Fatal, Retriable
-from ringfence.fencing.kafka.probes import Prober, _coordinator_of
+from ringfence.fencing.kafka.coordinator import MOVING
+from ringfence.fencing.kafka.probes import Prober
+from ringfence.fencing.kafka.transaction_requests import coordinator_request
 
-_NOT_YET: Final = frozenset({14, 15, 16})
 _UNKNOWN_ID: Final = 105
 _OPEN: Final = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
 
@@ -57,7 +58,7 @@ class TransactionProber(Prober):
         transactions: dict[str, Transaction] = {}
         left = list(dict.fromkeys(ids))
         while left:
-            coordinators = self._run(self._all({each: _coordinator_of(each) for each in left}))
+            coordinators = self._run(self._all({each: coordinator_request(each) for each in left}))
             codes = {each: answer.error_code if answer else 15 for each, answer in coordinators.items()}
             nodes = {each: answer.node_id for each, answer in coordinators.items() if answer and not codes[each]}
             requests = {each: DescribeTransactionsRequest(transactional_ids=[each]) for each in nodes}
@@ -82,6 +83,6 @@ class TransactionProber(Prober):
 
 def _check(id: str, code: int) -> None:
     """Raise `Fatal` for an error that a repeated request would get again."""
-    if code not in _NOT_YET:
+    if code not in MOVING:
         name = for_code(code).__name__
         raise Fatal(f"Describing {id}: {name}. Grant the admin client Describe on that TransactionalId", name)

@@ -8,14 +8,13 @@ from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, Met
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, ProduceRequest
 
 from ringfence.fencing.errors import Fatal, Retriable
+from ringfence.fencing.kafka.coordinator import MOVING
 from ringfence.fencing.kafka.open_transaction import OpenTransaction
 from ringfence.fencing.kafka.python_client import PythonClient
 from ringfence.fencing.kafka.settings import Connection
 
 Place = tuple[str, int]
 """Topic and partition."""
-MOVED: Final = frozenset({14, 15, 16})
-"""The coordinator is loading, unavailable, or another broker."""
 
 # Newer versions of the first two are for brokers, or for producers whose epoch changes with each transaction (KIP-890),
 # which librdkafka does not expect. Those of the last two identify topics by id.
@@ -29,6 +28,24 @@ _REQUEST_MS: Final = 30_000
 _BOOTSTRAP_MS: Final = 30_000
 _SEND_BUFFER_BYTES: Final = 1024 * 1024
 """Room for a batch, which is then sent at once."""
+
+
+def coordinator_request(transactional_id: str) -> FindCoordinatorRequest:
+    """Return the request for the id's coordinator."""
+    return FindCoordinatorRequest(
+        key=transactional_id, key_type=CoordinatorType.TRANSACTION.value, max_version=_FIND_VERSION, min_version=1
+    )
+
+
+def end_request(transaction: OpenTransaction, *, committed: bool) -> EndTxnRequest:
+    """Return the request that commits or aborts a transaction."""
+    return EndTxnRequest(
+        transactional_id=transaction.transactional_id,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.epoch,
+        committed=committed,
+        max_version=_END_VERSION,
+    )
 
 
 class TransactionRequests:
@@ -94,13 +111,7 @@ class TransactionRequests:
     def abort(self) -> int | None:
         """Abort the open transaction."""
         return self._ask_coordinator(
-            EndTxnRequest(
-                transactional_id=self._transaction.transactional_id,
-                producer_id=self._transaction.producer_id,
-                producer_epoch=self._transaction.epoch,
-                committed=False,
-                max_version=_END_VERSION,
-            ),
+            end_request(self._transaction, committed=False),
             lambda answer: [int(answer.error_code)],
         )
 
@@ -133,17 +144,13 @@ class TransactionRequests:
     def _ask_coordinator(self, request: Any, codes_in: Callable[[Any], list[int]]) -> int | None:
         """Return the first error code of the response, 0 if there is none."""
         if self._coordinator is None:
-            key_type = CoordinatorType.TRANSACTION.value
-            name = self._transaction.transactional_id
-            coordinator = self._send(
-                FindCoordinatorRequest(key=name, key_type=key_type, max_version=_FIND_VERSION, min_version=1), None
-            )
+            coordinator = self._send(coordinator_request(self._transaction.transactional_id), None)
             if coordinator is None or coordinator.error_code:
                 return None if coordinator is None else int(coordinator.error_code)
             self._coordinator = int(coordinator.node_id)
         answer = self._send(request, self._coordinator)
         codes = [] if answer is None else [code for code in codes_in(answer) if code]
-        if answer is None or MOVED.intersection(codes):
+        if answer is None or MOVING.intersection(codes):
             self._coordinator = None
         if answer is None:
             return None
@@ -157,7 +164,7 @@ class TransactionRequests:
         """Send each request to its node, None for any. Return the responses; None for a node that gave none."""
 
         async def call() -> dict[Any, Any]:
-            responses = {node: self._begin(request, node) for node, request in requests.items()}
+            responses = {node: self._client.send(request, node_id=node) for node, request in requests.items()}
             return {node: await _answer_of(response) for node, response in responses.items()}
 
         try:
@@ -167,18 +174,8 @@ class TransactionRequests:
         except KafkaError:
             return dict.fromkeys(requests)
 
-    def _begin(self, request: Any, node: int | None) -> Awaitable[Any] | None:
-        try:
-            return self._client.send(request, node_id=node)
-        except SaslAuthenticationFailedError:
-            raise
-        except KafkaError:
-            return None
 
-
-async def _answer_of(response: Awaitable[Any] | None) -> Any:
-    if response is None:
-        return None
+async def _answer_of(response: Awaitable[Any]) -> Any:
     try:
         return await response
     except SaslAuthenticationFailedError:
