@@ -15,9 +15,8 @@ from ringfence.fencing.kafka.fencer import Fencer
 from ringfence.fencing.kafka.producer import TransactionalProducer
 from ringfence.fencing.kafka.settings import Connection
 from ringfence.fencing.kafka.transaction_prober import Transaction, TransactionProber
-from ringfence.fencing.topics.topic_log import TopicLog
 from tests.support.broker import Broker
-from tests.support.encoded import encode
+from tests.support.encoded import encode, read_numbers
 from tests.support.proxy import Api, Fate, Proxied
 from tests.support.waiting import eventually
 
@@ -52,14 +51,7 @@ class Scene:
 
     def visible(self) -> dict[int, list[int]]:
         """What a read_committed reader sees, by partition."""
-        found: dict[int, list[int]] = {0: [], 1: []}
-        log = TopicLog(self.direct, self.data)
-        try:
-            for record in log.read_to_end(Deadline.after(60)):
-                found[record.partition].append(int(record.value or b"-1"))
-        finally:
-            log.close()
-        return found
+        return read_numbers(self.direct, self.data, 2)
 
     def transaction(self) -> Transaction:
         with TransactionProber(self.direct) as prober:

@@ -11,10 +11,9 @@ from ringfence.fencing.errors import FencingError
 from ringfence.fencing.kafka.admin import TopicSpec, create_topics
 from ringfence.fencing.kafka.producer import TransactionalProducer
 from ringfence.fencing.kafka.settings import Connection
-from ringfence.fencing.topics.topic_log import TopicLog
 from ringfence.local.kafka import EmbeddedKafka
 from tests.support.cluster import three_brokers
-from tests.support.encoded import encode
+from tests.support.encoded import encode, read_numbers
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.broker, pytest.mark.timeout(600)]
@@ -51,19 +50,9 @@ class Writer:
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
-    def visible(self) -> dict[int, list[int]]:
-        found: dict[int, list[int]] = {number: [] for number in range(PARTITIONS)}
-        log = TopicLog(self._connection, "data")
-        try:
-            for record in log.read_to_end(Deadline.after(120)):
-                found[record.partition].append(int(record.value or b"-1"))
-        finally:
-            log.close()
-        return found
-
     def committed(self) -> int:
         """How many values each partition has. Raises AssertionError unless all have the same, once and in order."""
-        found = self.visible()
+        found = read_numbers(self._connection, "data", PARTITIONS)
         assert all(values == list(range(len(values))) for values in found.values())
         (size,) = {len(values) for values in found.values()}
         return size

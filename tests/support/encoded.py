@@ -1,14 +1,29 @@
-"""Record batches as host/BatchPacker.java encodes them, in the plainest way."""
+"""Record batches as host/BatchPacker.java encodes them, in the plainest way, and what a topic then holds."""
 
 import time
 from collections.abc import Sequence
 from typing import Final
 
 from ringfence.connectors.api.records import EncodedBatch
+from ringfence.fencing.clock import Deadline
 from ringfence.fencing.kafka.batch_head import crc32c
+from ringfence.fencing.kafka.settings import Connection
+from ringfence.fencing.topics.topic_log import TopicLog
 
 FIRST_MS: Final = int(time.time() * 1000)
 """Now: brokers delete records that are older than a week."""
+
+
+def read_numbers(connection: Connection, topic: str, partitions: int) -> dict[int, list[int]]:
+    """What a read_committed reader sees, by partition."""
+    found: dict[int, list[int]] = {number: [] for number in range(partitions)}
+    log = TopicLog(connection, topic)
+    try:
+        for record in log.read_to_end(Deadline.after(120)):
+            found[record.partition].append(int(record.value or b"-1"))
+    finally:
+        log.close()
+    return found
 
 
 def varint(value: int) -> bytes:
