@@ -73,6 +73,17 @@ def test_what_the_platform_is_made_of_keeps_its_version(index: Path, folder: Pat
     assert not [*folder.iterdir()]
 
 
+def test_an_extra_of_the_platform_is_installed_with_a_plugin(index: Path, folder: Path) -> None:
+    make_plugin(index, "red", "1.2", "1.0", "ringfence[files]")
+    with pytest.raises(LocalError, match=r"No matching distribution found for (fastavro|paramiko|pyarrow|s3fs)"):
+        install_package("red-source==1.2", folder)
+    extra = {"fastavro": "1.99", "paramiko": "9", "pyarrow": "99", "s3fs": "2099"}
+    for name, newest in extra.items():
+        make_wheel(index, name, newest, {f"{name}.py": ""})
+    place = install_package("red-source==1.2", folder)
+    assert extra.keys() <= {file.partition("-")[0] for file in read_contents(place).files}
+
+
 def test_what_needs_to_be_built_is_refused(index: Path, folder: Path, tmp_path: Path) -> None:
     trap = tmp_path / "built"
     (tmp_path / "setup.py").write_text(f"open({str(trap)!r}, 'w')\n")

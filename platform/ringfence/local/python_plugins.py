@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 
 _PLATFORM: Final = "ringfence"
 _PTH: Final = "platform.pth"
+_EXTRA: Final = re.compile(r";.*\bextra\b")
 _SECONDS: Final = 900
 _MOST_TOLD: Final = 1500
 
@@ -92,9 +93,20 @@ def _show_platform(folder: Path, packages: Path) -> dict[str, str]:
     for name, each in distributions.items():
         info = folder / f"{canonicalize_name(name).replace('-', '_')}-{each.version}.dist-info"
         info.mkdir()
-        (info / "METADATA").write_text(each.read_text("METADATA") or each.read_text("PKG-INFO") or "")
+        (info / "METADATA").write_text(_describe(each))
     (packages / _PTH).write_text(f"{folder}\n")
     return {name: each.version for name, each in distributions.items()}
+
+
+def _describe(own: Distribution) -> str:
+    """Return the metadata that pip reads of one of the platform's packages: what it is, and what its extras require.
+
+    Its other dependencies are installed, and constrained to their versions. pip would spend seconds on reading them.
+    """
+    lines = [f"{field}: {own.metadata[field]}" for field in ("Metadata-Version", "Name", "Version")]
+    lines += [f"Provides-Extra: {extra}" for extra in own.metadata.get_all("Provides-Extra") or ()]
+    lines += [f"Requires-Dist: {each}" for each in own.requires or () if _EXTRA.search(each)]
+    return "\n".join([*lines, ""])
 
 
 def _own_distributions() -> list[Distribution]:
@@ -127,6 +139,7 @@ def _run_pip(
     constraints.write_text("".join(f"{package}=={version}\n" for package, version in versions.items()))
     command = [sys.executable, "-P", "-m", "pip", "--python", str(environment / "bin" / "python"), "--no-input"]
     command += ["--disable-pip-version-check", "install", "--only-binary", ":all:", "--constraint", str(constraints)]
+    command += ["--no-warn-conflicts"]  # the constraints exclude them
     command += ["--report", str(report_file), requirement]
     try:
         done = subprocess.run(
