@@ -209,6 +209,8 @@ def _settings(logs: Path, port: int, controller_port: int) -> dict[str, str]:
         "share.coordinator.state.topic.replication.factor": "1",
         "share.coordinator.state.topic.min.isr": "1",
         "share.coordinator.state.topic.num.partitions": "5",
+        # An idle controller would write to its log, and flush it, twice a second.
+        "metadata.max.idle.interval.ms": "5000",
         "group.initial.rebalance.delay.ms": "0",
         # The first record of a share group arrives after one heartbeat.
         "group.share.min.heartbeat.interval.ms": "1000",
