@@ -17,9 +17,9 @@ from tests.support.waiting import eventually
 def trusting_kafka(root: Path) -> Iterator[EmbeddedKafka]:
     """A broker that appends to a transaction which its coordinator was not told of, as those before Kafka 3.6 do.
 
-    It compacts at once, not after fifteen seconds.
+    It compacts soon, not after fifteen seconds.
     """
-    kafka = new_kafka(root, transaction_partition_verification_enable="false", log_cleaner_backoff_ms="50")
+    kafka = new_kafka(root, transaction_partition_verification_enable="false", log_cleaner_backoff_ms="250")
     kafka.start()
     try:
         yield kafka

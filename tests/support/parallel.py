@@ -4,6 +4,8 @@ The rest begins with the platform of the security tests and that of the wheel, t
 for a broker most of their time, so that four of them get on beside each other on two cores.
 """
 
+import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,26 +14,36 @@ from xdist.scheduler import LoadScopeScheduling
 _PLATFORMS = ("tests/e2e/", "tests/security/end_to_end/", "tests/wheel/")
 _OF_THEIR_OWN = ("tests/e2e/test_checker.py",)
 """In that folder, but without its platform, which would only wait for them."""
+_BROKERS_FOR_FAILURES = "brokers for failures"
+_THEIR_FIXTURES = re.compile(r"\b(proxied|trusting|harsh): ")
 
 
 class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """The tests of one file stay together, and so do all that share a platform, which is started once."""
+    """The tests of one file stay together, and so do all that share a platform or a broker, which is started once."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return scope_of(nodeid)
+        return scope_of(nodeid, self.config.rootpath)
 
 
-def scope_of(nodeid: str) -> str:
+def scope_of(nodeid: str, root: Path) -> str:
     """What is run by one process."""
     together = (*_OF_THEIR_OWN, *_PLATFORMS)
-    return next((part for part in together if nodeid.startswith(part)), nodeid.partition("::")[0])
+    file = nodeid.partition("::")[0]
+    by_file = _BROKERS_FOR_FAILURES if _needs_broker_for_failures(root / file) else file
+    return next((part for part in together if nodeid.startswith(part)), by_file)
+
+
+@cache
+def _needs_broker_for_failures(file: Path) -> bool:
+    return _THEIR_FIXTURES.search(file.read_text()) is not None
 
 
 def platform_first(items: list[pytest.Item], root: Path) -> None:
     """The longest parts begin at once, or the other process would wait for them at the end."""
+    first = (*_PLATFORMS, _BROKERS_FOR_FAILURES)
 
     def turn(item: pytest.Item) -> int:
-        scope = scope_of(item.path.relative_to(root).as_posix())
-        return _PLATFORMS.index(scope) if scope in _PLATFORMS else len(_PLATFORMS)
+        scope = scope_of(item.path.relative_to(root).as_posix(), root)
+        return first.index(scope) if scope in first else len(first)
 
     items.sort(key=turn)
